@@ -1,0 +1,20 @@
+"""Import the installed wheel and fit a tiny model. `make wheel` runs it, isolated from the tree."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import skdpsco
+
+package = Path(skdpsco.__file__).parent
+assert package.parent.name == "site-packages", f"not the wheel: {package}"
+assert (package / "py.typed").is_file(), "py.typed is missing"
+
+if hasattr(skdpsco, "PrivateLasso"):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(200, 5))
+    model = skdpsco.PrivateLasso(epsilon=1.0, delta=1e-6, radius=1.0, feature_bound=1.0)
+    assert model.fit(X, X[:, 0]).predict(X).shape == (200,)
+    assert np.abs(model.coef_).sum() <= 1.0 + 1e-9
+print("skdpsco", version("skdpsco"), "works from its wheel.")

@@ -1,0 +1,108 @@
+# `make test` and `make demo` need nothing but python3 with its venv module. `make` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+# pytest processes
+WORKERS ?= 2
+# What `make floor` runs
+FLOOR_TESTS ?= tests
+FLOOR_VENV ?= .venv-floor
+# The oldest dependencies have wheels for Python 3.10 to 3.12 only
+FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \
+	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
+	&& { echo $$python; break; }; done)
+WHEEL_VENV := .venv-wheel
+
+# Another environment's packages and pip's wish to be asked have no place here.
+unexport PYTHONPATH PYTHONHOME PIP_USER PIP_REQUIRE_VIRTUALENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+# Two installs into one environment at the same time would break it.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+# The workers are the parallelism: threads within each would only compete for the same cores.
+test slow floor: export OMP_NUM_THREADS := 1
+test slow floor: export OPENBLAS_NUM_THREADS := 1
+test slow floor: export MKL_NUM_THREADS := 1
+test slow floor: export NUMBA_NUM_THREADS := 1
+
+# $(call make_venv,python,directory): keeps an environment that is there
+define make_venv
+@$(1) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	{ echo "skdpsco needs Python 3.10 or later as $(1). Choose one: make PYTHON=/path/to/python3"; exit 1; }
+@$(1) -c 'import ensurepip, venv' 2>/dev/null || \
+	{ echo "$(1) lacks the venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+@test -x $(2)/bin/python || { echo "Creating $(2)"; $(1) -m venv $(2); }
+endef
+
+# One stamp per extra, so that what is installed is not installed again
+$(VENV)/.installed-%: pyproject.toml
+	$(call make_venv,$(PYTHON),$(VENV))
+	@echo "Installing skdpsco[$*] into $(VENV)"
+	@$(VENV)/bin/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+$(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
+	@test -n "$(FLOOR_PYTHON)" || \
+		{ echo "make floor needs Python 3.10, 3.11 or 3.12. Name it: make floor FLOOR_PYTHON=..."; exit 1; }
+	$(call make_venv,$(FLOOR_PYTHON),$(FLOOR_VENV))
+	@echo "Installing skdpsco[test] with the oldest dependencies into $(FLOOR_VENV)"
+	@$(FLOOR_VENV)/bin/python -m pip install --quiet --only-binary :all: \
+		--constraint .ci/floor.txt --editable ".[test]"
+	@touch $@
+
+.PHONY: test
+test: $(VENV)/.installed-test  ## run the tests (PYTEST_ARGS="-k name" for some)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+.PHONY: demo
+demo: $(VENV)/.installed-plot  ## run examples/quickstart.py
+	$(VENV)/bin/python examples/quickstart.py
+
+.PHONY: slow
+slow: $(VENV)/.installed-test  ## run the tests that take longer than a minute each
+	$(VENV)/bin/python -m pytest -n $(WORKERS) -m slow $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev  ## check style, spelling and types
+	$(VENV)/bin/python -m ruff check
+	$(VENV)/bin/python -m ruff format --check
+	$(VENV)/bin/codespell
+	$(VENV)/bin/python -m mypy
+
+.PHONY: floor
+floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies
+	$(FLOOR_VENV)/bin/python .ci/check_floor.py
+	$(FLOOR_VENV)/bin/python -m pytest -n $(WORKERS) $(FLOOR_TESTS) $(PYTEST_ARGS)
+
+.PHONY: wheel
+wheel: $(VENV)/.installed-dev  ## build the wheel and try it in an empty environment
+	rm -rf dist $(WHEEL_VENV)
+	$(VENV)/bin/python -m build --wheel
+	$(call make_venv,$(PYTHON),$(WHEEL_VENV))
+	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl
+	$(WHEEL_VENV)/bin/python -I .ci/smoke.py
+
+.PHONY: bench
+bench: $(VENV)/.installed-test  ## run the benchmarks one by one
+	@set -e; for script in examples/benchmarks/*.py; do \
+		test -e "$$script" || { echo "There are no benchmarks."; break; }; \
+		echo "== $$script"; $(VENV)/bin/python "$$script"; done
+
+.PHONY: docs
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+	@test -e docs/conf.py || { echo "There is no docs/conf.py."; exit 1; }
+	$(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+.PHONY: clean
+clean:  ## remove what was built, but not the environments
+	rm -rf build dist docs/_build docs/auto_examples .pytest_cache .mypy_cache .ruff_cache
+	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+.PHONY: help
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done

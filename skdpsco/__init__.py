@@ -1,0 +1,9 @@
+"""Differentially private convex optimisation with scikit-learn's interface."""
+
+from skdpsco._random import PrivacyWarning
+from skdpsco.linear_model import PrivateLasso, PrivateLogisticL1
+from skdpsco.privacy import Budget
+
+__version__ = "0.1.0"
+
+__all__ = ["Budget", "PrivacyWarning", "PrivateLasso", "PrivateLogisticL1"]

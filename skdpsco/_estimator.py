@@ -1,0 +1,207 @@
+"""The one private fit path that every linear estimator shares."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._design import as_design
+from skdpsco._progress import progress_bar
+from skdpsco._random import generator
+from skdpsco._target import Target, plan_target, release_target
+from skdpsco._validation import check_bound, check_feature_bound, check_X
+from skdpsco.constraints import L1Ball
+from skdpsco.privacy import Budget, Event, NoOpEvent, compose, rho_of
+from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers import (
+    Allowance,
+    FrankWolfe,
+    NoisyFrankWolfe,
+    Problem,
+    Result,
+    Stagewise,
+    check_supported,
+)
+
+
+def resolve_solver(solver: Any) -> Any:
+    """A solver from its name; an object that has ``plan`` and ``run`` is its own."""
+    if solver == "stagewise":
+        return Stagewise()
+    if solver == "frank-wolfe":
+        return FrankWolfe()
+    if solver == "frank-wolfe-laplace":
+        return FrankWolfe("laplace")
+    if solver == "noisy-frank-wolfe":
+        return NoisyFrankWolfe()
+    return solver
+
+
+@dataclass
+class RadiusPath:
+    """Solutions of growing l1 radius: post-processing of a fit, free of privacy cost.
+
+    Parameters
+    ----------
+    radius : ndarray of shape (n_points,)
+        Length of the path, in units of the coefficients.
+    """
+
+    radius: np.ndarray
+    _points: sparse.csr_array
+    _unscale: Any
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Coefficients, of shape (n_points, n_features) or (n_points, n_classes, n_features)."""
+        return np.array([self._unscale(row)[0] for row in self._points.toarray()])
+
+    @property
+    def intercept(self) -> np.ndarray:
+        """Intercepts, of shape (n_points,) or (n_points, n_classes)."""
+        return np.array([self._unscale(row)[1] for row in self._points.toarray()])
+
+
+@dataclass
+class _Unscale:
+    """From coefficients of scaled features and targets to those of the user's units."""
+
+    bounds: np.ndarray
+    intercept: bool
+    n_outputs: int
+    target: Target
+
+    def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        W = w.reshape(self.n_outputs, -1) * self.target.scale
+        d = len(self.bounds)
+        coef = W[:, :d] / self.bounds
+        intercept = self.target.centre + (W[:, d] if self.intercept else np.zeros(self.n_outputs))
+        if self.n_outputs == 1:
+            return coef[0], float(intercept[0])
+        return coef, intercept
+
+
+class PrivateLinearModel(BaseEstimator):
+    """Base of private linear models; see the subclasses."""
+
+    epsilon: float
+    delta: float
+    radius: Any
+    feature_bound: Any
+    solver: Any
+    n_iter: Any
+    fit_intercept: bool
+    verbose: int
+    random_state: Any
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
+
+    def _fit(
+        self, X, y: np.ndarray, loss: Any, target_bound: float | None, assumptions: tuple[str, ...]
+    ) -> tuple[np.ndarray, Any]:
+        """Plan, charge, run and report; return coefficients and intercept in the user's units.
+
+        Parameters
+        ----------
+        X, y
+            Validated. For a classifier y holds -1 and 1, or class indices.
+        loss : NamedTuple of `skdpsco.losses`
+        target_bound : float or None
+            Bound on the targets of a regression; None for a classification.
+        assumptions : tuple of str
+            Lines for the report.
+        """
+        n, d = X.shape
+        budget = Budget(self.epsilon, self.delta)
+        bounds = check_feature_bound(self.feature_bound, d)
+        largest = float(bounds.max())
+        radius = None
+        if self.radius != "auto":
+            radius = check_bound("radius", self.radius)
+            check_bound("radius * feature_bound", radius * largest)
+        solver = resolve_solver(self.solver)
+        n_iter = None if self.n_iter == "auto" else int(self.n_iter)
+        intercept = bool(self.fit_intercept)
+        if radius is None and not isinstance(solver, Stagewise):
+            raise ValueError(
+                f"radius='auto' needs solver='stagewise', whose path it searches; got "
+                f"solver={self.solver!r}. Give radius as a number."
+            )
+
+        def problem_for(target: Target) -> Problem:
+            constraint = None if radius is None else L1Ball(radius * largest / target.scale)
+            return Problem(loss, constraint, n, d + intercept, intercept)
+
+        # The planner: budget and public sizes. The first plan is a rehearsal where the scale of
+        # the target is still to be released: whatever may fail must fail before noise is drawn.
+        available: Budget | Allowance = budget
+        target_event: Event = NoOpEvent()
+        target = Target(0.0, 1.0 if target_bound is None else target_bound)
+        if target_bound is not None:
+            target_plan = plan_target(target_bound, intercept, n, budget.rho)
+            target_event = target_plan.event
+            if not isinstance(target_event, NoOpEvent):
+                available = Allowance(budget.rho).minus(target_event)
+        problem = problem_for(target)
+        check_supported(solver, problem)
+        plan = solver.plan(problem, available, n_iter)
+
+        # From here on noise is drawn; what it costs is known: target_event and all of `available`.
+        rng, seeded = generator(self.random_state)
+        if target_bound is not None:
+            target = release_target(target_plan, y, rng)
+            y = np.clip((np.clip(y, -target_bound, target_bound) - target.centre), -target.scale,
+                        target.scale) / target.scale  # fmt: skip
+            problem = problem_for(target)
+            plan = solver.plan(problem, available, n_iter)
+        design = as_design(X, bounds, intercept)
+        with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
+            result: Result = solver.run(plan, problem, design, y, rng, counter)
+
+        event = compose(target_event, plan.event)
+        self.privacy_ = PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            rho=rho_of(event),
+            event=event,
+            seeded=seeded,
+            assumptions=(f"features are clipped to +-{_brief(bounds)}", *assumptions),
+        )
+        self.n_iter_ = result.n_iter
+        unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
+        units = target.scale / largest
+        if result.radius is not None:
+            self.radius_ = result.radius * units
+        if result.path is not None:
+            self.path_ = RadiusPath(result.path[0] * units, result.path[1], unscale)
+        return unscale(result.coef)
+
+    def _predictions(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        X = check_X(self, X)
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+    def _html_with_privacy(self, html: str) -> str:
+        return html + self.privacy_._repr_html_() if hasattr(self, "privacy_") else html
+
+    def _repr_html_inner(self):
+        return self._html_with_privacy(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._html_with_privacy(bundle["text/html"])
+        return bundle
+
+
+def _brief(bounds: np.ndarray) -> str:
+    low, high = float(bounds.min()), float(bounds.max())
+    return f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"

@@ -1,0 +1,116 @@
+"""Compilation: one ``njit`` with a safe on-disk cache, and functions that dispatch inside Numba."""
+
+import hashlib
+from collections.abc import Callable
+from functools import singledispatch
+from pathlib import Path
+from typing import Any, Final
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+# "numpy": a division by zero gives inf or nan. The default would raise an exception, and whether a
+# kernel raises on private data is a release that nobody has paid for. It also lets LLVM vectorise.
+_ERROR_MODEL: Final = "numpy"
+
+# No kernel is handed to C as a callback; the wrapper for that would take time to compile.
+_OPTIONS: Final[Any] = {"error_model": _ERROR_MODEL, "no_cfunc_wrapper": True}
+
+
+def _package_digest() -> str:
+    """Digest of all sources of this package."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+_DIGEST = _package_digest()
+
+
+def njit(function: Callable[..., Any]) -> Any:
+    """``numba.njit``, cached on disk where possible, without the GIL, with NumPy's division.
+
+    Numba stamps a cached function with its own file only. A solver's machine code contains the
+    samplers that it calls, so it would survive a correction of the samplers: after an edit, and,
+    as the stamp is a hash of the file's content, after an upgrade too. Here the stamp also covers
+    every source file of this package. It does not cover files outside: whoever edits the kernels
+    of an own loss or constraint should set ``NUMBA_CACHE_DIR`` to a fresh directory.
+
+    Without a writable cache directory (Numba raises ``RuntimeError``), or where the stamp cannot
+    be set (another Numba, or ``NUMBA_DISABLE_JIT``), the function is compiled without a cache.
+    """
+    try:
+        dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
+        cache_file = dispatcher._cache._cache_file
+        cache_file._source_stamp = (cache_file._source_stamp, _DIGEST)
+    except (AttributeError, RuntimeError):
+        return numba.njit(nogil=True, **_OPTIONS)(function)
+    return dispatcher
+
+
+def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let kernels call ``function``, which stays a Python function.
+
+    It is compiled as part of each kernel, without the wrapper that makes an `njit` function
+    callable from Python, which takes half of the compile time of a short function.
+    """
+
+    @overload(function, strict=False, jit_options=_OPTIONS)
+    def _typer(*args):
+        return function
+
+    return function
+
+
+def kernel(generic: Callable[..., Any]) -> Any:
+    """``functools.singledispatch`` that also works inside Numba functions.
+
+    Implementations are plain Python functions, registered by the class of the first argument: the
+    class of a ``NamedTuple``, or ``np.ndarray``. They may call kernels and ``njit`` functions.
+
+    Parameters
+    ----------
+    generic : callable
+        The default implementation, with positional arguments only. A generic that raises
+        ``NotImplementedError`` is abstract: Numba then refuses a class without implementation at
+        compile time.
+
+    Returns
+    -------
+    callable
+        With ``register(cls)`` and ``dispatch(cls)`` as in ``functools.singledispatch``.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Square(NamedTuple):
+    ...     weight: float
+    >>> @kernel
+    ... def value(loss, z):
+    ...     raise NotImplementedError(type(loss).__name__)
+    >>> @value.register(Square)
+    ... def _(loss, z):
+    ...     return loss.weight * z * z
+    >>> value(Square(0.5), 2.0)
+    2.0
+    """
+    dispatcher = singledispatch(generic)
+    abstract = "NotImplementedError" in generic.__code__.co_names
+
+    @overload(dispatcher, strict=False, jit_options=_OPTIONS)
+    def _typer(spec, *args):
+        is_array = isinstance(spec, types.Array)
+        cls = np.ndarray if is_array else getattr(spec, "instance_class", object)
+        implementation = dispatcher.dispatch(cls)
+        return None if abstract and implementation is generic else implementation
+
+    return dispatcher
+
+
+def implements(kernel: Any, cls: type) -> bool:
+    """Whether ``kernel`` has an implementation for ``cls`` other than its generic one."""
+    return kernel.dispatch(cls) is not kernel.dispatch(object)

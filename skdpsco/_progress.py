@@ -1,0 +1,51 @@
+"""A progress bar for long fits, which shows public numbers only."""
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+DELAY = 1.0  # seconds before a bar appears
+
+
+@contextmanager
+def progress_bar(verbose: int, total: int, description: str):
+    """Yield a counter that a kernel may increase; show it once the fit has lasted a second.
+
+    Parameters
+    ----------
+    verbose : int
+        0 for no bar.
+    total : int
+        Number of private steps, public.
+    description : str
+
+    Yields
+    ------
+    counter : ndarray of shape (1,), int64
+    """
+    counter = np.zeros(1, dtype=np.int64)
+    if not verbose:
+        yield counter
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("verbose needs tqdm: pip install 'skdpsco[progress]'.") from error
+    done = threading.Event()
+
+    def show() -> None:
+        if done.wait(DELAY):
+            return
+        with tqdm(total=total, desc=description, unit="step") as bar:
+            while not done.wait(0.1):
+                bar.update(min(int(counter[0]), total) - bar.n)
+            bar.update(min(int(counter[0]), total) - bar.n)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield counter
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,95 @@
+"""Random bits: where they come from, and how kernels read them."""
+
+import os
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+from numba.np.random.generator_core import next_uint64 as _next_uint64
+from randomgen import AESCounter
+
+from skdpsco._kernels import inner
+
+
+class PrivacyWarning(UserWarning):
+    """What was asked for is legal, but weakens or voids the privacy guarantee."""
+
+
+class _SecretAESCounter(AESCounter):
+    """AES in counter mode that cannot be copied: a copy would replay the same noise."""
+
+    def __reduce__(self):
+        raise TypeError("A generator of private noise cannot be copied or pickled.")
+
+
+def generator(random_state: Any = None) -> tuple[np.random.Generator, bool]:
+    """Make the generator of one fit. Never store, copy or reuse it.
+
+    Parameters
+    ----------
+    random_state : None, int or numpy.random.RandomState, default=None
+        ``None`` keys AES in counter mode with 128 bits from the operating system, anew in every
+        call, so that forked processes and unpickled estimators never share noise. An integer, or
+        an instance from which a seed is drawn as in scikit-learn, gives a reproducible PCG64.
+
+    Returns
+    -------
+    rng : numpy.random.Generator
+    seeded : bool
+        True if the noise is reproducible, hence not secret.
+
+    Warns
+    -----
+    PrivacyWarning
+        If the noise is reproducible.
+    """
+    if random_state is None:
+        key = int.from_bytes(os.urandom(16), "little")
+        return np.random.Generator(_SecretAESCounter(key=key)), False
+    seed: int | np.ndarray
+    if isinstance(random_state, np.random.RandomState):
+        seed = random_state.randint(2**32, size=4, dtype=np.uint32)
+    elif not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise TypeError(
+            "random_state must be None, a non-negative integer or a numpy.random.RandomState "
+            f"instance, got {random_state!r}."
+        )
+    elif random_state < 0:
+        raise ValueError(f"random_state must be a non-negative integer, got {random_state!r}.")
+    else:
+        seed = int(random_state)
+    warnings.warn(
+        "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
+        "the noise, and the release is not private. Use random_state=None outside of tests.",
+        PrivacyWarning,
+        stacklevel=2,
+    )
+    return np.random.Generator(np.random.PCG64(seed)), True
+
+
+def next_uint64(rng):
+    """Next 64 random bits of ``rng``, a ``numpy.random.Generator``, as an unsigned integer."""
+    return rng.bit_generator.random_raw()
+
+
+@overload(next_uint64)
+def _next_uint64_in_kernels(rng):
+    return lambda rng: _next_uint64(rng.bit_generator)
+
+
+@inner
+def below(rng, m):
+    """Exactly uniform integer in ``[0, m)``, for ``1 <= m <= 2**62``, by masked rejection."""
+    mask = m - 1
+    mask |= mask >> 1
+    mask |= mask >> 2
+    mask |= mask >> 4
+    mask |= mask >> 8
+    mask |= mask >> 16
+    mask |= mask >> 32
+    while True:
+        k = np.int64(np.uint64(next_uint64(rng)) >> np.uint64(1)) & mask
+        if k < m:
+            return k

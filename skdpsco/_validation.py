@@ -1,0 +1,174 @@
+"""Checks of what users pass in. The only file that imports private names of scikit-learn."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+# Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "epsilon": [Interval(Real, 0, None, closed="neither")],
+    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "solver": [
+        StrOptions({"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}),
+        HasMethods(["plan", "run"]),
+    ],
+    "fit_intercept": ["boolean"],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+}
+TARGET_CONSTRAINTS: dict[str, list[Any]] = {
+    "target_bound": [None, Interval(Real, 0, None, closed="neither")]
+}
+CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
+
+
+def check_bound(name: str, value: Any) -> float:
+    """A positive number that is neither NaN nor beyond what float64 sums can hold.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a positive number, got {value!r}.")
+    if not SMALLEST <= float(value) <= LARGEST:
+        raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}.")
+    return float(value)
+
+
+def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
+    """One bound per column, from a number or from one number per column.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(value, Real):
+        return np.full(n_features, check_bound("feature_bound", value))
+    bounds = np.asarray(value)
+    if bounds.dtype.kind not in "iuf":
+        raise TypeError(
+            f"feature_bound must be a positive number or one per column, got {value!r}."
+        )
+    if bounds.shape != (n_features,):
+        raise ValueError(
+            f"feature_bound must be a positive number or have shape ({n_features},), one per "
+            f"column of X; got shape {bounds.shape}."
+        )
+    bounds = bounds.astype(np.float64)
+    if not ((bounds >= SMALLEST) & (bounds <= LARGEST)).all():
+        raise ValueError(
+            f"Every feature_bound must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}."
+        )
+    return bounds
+
+
+def check_fit_params(fit_params: dict[str, Any]) -> None:
+    """Refuse sample weights, which change every sensitivity, and unknown names.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if fit_params.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight is not supported: a weighted record has another influence than the one "
+            "that the noise was calibrated for. Pass sample_weight=None."
+        )
+    if fit_params:
+        raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
+
+
+def check_X_y(estimator: Any, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
+    """Finite float64 X, a C-ordered array or CSR matrix, and a one-dimensional y."""
+    return validate_data(
+        estimator,
+        X,
+        y,
+        accept_sparse="csr",
+        dtype=np.float64,
+        order="C",
+        y_numeric=y_numeric,
+    )
+
+
+def check_X(estimator: Any, X: Any) -> Any:
+    """X for a prediction: finite, with the features of the fit."""
+    return validate_data(
+        estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+    )
+
+
+def check_target(y: Any) -> np.ndarray:
+    """Finite float64 targets.
+
+    Raises
+    ------
+    ValueError
+    """
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must be numeric, got dtype {y.dtype}.")
+    return y.astype(np.float64)
+
+
+def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Classes, and the index of every label among them.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+    classes : array-like or None
+        The public labels; with None those that occur in y, of which there must be two.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,), sorted
+    index : ndarray of shape (n_samples,), int64
+
+    Raises
+    ------
+    ValueError
+    """
+    check_classification_targets(y)
+    if classes is None:
+        classes, index = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "This classifier needs at least two classes, but y contains only one class. If "
+                "others are possible, declare all of them: classes=[...]."
+            )
+        return classes, index
+    given = np.asarray(classes)
+    unique = np.unique(given)
+    if given.ndim != 1 or len(unique) != len(given) or len(given) < 2:
+        raise ValueError(
+            f"classes must be a list of at least two different labels, got {classes!r}."
+        )
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise ValueError(f"classes must be finite, got {classes!r}.")
+    if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
+        raise ValueError(
+            f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
+        )
+    index = np.searchsorted(unique, y).clip(max=len(unique) - 1)
+    if not (unique[index] == y).all():
+        # The labels themselves are not printed: which ones occur is private.
+        raise ValueError(f"y contains labels that are not among classes={unique.tolist()!r}.")
+    return unique, index
+
+
+def finite_or_raise(name: str, values: np.ndarray) -> None:
+    """Guard against overflow of public products."""
+    if not all(map(math.isfinite, np.ravel(values))):
+        raise ValueError(f"{name} is out of range: a product of bounds overflows.")

@@ -1,0 +1,297 @@
+"""Constraint sets: vertices and linear minimisation for kernels, public constants for plans.
+
+A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
+`skdpsco._design`. Polytopes register `n_vertices`, `vertex_scores` and `vertex`, and `coordinate`
+if their vertices are multiples of unit vectors; any set that `noisy-frank-wolfe` may use registers
+`minimizer`; sets with a projection register `project`.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import kernel
+
+
+@kernel
+def n_vertices(constraint, D):
+    """Number of vertices in ``D`` dimensions."""
+    raise NotImplementedError
+
+
+@kernel
+def vertex_scores(constraint, g, out):
+    """Write ``<v_k, g>`` for every vertex ``v_k`` into ``out``."""
+    raise NotImplementedError
+
+
+@kernel
+def coordinate(constraint, k, D):
+    """``(j, a)`` if vertex k is ``a e_j``, else ``(-1, 0.0)``."""
+    raise NotImplementedError
+
+
+@kernel
+def vertex(constraint, k, out):
+    """Write vertex k into ``out``."""
+    raise NotImplementedError
+
+
+@kernel
+def minimizer(constraint, g, out):
+    """Write a point of the set that minimises ``<., g>`` (LMO) into ``out``."""
+    raise NotImplementedError
+
+
+@kernel
+def project(constraint, w):
+    """Move ``w`` to the nearest point of the set, in place."""
+    raise NotImplementedError
+
+
+class L1Ball(NamedTuple):
+    """l1 ball around 0: its vertices are ``+radius e_j``, then ``-radius e_j``.
+
+    Parameters
+    ----------
+    radius : float
+    """
+
+    radius: float
+
+    def diameter(self, order: float = 1) -> float:
+        """Largest distance of two points; 2 radius in every lp norm."""
+        return 2.0 * self.radius
+
+    def norm_bound(self) -> float:
+        """Largest l1 norm of a point: bounds ``|<x, w>|`` for features in [-1, 1]."""
+        return self.radius
+
+    def gaussian_width(self, D: int) -> float:
+        """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
+        return self.radius * math.sqrt(2.0 * math.log(2.0 * D))
+
+
+class Simplex(NamedTuple):
+    """Non-negative vectors that sum to ``radius``: its vertices are ``radius e_j``.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+    """
+
+    radius: float = 1.0
+
+    def diameter(self, order: float = 1) -> float:
+        """Largest distance of two points in the lp norm of ``order``."""
+        return self.radius * 2.0 ** (1.0 / order)
+
+    norm_bound = L1Ball.norm_bound
+    gaussian_width = L1Ball.gaussian_width
+
+
+class Polytope(NamedTuple):
+    """Convex hull of the rows of ``vertices``.
+
+    Parameters
+    ----------
+    vertices : ndarray of shape (n_vertices, D), float64, C order
+    """
+
+    vertices: np.ndarray
+
+    def diameter(self, order: float = 1) -> float:
+        """Largest distance of two points in the lp norm of ``order``."""
+        return max(
+            float(np.linalg.norm(self.vertices - v, ord=order, axis=1).max()) for v in self.vertices
+        )
+
+    def norm_bound(self) -> float:
+        """Largest l1 norm of a point: bounds ``|<x, w>|`` for features in [-1, 1]."""
+        return float(np.abs(self.vertices).sum(axis=1).max())
+
+    def gaussian_width(self, D: int) -> float:
+        """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
+        largest = float(np.linalg.norm(self.vertices, axis=1).max())
+        return largest * math.sqrt(2.0 * math.log(2.0 * len(self.vertices)))
+
+
+class L2Ball(NamedTuple):
+    """Euclidean ball around 0, for `noisy-frank-wolfe`; it has no vertices to choose from.
+
+    Parameters
+    ----------
+    radius : float
+    """
+
+    radius: float
+
+    def diameter(self, order: float = 2) -> float:
+        """Largest distance of two points in the norm of ``order`` >= 2."""
+        if order < 2:
+            raise ValueError(f"The l{order} diameter of an l2 ball depends on the dimension.")
+        return 2.0 * self.radius
+
+    def norm_bound(self) -> float:
+        """No bound on the l1 norm that holds in every dimension."""
+        return math.inf
+
+    def gaussian_width(self, D: int) -> float:
+        """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
+        return self.radius * math.sqrt(D)
+
+
+@n_vertices.register(L1Ball)
+def _(constraint, D):
+    return 2 * D
+
+
+@vertex_scores.register(L1Ball)
+def _(constraint, g, out):
+    D = g.shape[0]
+    for j in range(D):
+        out[j] = constraint.radius * g[j]
+        out[D + j] = -out[j]
+
+
+@coordinate.register(L1Ball)
+def _(constraint, k, D):
+    if k < D:
+        return k, constraint.radius
+    return k - D, -constraint.radius
+
+
+@vertex.register(L1Ball)
+def _(constraint, k, out):
+    D = out.shape[0]
+    out[:] = 0.0
+    if k < D:
+        out[k] = constraint.radius
+    else:
+        out[k - D] = -constraint.radius
+
+
+@minimizer.register(L1Ball)
+def _(constraint, g, out):
+    best = 0
+    for j in range(g.shape[0]):
+        if abs(g[j]) > abs(g[best]):
+            best = j
+    out[:] = 0.0
+    out[best] = -constraint.radius if g[best] > 0.0 else constraint.radius
+
+
+@project.register(L1Ball)
+def _(constraint, w):
+    # Michelot's algorithm: the threshold that the current support asks for, until none falls out.
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += abs(w[j])
+    if total <= constraint.radius:
+        return
+    size = w.shape[0]
+    threshold = (total - constraint.radius) / size
+    while True:
+        total, kept = 0.0, 0
+        for j in range(w.shape[0]):
+            if abs(w[j]) > threshold:
+                total += abs(w[j])
+                kept += 1
+        if kept == size or kept == 0:
+            break
+        size = kept
+        threshold = (total - constraint.radius) / size
+    for j in range(w.shape[0]):
+        shrunk = max(abs(w[j]) - threshold, 0.0)
+        w[j] = shrunk if w[j] > 0.0 else -shrunk
+
+
+@n_vertices.register(Simplex)
+def _(constraint, D):
+    return D
+
+
+@vertex_scores.register(Simplex)
+def _(constraint, g, out):
+    for j in range(g.shape[0]):
+        out[j] = constraint.radius * g[j]
+
+
+@coordinate.register(Simplex)
+def _(constraint, k, D):
+    return k, constraint.radius
+
+
+@vertex.register(Simplex)
+def _(constraint, k, out):
+    out[:] = 0.0
+    out[k] = constraint.radius
+
+
+@minimizer.register(Simplex)
+def _(constraint, g, out):
+    best = 0
+    for j in range(g.shape[0]):
+        if g[j] < g[best]:
+            best = j
+    out[:] = 0.0
+    out[best] = constraint.radius
+
+
+@n_vertices.register(Polytope)
+def _(constraint, D):
+    return constraint.vertices.shape[0]
+
+
+@vertex_scores.register(Polytope)
+def _(constraint, g, out):
+    for k in range(constraint.vertices.shape[0]):
+        out[k] = 0.0
+        for j in range(g.shape[0]):
+            out[k] += constraint.vertices[k, j] * g[j]
+
+
+@coordinate.register(Polytope)
+def _(constraint, k, D):
+    return -1, 0.0
+
+
+@vertex.register(Polytope)
+def _(constraint, k, out):
+    for j in range(out.shape[0]):
+        out[j] = constraint.vertices[k, j]
+
+
+@minimizer.register(Polytope)
+def _(constraint, g, out):
+    best, best_score = 0, np.inf
+    for k in range(constraint.vertices.shape[0]):
+        score = 0.0
+        for j in range(g.shape[0]):
+            score += constraint.vertices[k, j] * g[j]
+        if score < best_score:
+            best, best_score = k, score
+    for j in range(out.shape[0]):
+        out[j] = constraint.vertices[best, j]
+
+
+@minimizer.register(L2Ball)
+def _(constraint, g, out):
+    norm = 0.0
+    for j in range(g.shape[0]):
+        norm += g[j] * g[j]
+    norm = math.sqrt(norm)
+    for j in range(g.shape[0]):
+        out[j] = -constraint.radius * g[j] / norm if norm > 0.0 else 0.0
+
+
+@project.register(L2Ball)
+def _(constraint, w):
+    norm = 0.0
+    for j in range(w.shape[0]):
+        norm += w[j] * w[j]
+    norm = math.sqrt(norm)
+    if norm > constraint.radius:
+        for j in range(w.shape[0]):
+            w[j] *= constraint.radius / norm

@@ -1,0 +1,178 @@
+"""Private least squares in an l1 ball."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from skdpsco._estimator import PrivateLinearModel
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
+    check_bound,
+    check_fit_params,
+    check_target,
+    check_X_y,
+)
+from skdpsco.losses import Squared
+
+
+class PrivateLasso(RegressorMixin, PrivateLinearModel):
+    """Differentially private Lasso: least squares in an l1 ball.
+
+    Minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
+    constrained form of scikit-learn's `Lasso`. The coefficients are (epsilon, delta)-differentially
+    private: replacing one record, features and target, changes the law of everything that `fit`
+    stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    radius : float or "auto", default="auto"
+        Bound on the l1 norm of the coefficients (of those and of the intercept's distance from the
+        centre of the target). "auto" runs a path of growing radius and spends a tenth of the
+        budget to choose a point on it.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
+        are measured in units of their bounds: the ball is
+        ``sum_j b_j |w_j| <= radius * max_j b_j``.
+    target_bound : float or None, default=None
+        Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
+        records the centre and the spread of y are found privately. None means
+        ``radius * max(feature_bound)`` if radius is a number, else 1.
+    solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"} or solver, \
+            default="stagewise"
+        See `skdpsco.solvers`. The last three need a number as radius.
+    n_iter : int or "auto", default="auto"
+        Number of private steps of the solver. "auto" computes it from n_samples, n_features,
+        epsilon, delta and radius; it never depends on the data.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    n_iter_ : int
+        Number of private steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    radius_ : float
+        Radius of the l1 ball that the solution is in ("stagewise" only).
+    path_ : RadiusPath
+        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
+        ("stagewise" only).
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+
+    References
+    ----------
+    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015, Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 50))
+    >>> y = 2 * X[:, 0] - X[:, 3] + 0.1 * rng.normal(size=20000)
+    >>> model = PrivateLasso(epsilon=1.0, radius=3.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        **TARGET_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        radius="auto",
+        feature_bound=1.0,
+        target_bound=None,
+        solver="stagewise",
+        n_iter="auto",
+        fit_intercept=True,
+        verbose=0,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.solver = solver
+        self.n_iter = n_iter
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X, y, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for input that is not finite
+            and numeric.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        X, y = check_X_y(self, X, y, y_numeric=True)
+        y = check_target(y)
+        bound = self.target_bound
+        if bound is None:
+            largest = float(np.max(self.feature_bound))
+            bound = 1.0 if self.radius == "auto" else self.radius * largest
+        bound = check_bound("target_bound", bound)
+        assumptions = (f"targets are clipped to +-{bound:g}",)
+        self.coef_, self.intercept_ = self._fit(X, y, Squared(1.0), bound, assumptions)
+        return self
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

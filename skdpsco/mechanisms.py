@@ -1,0 +1,298 @@
+"""Exact noise on an integer grid, and the grids that make it private.
+
+Floating-point noise leaks through the last bits of what is released. Here a statistic is rounded
+to an integer number of grid units (`to_grid`), the noise is an exact sample of a discrete law,
+made of random bits and integer arithmetic only, and its scale is always ``2**bits`` units. What
+the budget decides is the width of one unit: the functions ``*_grid``, which err on the private
+side only. Proofs: ``docs/proofs/noise.md``.
+
+The samplers run inside kernels; ``rng`` is a ``numpy.random.Generator``. Pass ``SCALE_BITS`` for
+``bits`` wherever a grid of this module was used; the tests also use small ones.
+
+References
+----------
+C. Canonne, G. Kamath, T. Steinke. The Discrete Gaussian for Differential Privacy. NeurIPS 2020.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import inner, kernel
+from skdpsco._random import below
+from skdpsco.privacy import Event, ExponentialMechanismEvent, LaplaceNoisyMaxEvent
+
+SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 24, see the Gaussian
+
+# Statistics are clamped to +-2**50 units: below, the division by the grid errs by at most 2**-3
+# units, so that rounding moves a statistic by at most 1/2 + 1/8 units, and noise cannot overflow.
+GRID_LIMIT = 2**50
+_ROUNDING = 0.5 + 0.125
+
+
+@inner
+def bernoulli_exp(rng, num, bits):
+    """Exact Bernoulli(exp(-num / 2**bits)). CKS Algorithm 1.
+
+    For ``0 <= num < 2**63`` and ``bits <= 49``.
+    """
+    one = 1 << bits
+    while True:
+        # One factor exp(-part / one) at a time. The first k at which a Bernoulli(part / (one k))
+        # fails is odd with probability exp(-part / one). (k << bits overflows at k = 2**(63 - bits)
+        # >= 2**14, which is reached with probability below 1 / (2**13)! < 10**-28000.)
+        part = min(num, one)
+        k = 1
+        if part == one:
+            k = 2  # the first Bernoulli is certain
+        while below(rng, k << bits) < part:
+            k += 1
+        if k % 2 == 0:
+            return False
+        num -= part
+        if num == 0:
+            return True
+
+
+@inner
+def discrete_laplace(rng, bits):
+    """Exact integer y with P(y) proportional to exp(-abs(y) / 2**bits). CKS Algorithm 2."""
+    one = 1 << bits
+    while True:
+        word = below(rng, 2 << bits)
+        y = word >> 1
+        if not bernoulli_exp(rng, y, bits):
+            continue
+        while bernoulli_exp(rng, one, bits):  # 2**(62 - bits) successes in a row do not happen
+            y += one
+        if word & 1 == 0:
+            return y
+        if y > 0:  # else zero would count twice
+            return -y
+
+
+@inner
+def discrete_gaussian(rng, bits):
+    """Exact integer y with P(y) proportional to exp(-y**2 / (2 * 4**bits)). CKS Algorithm 3.
+
+    Beyond 2**6 scales, where this law has probability below exp(-2**11), a candidate is rejected
+    lest its square overflow: ``bits <= 24``.
+    """
+    while True:
+        y = discrete_laplace(rng, bits)
+        excess = abs(y) - (1 << bits)
+        if excess < 1 << (bits + 6) and bernoulli_exp(rng, excess * excess, 2 * bits + 1):
+            return y
+
+
+@inner
+def exponential_mechanism(rng, scores, bits):
+    """Exact index k with P(k) proportional to exp(scores[k] / 2**bits): large scores are likely.
+
+    For a minimum, negate the scores. Uniform candidates are accepted with probability
+    exp(-(max - score_k) / 2**bits); at most n_candidates trials are expected, often a few.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    scores : ndarray of shape (n_candidates,), int64
+        At least one, each within +-2**61.
+    bits : int
+
+    Returns
+    -------
+    k : int
+    """
+    best = scores[0]
+    for k in range(scores.size):
+        best = max(best, scores[k])
+    while True:
+        k = below(rng, scores.size)
+        if bernoulli_exp(rng, best - scores[k], bits):
+            return k
+
+
+@inner
+def noisy_argmax_laplace(rng, scores, bits):
+    """First index of the largest score plus exact discrete Laplace noise of scale 2**bits.
+
+    Parameters as in `exponential_mechanism`, which costs a quarter as much zCDP at the same scale.
+    """
+    winner = 0
+    best = scores[0] + discrete_laplace(rng, bits)
+    for k in range(1, scores.size):
+        noisy = scores[k] + discrete_laplace(rng, bits)
+        if noisy > best:
+            winner, best = k, noisy
+    return winner
+
+
+class Exponential(NamedTuple):
+    """Choose one of several scores by `exponential_mechanism`."""
+
+    def epsilon0(self, rho: float) -> float:
+        """Range of the log-ratio that one draw for ``rho`` zCDP may have."""
+        return math.sqrt(8.0 * rho)
+
+    def event(self, epsilon0: float) -> Event:
+        """What one draw on ``exponential_grid(..., epsilon0, ...)`` costs."""
+        return ExponentialMechanismEvent(epsilon0)
+
+
+class LaplaceNoisyMax(NamedTuple):
+    """Choose one of several scores by `noisy_argmax_laplace`."""
+
+    def epsilon0(self, rho: float) -> float:
+        """Pure privacy loss that one draw for ``rho`` zCDP may have."""
+        return math.sqrt(2.0 * rho)
+
+    def event(self, epsilon0: float) -> Event:
+        """What one draw on ``laplace_grid(..., epsilon0, ...)`` costs."""
+        return LaplaceNoisyMaxEvent(epsilon0)
+
+
+@kernel
+def select(mechanism, rng, scores):
+    """Index of a large score, on a grid of scale ``2**SCALE_BITS``."""
+    raise NotImplementedError
+
+
+@select.register(Exponential)
+def _(mechanism, rng, scores):
+    return exponential_mechanism(rng, scores, SCALE_BITS)
+
+
+@select.register(LaplaceNoisyMax)
+def _(mechanism, rng, scores):
+    return noisy_argmax_laplace(rng, scores, SCALE_BITS)
+
+
+@inner
+def to_grid(value, grid):
+    """``value / grid`` rounded to an integer and clamped to +-GRID_LIMIT.
+
+    NaN becomes 0, a public value: an exception would tell something about the data.
+    """
+    units = value / grid
+    if units >= GRID_LIMIT:
+        return GRID_LIMIT
+    if units <= -GRID_LIMIT:
+        return -GRID_LIMIT
+    if np.isnan(units):
+        return 0
+    return np.int64(np.rint(units))
+
+
+@inner
+def gaussian_mechanism(rng, value, grid, bits):
+    """Release ``value``: an integer number of grid units, with discrete Gaussian noise."""
+    return (to_grid(value, grid) + discrete_gaussian(rng, bits)) * grid
+
+
+def summation_error(n_terms: int, bound: float) -> float:
+    """Bound on the error of a float64 sum, in any order, of ``n_terms`` terms within +-``bound``.
+
+    (n - 1) u / (1 - (n - 1) u) times n * bound, with u = 2**-53 (Higham 2002, section 4.2). One u
+    more covers a division of the sum. Each of two neighbouring data sets errs by this much.
+    """
+    _check_positive(n_terms=n_terms, bound=bound)
+    relative = n_terms * 2.0**-53
+    if relative > 0.5:
+        raise ValueError(f"n_terms={n_terms!r} is too large for a float64 sum.")
+    return relative / (1 - relative) * n_terms * bound * (1 + 2.0**-40)
+
+
+def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float) -> float:
+    """Grid on which one `exponential_mechanism` with `SCALE_BITS` is epsilon0-bounded-range.
+
+    Proof. Between neighbours the score changes, in units, have range at most
+    sensitivity_range / grid + 4 (1/2 + 1/8): one rounding per score, data set and end of the range.
+    The log-ratio of the probabilities of k is (change of score_k - a constant) / 2**bits, so its
+    range is at most that over 2**bits, which the grid makes at most epsilon0.
+
+    Parameters
+    ----------
+    sensitivity_range : float
+        Bound on max_k c_k - min_k c_k, where c_k is the change of the score of candidate k when one
+        record is replaced: at most twice the bound on the change of one score.
+    epsilon0 : float
+        The draw is epsilon0-DP and epsilon0**2 / 8 zCDP.
+    magnitude : float
+        Public bound on the scores. It widens the grid (more noise) to magnitude / 2**49 if need be,
+        so that scores are never clamped: then noise below 2**-29 of the magnitude is not offered.
+
+    Returns
+    -------
+    grid : float
+    """
+    _check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
+    return _grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * _ROUNDING, magnitude)
+
+
+def laplace_grid(sensitivity_range: float, epsilon0: float, magnitude: float) -> float:
+    """Grid on which one `noisy_argmax_laplace` with `SCALE_BITS` is epsilon0-DP.
+
+    As in `exponential_grid`, its loss is at most the range of the score changes over the scale:
+    given the noise of the others, k wins above a threshold which moves by at most that range. But
+    it is not epsilon0-bounded-range: charge epsilon0**2 / 2 zCDP, not epsilon0**2 / 8.
+    """
+    return exponential_grid(sensitivity_range, epsilon0, magnitude)
+
+
+def gaussian_grid(
+    sensitivity: float, noise_multiplier: float, dimension: int, magnitude: float
+) -> float:
+    """Grid on which `gaussian_mechanism` with `SCALE_BITS` has the noise that is asked for.
+
+    The release is as private as a continuous Gaussian one with standard deviation over sensitivity
+    equal to ``noise_multiplier``, so the exact Gaussian curve may be charged.
+
+    Proof. Rounding adds at most 2 (1/2 + 1/8) units per coordinate to the l2 sensitivity. Round
+    x ~ N(0, s**2) to the integer k with weight exp(-(k - x)**2 / 32): by Poisson summation the
+    weights sum to a constant within a factor 1 +- 2 exp(-32 pi**2), so k has the discrete Gaussian
+    law of variance s**2 + 16 within 1 +- exp(-300), and adding integers commutes with rounding.
+
+    Parameters
+    ----------
+    sensitivity : float
+        l2 sensitivity of the vector that is released coordinate by coordinate.
+    noise_multiplier : float
+    dimension : int
+        Number of coordinates.
+    magnitude : float
+        Public bound on every coordinate, as in `exponential_grid`.
+
+    Returns
+    -------
+    grid : float
+    """
+    _check_positive(
+        sensitivity=sensitivity,
+        noise_multiplier=noise_multiplier,
+        dimension=dimension,
+        magnitude=magnitude,
+    )
+    tight = 1 - 2.0**-50  # covers the rounding of the two terms, which may cancel
+    scale = math.sqrt(4**SCALE_BITS - 16) * tight
+    rounding = 2 * _ROUNDING * math.sqrt(dimension) / tight
+    return _grid(sensitivity, scale / noise_multiplier * tight - rounding, magnitude)
+
+
+def _grid(sensitivity: float, units: float, magnitude: float) -> float:
+    """Width at which ``sensitivity`` is at most ``units`` wide and ``magnitude`` is not clamped."""
+    if not units > 0:
+        raise ValueError(
+            f"The noise is too large for the grid, whose rounding alone needs {-units:.3g} of "
+            f"2**{SCALE_BITS} units more than the budget has: ask for fewer, larger draws."
+        )
+    grid = max(sensitivity / units * (1 + 2.0**-40), magnitude / (GRID_LIMIT // 2))
+    if not np.finfo(float).tiny <= grid < math.inf:
+        raise ValueError(f"sensitivity={sensitivity!r} and magnitude={magnitude!r} are not scaled.")
+    return grid
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be positive and finite, got {value!r}.")

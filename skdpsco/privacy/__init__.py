@@ -1,0 +1,58 @@
+"""Privacy accounting: what was released, what it costs, and what may still be spent.
+
+Two datasets are neighbours if they differ by the replacement of one record; the number of
+records is public. Nothing here sees data or draws noise, and only the standard library is
+imported.
+"""
+
+from .accounting import (
+    delta_of,
+    epsilon_of,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    is_gaussian,
+    mu_of,
+    rho_of,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from .budget import Budget
+from .events import (
+    ComposedEvent,
+    Event,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LaplaceNoisyMaxEvent,
+    NoOpEvent,
+    PureDPEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+    compose,
+)
+
+__all__ = [
+    "Budget",
+    "ComposedEvent",
+    "Event",
+    "ExponentialMechanismEvent",
+    "GaussianEvent",
+    "LaplaceNoisyMaxEvent",
+    "NoOpEvent",
+    "PureDPEvent",
+    "RepeatedEvent",
+    "ZCDPEvent",
+    "compose",
+    "delta_of",
+    "epsilon_of",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "is_gaussian",
+    "mu_of",
+    "rho_of",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

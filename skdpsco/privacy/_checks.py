@@ -1,0 +1,36 @@
+"""Validation shared by the budget, the events and the accountant."""
+
+import math
+from numbers import Integral, Real
+
+
+def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
+    """Return `value` as a float inside (low, high), or [low, high] if `closed`.
+
+    Booleans and strings are not numbers here, and NaN lies in no interval. The infinities
+    are never legal.
+    """
+    interval = f"[{low:g}, {high:g}]" if closed and math.isfinite(high) else f"({low:g}, {high:g})"
+    if closed and not math.isfinite(high):
+        interval = f"[{low:g}, {high:g})"
+    expected = f"{name} must be a finite real number in {interval}, got {value!r}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{expected} of type {type(value).__name__}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    inside = low <= number <= high if closed else low < number < high
+    if not (math.isfinite(number) and inside):
+        raise ValueError(f"{expected}.")
+    return number
+
+
+def check_count(name: str, value: object) -> int:
+    """Return `value` as an int >= 0."""
+    expected = f"{name} must be an integer in [0, inf), got {value!r}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{expected} of type {type(value).__name__}.")
+    if value < 0:
+        raise ValueError(f"{expected}.")
+    return int(value)

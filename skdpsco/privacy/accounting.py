@@ -1,0 +1,241 @@
+"""Charges of events, and conversions between rho, mu and (epsilon, delta).
+
+The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
+If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
+mu-values add, and that mu is never mixed with the rho of another mechanism.
+
+Every result errs on the private side only. A reported epsilon or delta is rounded up by a
+relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
+rounding of whoever divides it among the steps of an algorithm, and it is checked against the
+reported delta before it is returned.
+
+References
+----------
+.. [1] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications, Extensions,
+   and Lower Bounds".
+.. [2] Canonne, Kamath and Steinke (2020), "The Discrete Gaussian for Differential Privacy",
+   Proposition 12.
+.. [3] Balle and Wang (2018), "Improving the Gaussian Mechanism for Differential Privacy:
+   Analytical Calibration and Optimal Denoising", Theorem 8.
+.. [4] Dong, Roth and Su (2019), "Gaussian Differential Privacy", Corollary 2.13.
+.. [5] Rogers and Steinke (2021), "A Better Privacy Analysis of the Exponential Mechanism".
+"""
+
+import math
+from collections.abc import Callable
+
+from ._checks import check_real
+from .events import (
+    Event,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LaplaceNoisyMaxEvent,
+    NoOpEvent,
+    PureDPEvent,
+    ZCDPEvent,
+    leaves,
+)
+
+_REPORT_SLACK = 1e-11
+_CALIBRATION_SLACK = 1e-9
+_SMALLEST_DELTA = math.ulp(0.0)  # what a positive delta is rounded up to, where exp gives 0
+
+# Looked up by exact type: a subclass may mean something else, so it is unknown too.
+_RHO: dict[type, Callable[..., float]] = {
+    NoOpEvent: lambda event: 0.0,
+    GaussianEvent: lambda event: 0.5 / event.noise_multiplier**2,
+    ExponentialMechanismEvent: lambda event: event.epsilon0**2 / 8,  # [5]
+    PureDPEvent: lambda event: event.epsilon0**2 / 2,
+    LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 2,
+    ZCDPEvent: lambda event: event.rho,
+}
+
+
+def _known_leaves(event: Event) -> list[tuple[Event, int]]:
+    found = list(leaves(event))
+    for leaf, _ in found:
+        if type(leaf) not in _RHO:
+            raise TypeError(f"No charge is known for an event of type {type(leaf).__name__}.")
+    return found
+
+
+def rho_of(event: Event) -> float:
+    """Return the rho for which `event` is rho-zCDP; TypeError if its type is unknown."""
+    # fsum: the total does not depend on the order.
+    return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
+
+
+def is_gaussian(event: Event) -> bool:
+    """Return whether `event` is Gaussian noise only, so that `mu_of` is defined."""
+    return all(type(leaf) in (GaussianEvent, NoOpEvent) for leaf, _ in _known_leaves(event))
+
+
+def mu_of(event: Event) -> float:
+    """Return the mu for which a Gaussian-only `event` is exactly mu-GDP.
+
+    mu^2 is the sum of 1 / noise_multiplier^2 [4]_ = 2 rho; ValueError for any other event.
+    """
+    if not is_gaussian(event):
+        raise ValueError("mu is defined for Gaussian noise only; use rho_of for other events.")
+    return math.sqrt(2 * rho_of(event))
+
+
+def epsilon_of(event: Event, delta: float) -> float:
+    """Return an epsilon for which `event` is (epsilon, delta)-DP."""
+    if is_gaussian(event):
+        return gaussian_epsilon(mu_of(event), delta)
+    return zcdp_epsilon(rho_of(event), delta)
+
+
+def delta_of(event: Event, epsilon: float) -> float:
+    """Return a delta for which `event` is (epsilon, delta)-DP."""
+    if is_gaussian(event):
+        return gaussian_delta(mu_of(event), epsilon)
+    return zcdp_delta(rho_of(event), epsilon)
+
+
+# zCDP. With b = alpha - 1 > 0 the bound of [2] reads
+#     log delta <= b ((1 + b) rho - epsilon - log(1 + 1/b)) - log(1 + b).
+# It holds for every b, so a badly found minimiser is still private. Setting the derivative in
+# b to zero gives, for each unknown, an increasing function of b to solve.
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Return the smallest delta for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    rho = check_real("rho", rho, 0, math.inf, closed=True)
+    epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
+    if rho == 0:
+        return 0.0
+    rho *= 1 + _REPORT_SLACK
+    b = _solve(lambda b: (2 * b + 1) * rho - math.log1p(1 / b), epsilon)
+    log_delta = b * ((1 + b) * rho - epsilon - math.log1p(1 / b)) - math.log1p(b)
+    return _round_up(math.exp(min(log_delta, 0.0)))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Return the smallest epsilon for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    rho = check_real("rho", rho, 0, math.inf, closed=True)
+    delta = check_real("delta", delta, 0, 1)
+    if rho == 0:
+        return 0.0
+    log_inverse = -math.log(delta)
+    b = _solve(lambda b: rho * b * b + math.log1p(b), log_inverse)
+    epsilon, slack = 0.0, _REPORT_SLACK
+    while True:  # once, as a rule
+        slack *= 2
+        remaining = log_inverse * (1 + slack) + slack - math.log1p(b)
+        epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
+        if zcdp_delta(rho, max(epsilon, 0.0)) <= delta:
+            return max(epsilon, 0.0)
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    epsilon = check_real("epsilon", epsilon, 0, math.inf)
+    delta = check_real("delta", delta, 0, 1)
+    log_inverse = -math.log(delta)
+    b = _solve(
+        lambda b: b * (b / (2 * b + 1)) * (epsilon + math.log1p(1 / b)) + math.log1p(b),
+        log_inverse,
+    )
+    rho = (epsilon + math.log1p(1 / b) - (log_inverse - math.log1p(b)) / b) / (1 + b)
+    return _shrink(max(rho, 0.0), lambda rho: zcdp_delta(rho, epsilon) <= delta)
+
+
+def _solve(increasing: Callable[[float], float], target: float) -> float:
+    """Return b in (1e-304, 1e304) with increasing(b) = target, by bisection of log b."""
+    low, high = -700.0, 700.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if increasing(math.exp(middle)) < target:
+            low = middle
+        else:
+            high = middle
+    return math.exp(low)
+
+
+def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
+    """Round a calibrated `value` down, by more than the slack if the check asks for it."""
+    slack = _CALIBRATION_SLACK
+    while not is_private(value * (1 - slack)):  # never, as a rule
+        slack = 2 * slack if slack < 0.25 else (1 + slack) / 2
+    return value * (1 - slack)
+
+
+def _round_up(delta: float) -> float:
+    return min(max(delta * (1 + _REPORT_SLACK), _SMALLEST_DELTA), 1.0)
+
+
+# Gaussian noise. The exact curve [3, 4] is
+#     delta = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
+# With x = epsilon/mu - mu/2 and y = x + mu, exp(epsilon) phi(y) = phi(x), so that
+#     delta = phi(x) (M(x) - M(y)),  M = (1 - Phi) / phi  (Mills ratio),
+# in which nothing overflows.
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the smallest delta for which mu-GDP implies (epsilon, delta)-DP [3]_ [4]_."""
+    mu = check_real("mu", mu, 0, math.inf, closed=True)
+    epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
+    if mu == 0:
+        return 0.0
+    mu *= 1 + _REPORT_SLACK
+    x = epsilon / mu - mu / 2
+    y = epsilon / mu + mu / 2
+    if x > 40:  # below the smallest float
+        return _SMALLEST_DELTA
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    if mu < 0.01:  # M(x) - M(y) would cancel: integrate -M' = 1 - t M(t) by Gauss-Legendre
+        middle, offset = epsilon / mu, mu / 2 * math.sqrt(0.6)
+        slopes = [1 - t * _mills(t) for t in (middle - offset, middle, middle + offset)]
+        return _round_up(density * mu * (5 * slopes[0] + 8 * slopes[1] + 5 * slopes[2]) / 18)
+    if x < 0:  # M(x) alone could overflow
+        return _round_up(math.erfc(x / math.sqrt(2)) / 2 - density * _mills(y))
+    return _round_up(density * (_mills(x) - _mills(y)))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP."""
+    mu = check_real("mu", mu, 0, math.inf, closed=True)
+    delta = check_real("delta", delta, 0, 1)
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, zcdp_epsilon(mu * mu / 2, delta)  # a Gaussian is mu^2/2-zCDP
+    for _ in range(50):
+        middle = (low + high) / 2
+        if gaussian_delta(mu, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu for which mu-GDP implies (epsilon, delta)-DP."""
+
+    def is_private(mu: float) -> bool:
+        return gaussian_delta(mu, epsilon) <= delta
+
+    low = _shrink(math.sqrt(2) * math.sqrt(zcdp_rho(epsilon, delta)), is_private)  # as above
+    if low == 0:  # epsilon so small that rho underflows
+        return 0.0
+    high = 2 * low
+    while is_private(high):
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        if is_private(middle):
+            low = middle
+        else:
+            high = middle
+    return _shrink(low, is_private)
+
+
+def _mills(x: float) -> float:
+    """Return (1 - Phi(x)) / phi(x), to a relative 1e-14."""
+    if x < 4:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    fraction = x  # Laplace's continued fraction, x + 1/(x + 2/(x + 3/(x + ...)))
+    for k in range(40, 0, -1):
+        fraction = x + k / fraction
+    return 1 / fraction

@@ -1,0 +1,48 @@
+"""The privacy budget, as users state it."""
+
+import math
+from dataclasses import dataclass
+
+from ._checks import check_real
+from .accounting import gaussian_mu, zcdp_rho
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta)-differential privacy budget; neighbours replace one record.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite and > 0.
+    delta : float
+        In the open interval (0, 1); meant to be far below 1 / n_samples.
+
+    Examples
+    --------
+    >>> from skdpsco.privacy import Budget
+    >>> budget = Budget(epsilon=1.0, delta=1e-6)
+    >>> f"{budget.rho:.6f} {budget.mu:.6f}"
+    '0.024356 0.236704'
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        # Stored as floats, so that equal budgets hash and print alike.
+        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, 0, math.inf))
+        object.__setattr__(self, "delta", check_real("delta", self.delta, 0, 1))
+
+    @property
+    def rho(self) -> float:
+        """Largest rho such that rho-zCDP implies this budget (Canonne, Kamath & Steinke 2020)."""
+        return zcdp_rho(self.epsilon, self.delta)
+
+    @property
+    def mu(self) -> float:
+        """Largest mu such that mu-GDP implies this budget (Balle & Wang 2018; Dong et al. 2019).
+
+        For algorithms whose only noise is Gaussian. There it is never below sqrt(2 rho).
+        """
+        return gaussian_mu(self.epsilon, self.delta)

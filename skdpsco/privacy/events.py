@@ -1,0 +1,220 @@
+"""What a mechanism releases, described so that an accountant can charge for it.
+
+An event is a frozen value. Its meaning never changes: a mechanism with another guarantee
+gets another event. Parameters are stated for the relation "replace one record, n public",
+so a factor of two in a sensitivity is already inside them. They lie in [1e-100, 1e100], where
+no charge can overflow or vanish in floating point.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ._checks import check_count, check_real
+
+_SMALLEST, _LARGEST = 1e-100, 1e100
+
+
+class Event:
+    """Base class of the events; says nothing about privacy by itself."""
+
+    __slots__ = ()
+
+    def _store(self, name: str, value: object) -> None:
+        # The only write to a frozen event: a validated field, during construction.
+        object.__setattr__(self, name, value)
+
+    def _store_positive(self, name: str) -> None:
+        value = check_real(name, getattr(self, name), _SMALLEST, _LARGEST, closed=True)
+        self._store(name, value)
+
+
+@dataclass(frozen=True)
+class NoOpEvent(Event):
+    """Nothing of the data is released. Charge: rho = 0."""
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """Gaussian noise added to a statistic of bounded l2 sensitivity.
+
+    It is exactly (1 / noise_multiplier)-GDP [1]_ and rho = 1 / (2 noise_multiplier^2) zCDP [2]_.
+    A mechanism that draws its noise on a grid uses this event too, and makes its noise larger
+    by whatever the grid costs.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise divided by the l2 sensitivity of the statistic.
+
+    References
+    ----------
+    .. [1] Dong, Roth and Su (2019), "Gaussian Differential Privacy".
+    .. [2] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications,
+       Extensions, and Lower Bounds", Proposition 1.6.
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("noise_multiplier")
+
+
+@dataclass(frozen=True)
+class ExponentialMechanismEvent(Event):
+    """One draw of an index i with probability proportional to exp(score_i).
+
+    It is epsilon0-bounded-range, hence rho = epsilon0^2 / 8 zCDP [1]_. Only the exponential
+    mechanism (equivalently: noisy max with Gumbel noise) has this property: noisy max with
+    Laplace noise and permute-and-flip have not, and must be charged as pure DP.
+
+    Parameters
+    ----------
+    epsilon0 : float
+        Largest range, max_i - min_i, of the change of score_i between neighbours; that is
+        2 D if every score changes by at most D in either direction.
+
+    References
+    ----------
+    .. [1] Rogers and Steinke (2021), "A Better Privacy Analysis of the Exponential Mechanism".
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
+
+@dataclass(frozen=True)
+class PureDPEvent(Event):
+    """Any epsilon0-differentially private mechanism; rho = epsilon0^2 / 2 zCDP [1]_.
+
+    Parameters
+    ----------
+    epsilon0 : float
+        Largest absolute log-ratio of the output probabilities of two neighbours.
+
+    References
+    ----------
+    .. [1] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications,
+       Extensions, and Lower Bounds", Proposition 1.4.
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
+
+@dataclass(frozen=True)
+class LaplaceNoisyMaxEvent(Event):
+    """The index of the largest score after independent Laplace noise; epsilon0-DP.
+
+    Charged as pure DP, rho = epsilon0^2 / 2. It is not epsilon0-bounded-range, so the smaller
+    charge of the exponential mechanism would be wrong.
+
+    Parameters
+    ----------
+    epsilon0 : float
+        Largest range of the change of the scores between neighbours, divided by the scale of
+        the noise; that is 2 D / scale if every score changes by at most D in either direction.
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
+
+@dataclass(frozen=True)
+class ZCDPEvent(Event):
+    """Any mechanism proved to be rho-zCDP, with that proof beside the mechanism.
+
+    Parameters
+    ----------
+    rho : float
+        Bound on D_alpha / alpha for the Renyi divergences of all orders alpha > 1.
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("rho")
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """All of `events`, each of which may depend on what the earlier ones released.
+
+    Parameters
+    ----------
+    events : sequence of Event
+    """
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        self._store("events", tuple(_check_event(event) for event in self.events))
+
+
+@dataclass(frozen=True)
+class RepeatedEvent(Event):
+    """Adaptive composition of `count` mechanisms that each are an `event`.
+
+    Parameters
+    ----------
+    event : Event
+    count : int
+        At least 0; zero times is nothing.
+    """
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_event(self.event)
+        self._store("count", check_count("count", self.count))
+
+
+def _check_event(event: Any) -> Event:
+    if not isinstance(event, Event):
+        raise TypeError(f"event must be an instance of Event, got {event!r}.")
+    return event
+
+
+def leaves(event: Event) -> Iterator[tuple[Event, int]]:
+    """Yield each event that is not itself a composition, with its number of uses (not 0)."""
+    stack = [(_check_event(event), 1)]
+    while stack:
+        event, count = stack.pop()
+        if isinstance(event, RepeatedEvent):
+            stack.append((event.event, count * event.count))
+        elif isinstance(event, ComposedEvent):
+            stack.extend((part, count) for part in reversed(event.events))
+        elif count:
+            yield event, count
+
+
+def compose(*events: Event) -> Event:
+    """Return the adaptive composition of `events` in its shortest form.
+
+    Nested compositions are flattened, equal events are counted, and those that release
+    nothing are left out. Charges do not depend on the order, so it is not kept.
+
+    Parameters
+    ----------
+    *events : Event
+
+    Returns
+    -------
+    Event
+        `NoOpEvent` if nothing is left, a single event if one is left, else `ComposedEvent`.
+    """
+    counts: dict[Event, int] = {}
+    for event, count in leaves(ComposedEvent(events)):
+        if type(event) is not NoOpEvent:
+            counts[event] = counts.get(event, 0) + count
+    parts = [RepeatedEvent(e, count) if count > 1 else e for e, count in counts.items()]
+    if len(parts) > 1:
+        return ComposedEvent(tuple(parts))
+    return parts[0] if parts else NoOpEvent()

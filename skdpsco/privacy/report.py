@@ -1,0 +1,58 @@
+"""What a fitted estimator says about its privacy."""
+
+from dataclasses import dataclass
+from html import escape
+
+from .events import Event
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """The guarantee of one fit; prints as a short table, also as HTML.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    rho : float
+        What was charged, in zero-concentrated differential privacy.
+    event : Event
+        What was released, as the accountant sees it.
+    seeded : bool
+        True if the noise was reproducible: then the guarantee holds only against those who do not
+        know the seed.
+    assumptions : tuple of str
+        What must be public, or true, for the guarantee to hold.
+    relation : str
+        Which data sets are neighbours.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    event: Event
+    seeded: bool
+    assumptions: tuple[str, ...] = ()
+    relation: str = "replace-one"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values of the table."""
+        rows = [
+            ("epsilon", f"{self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+            ("rho (zCDP)", f"{self.rho:.6g}"),
+            ("neighbours", f"{self.relation}, number of records public"),
+            ("noise", "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"),
+        ]
+        return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<11} {value}" for name, value in self.rows())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(value)}</td></tr>"
+            for name, value in self.rows()
+        )
+        return f"<table><caption>Differential privacy</caption>{cells}</table>"

@@ -1,0 +1,245 @@
+"""Noisy Newton or gradient steps on a public set of coordinates. Proof: docs/proofs/refit.md.
+
+All noise is Gaussian; the shares of mu**2 add up to that of the plan whatever branch is taken, and
+branches depend on public numbers only.
+"""
+
+import math
+
+import numpy as np
+
+from skdpsco._design import gather
+from skdpsco._kernels import njit
+from skdpsco.constraints import project
+from skdpsco.losses import curvatures, derivatives, lipschitz_l2
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.solvers.base import Problem
+
+BLOCK = 4096  # records that are gathered at a time
+MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
+MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
+LINE_SHARE = 0.04  # for the curvature along the first gradient
+GRADIENT_STEPS = 3
+MOMENTUM = 0.5
+
+
+def newton_pays(n_samples: int, n_coordinates: int, mu: float) -> bool:
+    """Whether a noisy second-moment matrix is worth its budget, from public sizes alone."""
+    return n_coordinates <= MAX_NEWTON and n_samples * mu >= 10.0 * n_coordinates**1.5
+
+
+def newton_steps(loss, n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of Newton steps: one for a quadratic, two otherwise, more where noise is small."""
+    ratio = n_samples * mu / n_coordinates**1.5
+    base = 1.0 if loss.quadratic else 2.0
+    return int(min(100, round(base * max(1.0, (ratio / 200.0) ** 0.4))))
+
+
+@njit
+def add_noise(rng, values, grid):
+    """Release every entry of ``values`` in place."""
+    for j in range(values.shape[0]):
+        values[j] = gaussian_mechanism(rng, values[j], grid, SCALE_BITS)
+
+
+@njit
+def minimize_quadratic(H, g, start, constraint, n_iter, out):
+    """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` over the set (accelerated)."""
+    d = g.shape[0]
+    bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
+    for i in range(d):
+        total = 0.0
+        for j in range(d):
+            total += abs(H[i, j])
+        bound = max(bound, total)
+    v = start.copy()
+    new = np.empty(d)
+    for i in range(d):
+        out[i] = start[i]
+    momentum = 1.0
+    for _ in range(n_iter):
+        for i in range(d):
+            slope = g[i]
+            for j in range(d):
+                slope += H[i, j] * (v[j] - start[j])
+            new[i] = v[i] - slope / bound
+        project(constraint, new)
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+        for i in range(d):
+            v[i] = new[i] + (momentum - 1.0) / following * (new[i] - out[i])
+            out[i] = new[i]
+        momentum = following
+
+
+@njit
+def linearize(X, start, columns, position, loss, w, y, A, R, v):
+    """Gather a block of records into ``A``; write their derivatives and curvatures at ``w``."""
+    gather(X, start, columns, position, A)
+    for i in range(A.shape[0]):
+        for k in range(R.shape[1]):
+            R[i, k] = 0.0
+            for j in range(A.shape[1]):
+                R[i, k] += A[i, j] * w[k * A.shape[1] + j]
+    curvatures(loss, R, y, v)
+    derivatives(loss, R, y, R)  # entry by entry, so that predictions may be overwritten
+
+
+class Refit:
+    """Private steps on ``support``, an array of flat coordinates that is already public.
+
+    Parameters
+    ----------
+    problem, X, y, rng
+        As in `skdpsco.solvers.base.Solver.run`.
+    support : ndarray of int
+    constraint : NamedTuple with a `project` kernel
+    mu : float
+        Total sensitivity over standard deviation to spend.
+    """
+
+    def __init__(self, problem: Problem, X, y, rng, support, constraint, mu: float, progress):
+        self.problem, self.X, self.y, self.rng = problem, X, y, rng
+        self.constraint, self.mu, self.progress = constraint, mu, progress
+        self.K = problem.loss.n_outputs
+        output, column = np.divmod(support, problem.n_features)
+        self.columns, place = np.unique(column, return_inverse=True)
+        self.F = len(self.columns)
+        self.position = np.full(problem.n_features, -1, dtype=np.int64)
+        self.position[self.columns] = np.arange(self.F)
+        self.local = output * self.F + place  # where the support stands in ``self.w``
+        self.is_intercept = problem.intercept & (column == problem.n_features - 1)
+
+    def run(self, start: np.ndarray, threshold: float) -> np.ndarray:
+        """Coefficients on the support, from ``start`` on it.
+
+        ``threshold``, in standard deviations of the noise, is the soft threshold of gradient steps.
+        """
+        n, loss = self.problem.n_samples, self.problem.loss
+        newton = newton_pays(n, self.F, self.mu)
+        self.slack = 1.0 + self.F * 2.0**-50  # rounding of norms and of products
+        self.w = np.zeros(self.F * self.K)
+        self.w[self.local] = start
+        # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
+        square = self._sum(lambda A, R, v: (A * A).sum()[None], 1)
+        self._release(square, self.F + 2 * summation_error(n, self.F), MOMENT_SHARE, n * self.F)
+        moment = min(max(square[0] / n, self.F / 50.0), self.F)
+        ratio = n * self.mu / self.F**1.5
+        self.clip = min(1.2 * max(1.0, (ratio / 1000.0) ** 0.25) * moment**0.5, self.F**0.5)
+        if newton:
+            self._newton(newton_steps(loss, n, self.F, self.mu))
+        else:
+            self._gradient_steps(moment, threshold)
+        return self.w[self.local]
+
+    def _newton(self, n_steps: int) -> None:
+        n, loss, F = self.problem.n_samples, self.problem.loss, self.F
+        share = 0.4 if loss.quadratic else 0.2
+        # 2. The matrix: one record has Frobenius norm <= smoothness * clip**2 and is positive
+        # semidefinite, so that a replacement moves it by at most sqrt(2) times that.
+        size = loss.smoothness() * self.clip**2 * self.slack
+        upper = np.triu_indices(F)
+        weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
+
+        def second_moments(A, R, v):
+            A = A * (self._weights(A) * np.sqrt(v))[:, None]
+            return A.T @ A
+
+        M = self._sum(second_moments, (F, F))
+        entries = M[upper] * weight
+        sensitivity = math.sqrt(2.0) * size + 2 * F * summation_error(n, math.sqrt(2.0) * size)
+        scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
+        M[upper] = entries / weight
+        M = np.triu(M) + np.triu(M, 1).T
+        eigenvalues, U = np.linalg.eigh(M)
+        # The noise has spectral norm about scale * sqrt(2 F): below that nothing is known.
+        ridge = scale * math.sqrt(2.0 * F)
+        M = (U * (np.maximum(eigenvalues, 0.0) + ridge)) @ U.T / n
+        output, place = np.divmod(self.local, F)
+        H = M[np.ix_(place, place)] * (output[:, None] == output[None])
+        for _ in range(n_steps):
+            g, _ = self._gradient((1.0 - MOMENT_SHARE - share) / n_steps)
+            start = self.w[self.local]
+            new = start - np.linalg.solve(H, g)
+            if np.abs(new).sum() > self.constraint.norm_bound():
+                minimize_quadratic(H, g, start, self.constraint, 300, new)
+            self.w[self.local] = new
+
+    def _gradient_steps(self, moment: float, threshold: float) -> None:
+        share = (1.0 - MOMENT_SHARE - LINE_SHARE) / GRADIENT_STEPS
+        velocity = np.zeros(len(self.local))
+        for t in range(GRADIENT_STEPS):
+            g, noise = self._gradient(share)
+            if t == 0:
+                step = self._step_size(g, noise, moment)
+            velocity = MOMENTUM * velocity - step * g
+            new = self.w[self.local] + velocity
+            shrunk = np.sign(new) * np.maximum(np.abs(new) - threshold * noise * step, 0.0)
+            new = np.where(self.is_intercept, new, shrunk)
+            project(self.constraint, new)
+            self.w[self.local] = new
+
+    def _step_size(self, g: np.ndarray, noise: float, moment: float) -> float:
+        """One over the curvature along ``g``, within public limits."""
+        n, loss = self.problem.n_samples, self.problem.loss
+        direction = np.zeros(self.F * self.K)
+        norm = float(np.linalg.norm(g))
+        if norm > 0.0:
+            direction[self.local] = g / norm
+        direction = direction.reshape(self.K, self.F).T
+
+        def curvature_along(A, R, v):
+            along = (A * self._weights(A)[:, None]) @ direction
+            return (v @ (along * along))[None].sum(axis=-1)
+
+        # 3. One record contributes between 0 and smoothness * clip**2.
+        size = loss.smoothness() * self.clip**2 * self.slack
+        along = self._sum(curvature_along, 1)
+        self._release(along, size + 2 * summation_error(n, size), LINE_SHARE, n * size)
+        smoothness = loss.smoothness()
+        steps = [5.0 / (smoothness * moment)]
+        if along[0] > 0.0:
+            steps.append(n / along[0])
+        # Noise alone should not move predictions by more than a twelfth of the loss's own scale.
+        steps.append(0.08 * loss.lipschitz() / (smoothness * noise * moment**0.5))
+        return min(steps)
+
+    def _gradient(self, share: float) -> tuple[np.ndarray, float]:
+        """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
+        n, loss = self.problem.n_samples, self.problem.loss
+
+        def gradient(A, R, v):
+            return ((R * self._weights(A)[:, None]).T @ A).ravel()
+
+        # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
+        size = lipschitz_l2(loss) * self.clip * self.slack
+        total = self._sum(gradient, self.F * self.K)[self.local]
+        rounding = 2 * math.sqrt(len(total)) * summation_error(n, size)
+        scale = self._release(total, 2 * size + rounding, share, n * size)
+        self.progress[0] += 1
+        return total / n, scale / n
+
+    def _release(self, total: np.ndarray, sensitivity: float, share: float, magnitude: float):
+        """Add noise to ``total`` in place, for ``share`` of mu**2; return its scale."""
+        multiplier = 1.0 / (self.mu * math.sqrt(share))
+        grid = gaussian_grid(sensitivity, multiplier, len(total), magnitude)
+        add_noise(self.rng, total, grid)
+        return grid * 2.0**SCALE_BITS
+
+    def _sum(self, function, shape) -> np.ndarray:
+        """Sum over blocks of records of ``function(features, derivatives, curvatures)``."""
+        n = self.problem.n_samples
+        total = np.zeros(shape)
+        for start in range(0, n, BLOCK):
+            size = min(BLOCK, n - start)
+            A, R, v = np.empty((size, self.F)), np.empty((size, self.K)), np.empty(size)
+            y = self.y[start : start + size]
+            linearize(
+                self.X, start, self.columns, self.position, self.problem.loss, self.w, y, A, R, v
+            )
+            total += function(A, R, v)
+        return total
+
+    def _weights(self, A: np.ndarray) -> np.ndarray:
+        """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
+        norms = np.sqrt(np.einsum("ij,ij->i", A, A))
+        return self.clip / np.maximum(norms, self.clip)

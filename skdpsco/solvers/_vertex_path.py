@@ -1,0 +1,198 @@
+"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco._design import add_column, correlate, predict
+from skdpsco._kernels import inner, kernel, njit
+from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
+from skdpsco.losses import derivatives, values
+from skdpsco.mechanisms import (
+    Exponential,
+    exponential_grid,
+    select,
+    to_grid,
+)
+from skdpsco.privacy import (
+    Event,
+    ExponentialMechanismEvent,
+    RepeatedEvent,
+    compose,
+)
+from skdpsco.solvers.base import Problem, replace_one
+
+EXPONENTIAL = Exponential()
+
+
+@dataclass(frozen=True)
+class VertexPlan:
+    """Schedule and grids of `vertex_path`.
+
+    Parameters
+    ----------
+    weight : tuple of float, length n_iter
+    scale : tuple of float, length n_iter + 1
+        After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
+        vertices, each times its weight. Predictions are only ever added to: a step stays sparse.
+    grid : tuple of float, length n_iter
+        Of every choice.
+    mechanism : Exponential or LaplaceNoisyMax
+    cap, stop_grid : float
+        If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
+        ``stop_grid``.
+    event : Event
+    """
+
+    weight: tuple[float, ...]
+    scale: tuple[float, ...]
+    grid: tuple[float, ...]
+    mechanism: Any
+    cap: float
+    stop_grid: float
+    event: Event
+
+
+def plan_vertices(
+    problem: Problem,
+    constraint: Any,
+    weight: np.ndarray,
+    scale: np.ndarray,
+    rho: float,
+    mechanism: Any = EXPONENTIAL,
+    stop_rho: float = 0.0,
+) -> VertexPlan:
+    """Calibrate ``len(weight)`` choices to ``rho`` zCDP, and one choice of a point to ``stop_rho``.
+
+    See docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md for the sensitivities.
+    """
+    n, T = problem.n_samples, len(weight)
+    size = constraint.norm_bound()
+    # Scores of a polytope are sums over coefficients, rounded; this covers it.
+    slack = 1.0 + problem.n_coefficients * 2.0**-50
+    epsilon0 = mechanism.epsilon0(rho / T)
+    # l1 norm of the coefficients before every step, hence a bound on every prediction.
+    travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size * (1 + 2.0**-40)
+    grid = []
+    for t in range(T):
+        lipschitz = problem.loss.lipschitz(float(travelled[t]), problem.target_bound)
+        change = size * replace_one(n, lipschitz) * slack
+        grid.append(exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack))
+    event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
+    cap = stop_grid = 0.0
+    if stop_rho > 0.0:
+        assert isinstance(mechanism, Exponential)  # it chooses the point too
+        # A record that is predicted twice as badly as by the zero model weighs no more than that.
+        cap = 2.0 * problem.loss.baseline(problem.target_bound)
+        epsilon_stop = math.sqrt(8.0 * stop_rho)
+        # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
+        change = replace_one(n, cap) - cap
+        stop_grid = exponential_grid(2.0 * change, epsilon_stop, n * cap * slack)
+        event = compose(event, ExponentialMechanismEvent(epsilon_stop))
+    return VertexPlan(
+        tuple(map(float, weight)),
+        tuple(map(float, scale)),
+        tuple(grid),
+        mechanism,
+        cap,
+        stop_grid,
+        event,
+    )
+
+
+def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, progress):
+    """Run the kernel.
+
+    Returns
+    -------
+    coef : ndarray
+        The last point of the path.
+    chosen : ndarray of shape (n_iter,)
+        The vertices.
+    stop : int
+        The chosen number of steps, ``n_iter`` if none was to be chosen.
+    """
+    T = len(plan.weight)
+    coef = np.zeros(problem.n_coefficients)
+    Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
+    chosen = np.zeros(T, dtype=np.int64)
+    weight, scale = np.array(plan.weight), np.array(plan.scale)
+    work = np.empty(problem.n_samples if plan.cap > 0.0 else 0)
+    losses = np.zeros(T + 1, dtype=np.int64)
+    R, G = np.empty_like(Z), np.empty_like(coef)
+    scores = np.empty(n_vertices(constraint, len(coef)))
+    units = np.empty(len(scores), dtype=np.int64)
+    stop = vertex_path(
+        X, y, problem.loss, constraint, weight, scale, np.array(plan.grid), plan.mechanism,
+        plan.cap, plan.stop_grid, rng, coef, Z, chosen, progress,
+        R, G, scores, units, work, losses,
+    )  # fmt: skip
+    return coef, chosen, stop
+
+
+@kernel
+def move(constraint, X, k, weight, w, Z):
+    """``w += weight * vertex k``, and the predictions ``Z`` with it."""
+    j, a = coordinate(constraint, k, w.shape[0])
+    w[j] += weight * a
+    n_features = w.shape[0] // Z.shape[1]
+    add_column(X, j % n_features, weight * a, Z, j // n_features)
+
+
+@move.register(Polytope)
+def _(constraint, X, k, weight, w, Z):
+    v = np.empty_like(w)
+    vertex(constraint, k, v)
+    Zv = np.empty_like(Z)
+    predict(X, v, Zv)
+    for j in range(w.shape[0]):
+        w[j] += weight * v[j]
+    for i in range(Z.shape[0]):
+        for c in range(Z.shape[1]):
+            Z[i, c] += weight * Zv[i, c]
+
+
+@inner
+def scaled(factor, Z, out):
+    """``out = factor * Z``."""
+    for i in range(Z.shape[0]):
+        for k in range(Z.shape[1]):
+            out[i, k] = factor * Z[i, k]
+
+
+@njit
+def vertex_path(
+    X, y, loss, constraint, weight, scale, grid, mechanism, cap, stop_grid, rng,
+    w, Z, chosen, progress, R, G, scores, units, work, losses,
+):  # fmt: skip
+    """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
+
+    If ``cap > 0`` a number of steps is chosen by the losses along the path, clipped to ``cap``.
+    Nothing but ``chosen``, the returned number of steps and what follows from them may leave. The
+    last six arguments are room to work in: memory that Python gives takes no time to compile.
+    """
+    T = weight.shape[0]
+    for t in range(T + 1):
+        scaled(scale[t], Z, R)
+        if cap > 0.0:
+            values(loss, R, y, work)
+            total = 0.0
+            for i in range(work.shape[0]):
+                total += min(max(work[i], 0.0), cap)
+            losses[t] = to_grid(-total, stop_grid)
+        if t < T:
+            derivatives(loss, R, y, R)
+            correlate(X, R, G)
+            vertex_scores(constraint, G, scores)
+            for k in range(scores.shape[0]):
+                units[k] = to_grid(-scores[k], grid[t])  # large is good: a minimum is sought
+            chosen[t] = select(mechanism, rng, units)
+            move(constraint, X, chosen[t], weight[t], w, Z)
+            progress[0] += 1
+    for j in range(w.shape[0]):
+        w[j] *= scale[T]
+    if cap > 0.0:
+        return select(mechanism, rng, losses)
+    return T

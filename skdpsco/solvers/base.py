@@ -1,0 +1,140 @@
+"""What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._kernels import implements
+from skdpsco.mechanisms import summation_error
+from skdpsco.privacy import Event, rho_of
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a planner may know: loss, constraint and public sizes, never data.
+
+    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``; `skdpsco._design` and
+    the estimators see to it.
+
+    Parameters
+    ----------
+    loss : NamedTuple of `skdpsco.losses`
+    constraint : NamedTuple of `skdpsco.constraints`, or None for a radius yet to be chosen
+    n_samples : int
+    n_features : int
+        Including the column of ones of an intercept.
+    intercept : bool
+        Whether the last column is that column of ones.
+    target_bound : float, default=1.0
+    """
+
+    loss: Any
+    constraint: Any
+    n_samples: int
+    n_features: int
+    intercept: bool = False
+    target_bound: float = 1.0
+
+    @property
+    def n_coefficients(self) -> int:
+        """Length of the flat vector of coefficients."""
+        return self.n_features * self.loss.n_outputs
+
+
+class Allowance(NamedTuple):
+    """What an earlier release has left of a `Budget`, in zCDP, and what Gaussian noise gets of it.
+
+    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs.
+    """
+
+    rho: float
+
+    @property
+    def mu(self) -> float:
+        """Total sensitivity over standard deviation that Gaussian noise may have."""
+        return (2.0 * self.rho) ** 0.5
+
+    def minus(self, event: Event) -> "Allowance":
+        """What is left after ``event``."""
+        return Allowance(self.rho - rho_of(event))
+
+
+@dataclass
+class Result:
+    """What a solver releases.
+
+    Parameters
+    ----------
+    coef : ndarray, flat
+    n_iter : int
+        Private steps, a public number.
+    radius : float or None
+        Radius of the constraint, if the solver chose it.
+    path : tuple of ndarray of shape (n_points,) and CSR array of shape (n_points, D), or None
+        Radii and coefficients: post-processing of what was released.
+    """
+
+    coef: np.ndarray
+    n_iter: int
+    radius: float | None = None
+    path: tuple[np.ndarray, sparse.csr_array] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Made of a budget and public sizes; feeds the kernel, the ledger and the report.
+
+    Parameters
+    ----------
+    event : Event
+        What the run costs, charged before any noise is drawn.
+    n_iter : int
+        Number of private steps.
+    summary : tuple of str
+        What was decided, one line each, for reports.
+    """
+
+    event: Event
+    n_iter: int
+    summary: tuple[str, ...] = field(default=(), compare=False)
+
+
+class Solver(Protocol):
+    """A method to fit a linear model under privacy."""
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
+        """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; ``n_iter=None`` is automatic."""
+        ...
+
+    def run(self, plan: Any, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        ...
+
+
+def check_supported(solver, problem: Problem) -> None:
+    """Name a kernel or a method that is missing, before Numba does.
+
+    Raises
+    ------
+    TypeError
+    """
+    specs = {"loss": problem.loss, "constraint": problem.constraint}
+    for role, kernels in solver.requires.items():
+        spec = specs[role]
+        for kernel in kernels if spec is not None else ():
+            if not any(implements(k, type(spec)) for k in kernel):
+                names = " or ".join(f"`{k.dispatch(object).__name__}`" for k in kernel)
+                raise TypeError(
+                    f"{type(solver).__name__} needs the kernel {names}, which the {role} "
+                    f"{type(spec).__name__} does not implement."
+                )
+
+
+def replace_one(n_samples: int, bound: float) -> float:
+    """Sensitivity of a float64 sum over records of a number within +-``bound``.
+
+    One replaced record moves the exact sum by at most 2 bound; both sums are rounded.
+    """
+    return 2.0 * bound + 2.0 * summation_error(n_samples, bound)

@@ -1,0 +1,191 @@
+"""Stagewise private selection, then a refit. Proof: docs/proofs/stagewise.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
+from skdpsco.losses import curvature, curvatures, derivative, derivatives
+from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
+from skdpsco.solvers._refit import Refit, newton_pays
+from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
+from skdpsco.solvers.base import Plan, Problem, Result
+
+REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
+STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
+NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
+PATH_POINTS = 20  # of the path drawn from a final solution
+
+
+@dataclass(frozen=True)
+class StagewisePlan(Plan):
+    """Which stages run.
+
+    Parameters
+    ----------
+    path : VertexPlan or None
+        The selection; without it, all coordinates are refitted (or the intercept alone).
+    mu : float
+        Of the refit; 0 if there is none.
+    radius : float
+        Length of the path, and radius of the final ball unless ``choose_radius``.
+    choose_radius : bool
+    all_coordinates : bool
+        Without a selection, whether all coordinates are fitted, or the intercept alone.
+    """
+
+    path: VertexPlan | None = None
+    mu: float = 0.0
+    radius: float = 1.0
+    choose_radius: bool = False
+    all_coordinates: bool = False
+
+
+class Stagewise:
+    """Select coordinates along a stagewise path, then refit them.
+
+    Each of T steps moves one coordinate by radius / T: the vertex of the l1 ball that the
+    exponential mechanism picks by its slope. Unlike Frank-Wolfe nothing is shrunk, so the path
+    passes through the solutions of all smaller radii. The rest of the budget refits the selected
+    coordinates by noisy Newton steps. What is done, and with which shares, follows from
+    n_samples, n_features, epsilon, delta and the radius alone:
+
+    - few coordinates (``n mu >= 10 d**1.5``): all are refitted, nothing is selected;
+    - a path too short to tell much (fewer than 8 useful steps) in few dimensions: noisy gradient
+      steps on all coordinates, soft-thresholded at the level of the noise;
+    - so little budget that a selection would be a guess: the intercept alone;
+    - else selection and refit.
+
+    References
+    ----------
+    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2,
+    without the shrinking).
+    """
+
+    requires = {
+        "loss": (
+            (curvature, curvatures),
+            (derivative, derivatives),
+        ),
+        "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
+    }
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
+        """Decide which stages run and what each may spend.
+
+        Parameters
+        ----------
+        problem : Problem
+            With ``constraint=None`` the radius is chosen privately.
+        budget : Budget or Allowance
+        n_iter : int or None
+            Number of path steps; None leaves all choices to the plan.
+        """
+        n, D = problem.n_samples, problem.n_coefficients
+        rho = budget.rho
+        choose = problem.constraint is None
+        scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
+            problem.loss.curvature_constant(1.0)
+        )
+        radius = NOMINAL_RADIUS * scale if choose else problem.constraint.radius
+        stop_rho = STOP_SHARE * rho if choose else 0.0
+        path_rho = rho * (1.0 - REFIT_SHARE) - stop_rho
+        log_vertices = math.log(2.0 * D)
+        # T balances the optimisation error of T steps and the noise of each, as the bound of
+        # docs/proofs/frank_wolfe.md does; the constant was fitted on simulated data.
+        useful = n * math.sqrt(8.0 * path_rho) * radius / (scale * log_vertices)
+        steps = 0.12 * useful ** (2.0 / 3.0)
+        mu = math.sqrt(2.0 * rho)
+        if n_iter is None:
+            refit_all = newton_pays(n, problem.n_features, mu) or (
+                steps < 8.0 and D < min(n * mu, 25.0 * steps)
+            )
+            guess = n * mu < 15.0 * log_vertices
+            if refit_all or guess:
+                return self._without_selection(problem, budget, radius, choose, refit_all)
+        T = n_iter if n_iter is not None else max(3, round(steps))
+        path = plan_vertices(
+            problem,
+            L1Ball(radius),
+            np.full(T, 1.0 / T),
+            np.ones(T + 1),
+            path_rho,
+            stop_rho=stop_rho,
+        )
+        mu_refit = math.sqrt(2.0 * REFIT_SHARE * rho)
+        return StagewisePlan(
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
+            n_iter=T,
+            path=path,
+            mu=mu_refit,
+            radius=radius,
+            choose_radius=choose,
+        )
+
+    def _without_selection(self, problem, budget, radius, choose, all_coordinates):
+        if not all_coordinates and not problem.intercept:
+            return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
+        if choose and newton_pays(problem.n_samples, problem.n_features, budget.mu):
+            radius *= 10.0  # the data speak; the ball is only a safety net
+        return StagewisePlan(
+            event=GaussianEvent(1.0 / budget.mu),
+            n_iter=0,
+            mu=budget.mu,
+            radius=radius,
+            all_coordinates=all_coordinates,
+        )
+
+    def run(self, plan: StagewisePlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        D, K = problem.n_coefficients, problem.loss.n_outputs
+        coef = np.zeros(D)
+        radius, path, threshold = plan.radius, None, 0.5
+        if plan.path is not None:
+            _, chosen, stop = run_vertices(
+                plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
+            )
+            path = stagewise_path(chosen, plan.radius, D)
+            coef = path[1][[stop]].toarray().ravel()
+            if plan.choose_radius:
+                # The path lags behind the solution that it leads to, so the refit gets more room.
+                radius = 2.0 * float(path[0][max(stop, 1)])
+            support, threshold = np.flatnonzero(coef), 0.0
+        elif plan.all_coordinates:
+            support = np.arange(D)
+        else:
+            support = np.arange(K) * problem.n_features + problem.n_features - 1
+        if plan.mu > 0.0 and len(support) > 0:
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), plan.mu, progress)
+            coef[support] = refit.run(coef[support], threshold)
+        if path is None:
+            path = projected_path(coef)
+        n_iter = plan.n_iter if plan.path is not None else int(progress[0])
+        return Result(coef, n_iter, radius, path)
+
+
+def stagewise_path(
+    chosen: np.ndarray, radius: float, D: int
+) -> tuple[np.ndarray, sparse.csr_array]:
+    """Radii and coefficients after every step: post-processing of the chosen vertices."""
+    T = len(chosen)
+    steps = sparse.csr_array(
+        (np.where(chosen < D, 1.0, -1.0), (np.arange(T), chosen % D)), shape=(T, D)
+    )
+    # Whole numbers of steps are summed, so that steps there and back cancel exactly.
+    cumulative = sparse.csr_array(sparse.csr_array(np.tri(T + 1, T, -1)) @ steps)
+    cumulative.eliminate_zeros()
+    return radius / T * np.arange(T + 1), cumulative * (radius / T)
+
+
+def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
+    """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
+    radii = np.linspace(0.0, np.abs(coef).sum(), PATH_POINTS + 1)
+    points = np.tile(coef, (len(radii), 1))
+    points[0] = 0.0
+    for radius, point in zip(radii[1:-1], points[1:-1], strict=True):
+        if radius > 0.0:
+            project(L1Ball(float(radius)), point)
+    return radii, sparse.csr_array(points)

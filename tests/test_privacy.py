@@ -1,0 +1,548 @@
+"""Laws of the accountant, brute-force checks of the charges, and an independent oracle."""
+
+import ast
+import dataclasses
+import itertools
+import math
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+from scipy.integrate import trapezoid
+
+import skdpsco.privacy
+from skdpsco.privacy import (
+    Budget,
+    ComposedEvent,
+    Event,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LaplaceNoisyMaxEvent,
+    NoOpEvent,
+    PureDPEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+    compose,
+    delta_of,
+    epsilon_of,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    is_gaussian,
+    mu_of,
+    rho_of,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from skdpsco.privacy.accounting import _mills, _shrink
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+EVENTS = [
+    GaussianEvent(3.0),
+    ExponentialMechanismEvent(0.1),
+    PureDPEvent(0.1),
+    LaplaceNoisyMaxEvent(0.1),
+    ZCDPEvent(0.01),
+]
+EPSILONS = [1e-3, 1e-2, 0.1, 1.0, 8.0, 1e2, 1e3]
+DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.1]
+EXTREME_DELTAS = [1e-300, 1e-100, *DELTAS]
+each_event = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
+each_epsilon = pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 1e6])
+
+
+def logspace(low, high):
+    return [float(f"1e{k}") for k in range(low, high + 1)]
+
+
+# Budget and events as values
+
+
+@pytest.mark.parametrize("bad", [math.nan, np.float64("nan"), math.inf, -math.inf, 0, -1, 0.0])
+def test_budget_refuses_values_outside_the_range(bad):
+    with pytest.raises(ValueError, match=r"epsilon must be .* in \(0, inf\), got .*"):
+        Budget(bad, 1e-6)
+    with pytest.raises(ValueError, match=r"delta must be .* in \(0, 1\), got .*"):
+        Budget(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", ["1", None, True, np.True_, 1j, [1.0], np.array([1.0])])
+def test_budget_refuses_what_is_not_a_real_number(bad):
+    with pytest.raises(TypeError, match=r"epsilon must be .* in \(0, inf\), got .*"):
+        Budget(bad, 1e-6)
+    with pytest.raises(TypeError, match=r"delta must be .* in \(0, 1\), got .*"):
+        Budget(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", [1, 1.0, 1.5, np.float64(1)])
+def test_budget_refuses_a_delta_of_one_or_more(bad):
+    with pytest.raises(ValueError, match="delta"):
+        Budget(1.0, bad)
+
+
+def test_budget_refuses_an_integer_beyond_the_floats():
+    with pytest.raises(ValueError, match="epsilon"):
+        Budget(10**400, 1e-6)
+
+
+def test_budget_is_a_value():
+    budget = Budget(np.float32(1), 1e-6)
+    assert budget == Budget(1, 1e-6)
+    assert hash(budget) == hash(Budget(1, 1e-6))
+    assert type(budget.epsilon) is float
+    assert pickle.loads(pickle.dumps(budget)) == budget
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        budget.epsilon = 2.0
+
+
+@each_event
+def test_events_are_frozen_hashable_and_picklable(event):
+    field = dataclasses.fields(event)[0].name
+    for value in (event, RepeatedEvent(event, 3), ComposedEvent([event, NoOpEvent()])):
+        copy = pickle.loads(pickle.dumps(value))
+        assert copy == value
+        assert hash(copy) == hash(value)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(event, field, 2.0)
+
+
+@each_event
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, 1e-101, 1e101])
+def test_events_refuse_values_outside_the_range(event, bad):
+    field = dataclasses.fields(event)[0].name
+    with pytest.raises(ValueError, match=rf"{field} must be .* in \[1e-100, 1e\+100\], got"):
+        type(event)(bad)
+
+
+@each_event
+@pytest.mark.parametrize("bad", ["1", None, True, 1j])
+def test_events_refuse_what_is_not_a_real_number(event, bad):
+    with pytest.raises(TypeError, match=dataclasses.fields(event)[0].name):
+        type(event)(bad)
+
+
+@pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (1.0, TypeError), (True, TypeError)])
+def test_repeated_event_refuses_a_bad_count(bad, error):
+    with pytest.raises(error, match="count must be an integer"):
+        RepeatedEvent(EVENTS[0], bad)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda e: ComposedEvent([e]), lambda e: RepeatedEvent(e, 2), compose]
+)
+def test_compositions_refuse_what_is_not_an_event(make):
+    with pytest.raises(TypeError, match="Event"):
+        make(0.5)
+
+
+# Composition
+
+
+@each_event
+@pytest.mark.parametrize("k", [1, 2, 7, 1000])
+def test_k_copies_cost_k_times_one(event, k):
+    for composed in (RepeatedEvent(event, k), ComposedEvent([event] * k), compose(*[event] * k)):
+        assert rho_of(composed) == pytest.approx(k * rho_of(event), rel=1e-15)
+    if is_gaussian(event):
+        assert mu_of(RepeatedEvent(event, k)) == pytest.approx(math.sqrt(k) * mu_of(event))
+
+
+def test_rho_of_nested_repetitions_multiplies():
+    event = RepeatedEvent(ComposedEvent([EVENTS[0], RepeatedEvent(EVENTS[1], 3)]), 5)
+    assert rho_of(event) == pytest.approx(5 * rho_of(EVENTS[0]) + 15 * rho_of(EVENTS[1]))
+
+
+def test_order_does_not_matter():
+    charges = {rho_of(ComposedEvent(order)) for order in itertools.permutations(EVENTS)}
+    assert len(charges) == 1
+    assert {rho_of(compose(*order)) for order in itertools.permutations(EVENTS)} == charges
+
+
+def test_compose_flattens_counts_and_drops_what_is_not_released():
+    a, b = EVENTS[:2]
+    assert compose() == compose(NoOpEvent(), RepeatedEvent(a, 0)) == NoOpEvent()
+    assert compose(a, NoOpEvent()) == a
+    nested = compose(a, ComposedEvent([b, RepeatedEvent(a, 2)]), compose(a, b))
+    assert nested == ComposedEvent([RepeatedEvent(a, 4), RepeatedEvent(b, 2)])
+
+
+@each_event
+def test_epsilon_and_delta_grow_with_the_number_of_uses(event):
+    uses = [RepeatedEvent(event, k) for k in (0, 1, 2, 10, 1000, 100000)]
+    epsilons = [epsilon_of(e, 1e-6) for e in uses]
+    deltas = [delta_of(e, 0.5) for e in uses]
+    assert epsilons[0] == deltas[0] == 0
+    assert np.all(np.diff(epsilons) > 0)
+    assert np.all(np.diff(deltas) > 0)
+
+
+class _StrangerEvent(Event):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class _CheaperGaussianEvent(GaussianEvent):
+    """A subclass could mean anything."""
+
+
+@pytest.mark.parametrize("stranger", [_StrangerEvent(), _CheaperGaussianEvent(1.0)])
+@pytest.mark.parametrize(
+    "function",
+    [rho_of, mu_of, is_gaussian, lambda e: epsilon_of(e, 1e-6), lambda e: delta_of(e, 1.0)],
+)
+def test_unknown_events_are_refused(stranger, function):
+    for event in (stranger, ComposedEvent([EVENTS[1], RepeatedEvent(stranger, 2)])):
+        with pytest.raises(TypeError, match=type(stranger).__name__):
+            function(event)
+
+
+@pytest.mark.parametrize("not_event", [None, 0.1, "GaussianEvent", GaussianEvent])
+def test_the_accountant_refuses_what_is_not_an_event(not_event):
+    with pytest.raises(TypeError, match="Event"):
+        rho_of(not_event)
+
+
+def test_mu_is_never_pooled_with_another_mechanism():
+    gaussian = ComposedEvent([GaussianEvent(3.0), GaussianEvent(4.0), NoOpEvent()])
+    assert is_gaussian(gaussian)
+    assert mu_of(gaussian) == pytest.approx(math.sqrt(1 / 9 + 1 / 16))
+    mixed = compose(gaussian, ExponentialMechanismEvent(0.1))
+    assert not is_gaussian(mixed)
+    with pytest.raises(ValueError, match="Gaussian noise only"):
+        mu_of(mixed)
+    assert epsilon_of(mixed, 1e-6) == zcdp_epsilon(rho_of(mixed), 1e-6)
+    assert delta_of(mixed, 1.0) == zcdp_delta(rho_of(mixed), 1.0)
+    assert epsilon_of(gaussian, 1e-6) == gaussian_epsilon(mu_of(gaussian), 1e-6)
+    assert delta_of(gaussian, 1.0) == gaussian_delta(mu_of(gaussian), 1.0)
+
+
+# Conversions
+
+
+def test_reference_values():
+    budget = Budget(1.0, 1e-6)
+    assert budget.rho == zcdp_rho(1.0, 1e-6) == pytest.approx(0.0243560, abs=5e-8)
+    assert budget.mu == gaussian_mu(1.0, 1e-6) == pytest.approx(1 / 4.2247, rel=1e-5)
+    assert math.sqrt(1 / (2 * budget.rho)) == pytest.approx(4.531, abs=5e-4)
+
+
+def test_mills_ratio():
+    x = np.linspace(-5, 60, 2001)
+    exact = math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+    np.testing.assert_allclose([_mills(t) for t in x], exact, rtol=1e-14)
+
+
+@pytest.mark.parametrize("mu", [1e-7, 1e-4, 9.9e-3, 1.01e-2, 0.3, 2.0, 30.0])
+@pytest.mark.parametrize("x", [-12.0, -1.0, 0.0, 0.7, 3.0, 10.0, 37.0])
+def test_gaussian_delta_is_the_exact_curve_rounded_up(mu, x):
+    # E[1 - exp(epsilon - loss)]+ by quadrature: the loss exceeds epsilon by mu t, t > 0.
+    epsilon = (x + mu / 2) * mu
+    if epsilon < 0:
+        x, epsilon = -mu / 2, 0.0
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    integral, _ = integrate.quad(
+        lambda t: math.exp(-t * x - t * t / 2) * -math.expm1(-mu * t) / mu,
+        0,
+        40 - min(x, 0),
+        epsabs=0,
+        epsrel=1e-12,
+        limit=500,
+        points=[0.01, 0.1, 1, -min(x, 0)],
+    )
+    exact = density * mu * integral
+    assert gaussian_delta(mu, epsilon) == pytest.approx(exact, rel=1e-8)
+    assert gaussian_delta(mu, epsilon) >= exact * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("rho", logspace(-12, 6))
+@each_epsilon
+def test_zcdp_delta_is_the_infimum_over_all_orders(rho, epsilon):
+    b = np.logspace(-14, 14, 20001)  # b = alpha - 1
+    log_delta = b * ((1 + b) * rho - epsilon) + b * np.log(b) - (1 + b) * np.log1p(b)
+    delta = zcdp_delta(rho, epsilon)
+    best = np.min(log_delta)
+    if best < -700:
+        assert 0 < delta < 1e-300
+    else:
+        # The grid is never below the infimum, and close to it; the last term is its rounding.
+        rounding = 1e-13 * abs(best) + 2e-11 * (1 + 2 * epsilon * math.sqrt(abs(best)))
+        assert best - 1e-4 * (1 + abs(best)) <= math.log(delta) <= best + 1e-9 + rounding
+
+
+@each_epsilon
+@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+def test_calibration_errs_on_the_private_side_and_hardly(epsilon, delta):
+    rho, mu = zcdp_rho(epsilon, delta), gaussian_mu(epsilon, delta)
+    assert 0 < rho < math.inf
+    assert zcdp_delta(rho, epsilon) <= delta
+    assert gaussian_delta(mu, epsilon) <= delta
+    assert zcdp_delta(rho * (1 + 3e-9), epsilon) > delta
+    assert gaussian_delta(mu * (1 + 3e-9), epsilon) > delta
+    # The slack is enough that a report does not exceed the budget that was asked for.
+    assert zcdp_epsilon(rho, delta) <= epsilon
+    assert gaussian_epsilon(mu, delta) <= epsilon
+
+
+@pytest.mark.parametrize("rho", logspace(-12, 6))
+@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+def test_reported_epsilon_errs_on_the_private_side_and_hardly(rho, delta):
+    mu = math.sqrt(2 * rho)
+    pairs = [
+        (zcdp_epsilon(rho, delta), lambda e: zcdp_delta(rho, e)),
+        (gaussian_epsilon(mu, delta), lambda e: gaussian_delta(mu, e)),
+    ]
+    for epsilon, delta_at in pairs:
+        assert 0 <= epsilon < math.inf
+        assert delta_at(epsilon) <= delta
+        assert epsilon == 0 or delta_at(epsilon * (1 - 1e-6)) > delta
+
+
+@pytest.mark.parametrize("rho", logspace(-12, 6))
+@each_epsilon
+def test_gaussian_curve_is_never_looser_than_zcdp(rho, epsilon):
+    assert 0 < gaussian_delta(math.sqrt(2 * rho), epsilon) <= zcdp_delta(rho, epsilon) <= 1
+
+
+@each_epsilon
+@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+def test_gaussian_calibration_is_never_looser_than_zcdp(epsilon, delta):
+    assert gaussian_mu(epsilon, delta) >= math.sqrt(2 * zcdp_rho(epsilon, delta)) * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("calibrate", [zcdp_rho, gaussian_mu])
+def test_calibration_is_monotone(calibrate):
+    epsilons, deltas = np.logspace(-4, 4, 25), np.logspace(-15, -1, 25)
+    assert np.all(np.diff([calibrate(e, 1e-6) for e in epsilons]) > 0)
+    assert np.all(np.diff([calibrate(1.0, d) for d in deltas]) > 0)
+
+
+@pytest.mark.parametrize("report", [zcdp_delta, gaussian_delta])
+def test_delta_falls_with_epsilon_and_grows_with_the_charge(report):
+    assert np.all(np.diff([report(0.3, e) for e in np.linspace(0, 6, 40)]) < 0)
+    assert np.all(np.diff([report(r, 1.0) for r in np.logspace(-1, 0.5, 40)]) > 0)
+
+
+@pytest.mark.parametrize("rho", logspace(-6, 4))
+@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+def test_zcdp_epsilon_is_never_worse_than_the_closed_form(rho, delta):
+    # Bun and Steinke (2016), Proposition 1.3.
+    assert zcdp_epsilon(rho, delta) < rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+def test_rule_of_thumb_is_not_used():
+    # epsilon^2 / (4 log(1/delta)) is more than even the exact Gaussian curve allows.
+    budget = Budget(8.0, 0.01)
+    rule_of_thumb = 64 / (4 * math.log(100))
+    assert budget.rho == pytest.approx(2.47, abs=0.005)
+    assert budget.mu**2 / 2 == pytest.approx(3.00, abs=0.005)
+    assert budget.rho < budget.mu**2 / 2 < rule_of_thumb
+
+
+@pytest.mark.parametrize("n_iter", [1, 7, 1000, 10**6])
+@each_epsilon
+def test_spending_a_budget_in_equal_parts_stays_within_it(n_iter, epsilon):
+    budget = Budget(epsilon, 1e-6)
+    draw = ExponentialMechanismEvent(math.sqrt(8 * budget.rho / n_iter))
+    noise = GaussianEvent(math.sqrt(n_iter) / budget.mu)
+    assert epsilon_of(RepeatedEvent(draw, n_iter), 1e-6) <= epsilon
+    assert epsilon_of(RepeatedEvent(noise, n_iter), 1e-6) <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e150, 1.7e308])
+@pytest.mark.parametrize("delta", [5e-324, 1e-6, 1 - 2**-53])
+def test_absurd_budgets_are_finite_and_private(epsilon, delta):
+    budget = Budget(epsilon, delta)
+    assert 0 <= budget.rho < math.inf
+    assert 0 <= budget.mu < math.inf
+    assert zcdp_delta(budget.rho, epsilon) <= delta
+    assert gaussian_delta(budget.mu, epsilon) <= delta
+
+
+def test_no_charge_gives_no_loss():
+    for value in (zcdp_delta(0, 1), gaussian_delta(0, 1), zcdp_epsilon(0, 0.1)):
+        assert value == 0
+    assert gaussian_epsilon(0, 0.1) == 0
+
+
+def test_shrink_goes_on_until_the_check_holds():
+    assert _shrink(1.0, lambda value: value <= 0.6) <= 0.6
+    assert _shrink(1.0, lambda value: value <= 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "first"),
+    [
+        (zcdp_delta, "rho"),
+        (zcdp_epsilon, "rho"),
+        (zcdp_rho, "epsilon"),
+        (gaussian_delta, "mu"),
+        (gaussian_epsilon, "mu"),
+        (gaussian_mu, "epsilon"),
+    ],
+)
+def test_conversions_check_their_arguments(function, first):
+    with pytest.raises(ValueError, match=first):
+        function(-1.0, 0.5)
+    with pytest.raises(ValueError, match=first):
+        function(math.nan, 0.5)
+    with pytest.raises(TypeError, match=first):
+        function("1", 0.5)
+    with pytest.raises(ValueError, match=r"delta|epsilon"):
+        function(1.0, -0.5)
+
+
+def test_privacy_imports_the_standard_library_only():
+    files = sorted(Path(skdpsco.privacy.__file__).parent.glob("*.py"))
+    assert len(files) >= 4
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level != 1:
+                names = {node.module or ".." * node.level}
+            else:
+                continue
+            assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file.name
+
+
+# Charges, by brute force
+
+
+def renyi(p, q, alpha):
+    return np.log(np.sum(p**alpha * q ** (1 - alpha), axis=0)) / (alpha - 1)
+
+
+@pytest.mark.parametrize("epsilon0", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 8.0, 50.0])
+def test_bounded_range_charge_holds_for_every_extreme_pair(epsilon0, alpha):
+    # Extreme points of bounded range: two outcomes, with log-ratios t and t - epsilon0.
+    t = np.linspace(0, epsilon0, 2003)[1:-1]
+    q = (np.exp(-t) - math.exp(-epsilon0)) / -math.expm1(-epsilon0)
+    p = np.exp(t) * q
+    worst = np.max(renyi(np.array([p, 1 - p]), np.array([q, 1 - q]), alpha))
+    rho = rho_of(ExponentialMechanismEvent(epsilon0))
+    assert rho == pytest.approx(epsilon0**2 / 8)
+    assert worst <= alpha * rho
+    if alpha * epsilon0 <= 1:  # and it is nearly attained, so nothing smaller would hold
+        assert worst >= 0.97 * alpha * rho
+
+
+def test_exponential_mechanism_obeys_its_charge():
+    rng = np.random.default_rng(0)
+    for epsilon0 in (0.2, 1.0, 4.0):
+        scores = rng.normal(size=(6, 2000)) * 2
+        changed = scores + epsilon0 * rng.integers(0, 2, size=scores.shape)
+        p, q = special.softmax(scores, axis=0), special.softmax(changed, axis=0)
+        worst = max(np.max(renyi(p, q, alpha)) / alpha for alpha in (1.01, 2.0, 10.0))
+        assert worst <= rho_of(ExponentialMechanismEvent(epsilon0))
+        # Charging half of it would be caught here.
+        assert worst > 0.5 * rho_of(ExponentialMechanismEvent(epsilon0))
+
+
+def laplace_argmax(scores):
+    """Probabilities that score_i + Laplace(1) is the largest, by the trapezoidal rule."""
+    x = np.linspace(-40, 40, 80001)  # the kinks, at the scores, must be nodes
+    shifted = x - np.asarray(scores)[:, None]
+    tail = np.exp(-np.abs(shifted)) / 2
+    cdf = np.where(shifted < 0, tail, 1 - tail)
+    others = np.array([np.prod(np.delete(cdf, i, axis=0), axis=0) for i in range(len(scores))])
+    return trapezoid(tail * others, x, axis=1)
+
+
+@pytest.mark.parametrize("epsilon0", [0.1, 0.5])
+@pytest.mark.parametrize("alpha", [1.01, 2.0])
+def test_laplace_noisy_max_needs_more_than_the_exponential_mechanism(epsilon0, alpha):
+    # Two candidates rise and two fall.
+    q = laplace_argmax([0, 0, 0, 0])
+    p = laplace_argmax(np.array([1, 1, -1, -1]) * epsilon0 / 2)
+    assert p.sum() == pytest.approx(1, abs=1e-6)
+    loss = max(renyi(p, q, alpha), renyi(q, p, alpha))
+    assert loss > 1.25 * alpha * rho_of(ExponentialMechanismEvent(epsilon0))
+    assert loss <= alpha * rho_of(LaplaceNoisyMaxEvent(epsilon0))
+    assert rho_of(LaplaceNoisyMaxEvent(epsilon0)) == pytest.approx(epsilon0**2 / 2)
+
+
+@pytest.mark.parametrize("epsilon0", [0.1, 1.0, 5.0])
+def test_pure_dp_charge_holds_for_randomized_response(epsilon0):
+    p = np.array([1, math.exp(-epsilon0)]) / (1 + math.exp(-epsilon0))
+    worst = max(renyi(p, p[::-1], alpha) / alpha for alpha in (1.001, 2.0, 20.0))
+    rho = rho_of(PureDPEvent(epsilon0))
+    assert rho == pytest.approx(epsilon0**2 / 2)
+    assert worst <= rho
+    assert worst > rho / 4  # so the charge of a bounded range would be wrong
+
+
+@pytest.mark.parametrize("alpha", [1.01, 2.0, 8.0])
+def test_gaussian_charge_is_exact(alpha):
+    x = np.linspace(-60, 60, 240001)
+    p, q = (np.exp(-((x - shift) ** 2) / 8) / math.sqrt(8 * math.pi) for shift in (0.5, -0.5))
+    log_ratio = x / 4
+    divergence = np.log(trapezoid(q * np.exp(alpha * log_ratio), x)) / (alpha - 1)
+    assert trapezoid(p, x) == pytest.approx(1)
+    assert divergence == pytest.approx(alpha * rho_of(GaussianEvent(2.0)), rel=1e-6)
+
+
+# An independent accountant as the oracle. It is asked about what it is known to count
+# correctly, and about nothing else:
+# - Noise multipliers are handed over in units of the sensitivity, with its default relation.
+#   RdpAccountant with REPLACE_ONE ignores that the sensitivity doubles, so that relation is
+#   never used.
+# - Not RandomizedResponseDpEvent: PLDAccountant ignores how often it is repeated.
+# - Not ExponentialMechanismDpEvent: absent from 0.6, and its repetitions are ignored later.
+TRUSTED = {
+    ("PLDAccountant", "GaussianDpEvent"),  # repetitions enter the standard deviation
+    ("PLDAccountant", "LaplaceDpEvent"),  # repetitions by self-composition
+    ("RdpAccountant", "GaussianDpEvent"),  # RDP adds
+    ("RdpAccountant", "ZCDpEvent"),  # RDP adds
+}
+
+
+def oracle_epsilon(accountant, event, parameter, count, delta):
+    if (accountant, event) not in TRUSTED:
+        raise LookupError(f"{accountant} is not trusted with {event}.")
+    reason = "dp-accounting is an optional oracle: a second implementation of the same laws"
+    dp = pytest.importorskip("dp_accounting", reason=reason)
+    # dp_accounting exposes its accountants in subpackages.
+    package = pytest.importorskip(f"dp_accounting.{accountant[:3].lower()}", reason=reason)
+    single = getattr(dp, event)(parameter)
+    return getattr(package, accountant)().compose(single, count).get_epsilon(delta)
+
+
+def test_oracle_is_asked_only_what_it_can_answer():
+    with pytest.raises(LookupError, match="not trusted"):
+        oracle_epsilon("PLDAccountant", "RandomizedResponseDpEvent", 0.1, 10, 1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 10, 200])
+@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+def test_gaussian_agrees_with_the_oracle(count, delta):
+    epsilon = epsilon_of(RepeatedEvent(GaussianEvent(5.0), count), delta)
+    pld = oracle_epsilon("PLDAccountant", "GaussianDpEvent", 5.0, count, delta)
+    rdp = oracle_epsilon("RdpAccountant", "GaussianDpEvent", 5.0, count, delta)
+    assert epsilon == pytest.approx(pld, rel=1e-4, abs=2e-4)
+    assert epsilon < rdp
+    assert zcdp_epsilon(count / 50, delta) == pytest.approx(rdp, rel=1e-2)
+
+
+@pytest.mark.parametrize("count", [1, 10, 200])
+@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+def test_zcdp_agrees_with_the_oracle(count, delta):
+    rdp = oracle_epsilon("RdpAccountant", "ZCDpEvent", 0.01, count, delta)
+    epsilon = epsilon_of(RepeatedEvent(ZCDPEvent(0.01), count), delta)
+    # The oracle minimises over a grid of orders, so it is never below by more than rounding.
+    assert epsilon == pytest.approx(rdp, rel=1e-2)
+    assert epsilon <= rdp * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 10, 200])
+def test_pure_dp_covers_the_laplace_mechanism(count):
+    pld = oracle_epsilon("PLDAccountant", "LaplaceDpEvent", 10.0, count, 1e-6)
+    epsilon = epsilon_of(RepeatedEvent(PureDPEvent(0.1), count), 1e-6)
+    assert epsilon >= pld
+    if count == 200:  # many small losses are nearly Gaussian, so the charge is not far off
+        assert epsilon < 1.25 * pld
