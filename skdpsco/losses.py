@@ -5,10 +5,9 @@ A loss is a ``NamedTuple``. A scalar loss registers the kernels `value`, `deriva
 registers `values`, `derivatives` and `curvatures` of all records instead; for scalar losses these
 three loop over the former.
 
-``n_outputs`` is the number of predictions per record; ``quadratic`` says that one exact Newton step
-may reach the minimum. The methods are bounds over every record that the declared bounds allow, so
-they are public: sensitivities come from them and from nowhere else. ``tests/test_losses.py`` checks
-each of them by brute force.
+``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
+the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
+``tests/test_losses.py`` checks each of them by brute force.
 """
 
 import math
@@ -70,7 +69,6 @@ class Squared(NamedTuple):
     clip: float = math.inf
 
     n_outputs = 1
-    quadratic = True
 
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf
@@ -104,7 +102,6 @@ class Huber(NamedTuple):
     delta: float = 1.35
 
     n_outputs = 1
-    quadratic = True
 
     @property
     def clip(self) -> float:
@@ -121,7 +118,6 @@ class Logistic(NamedTuple):
     """Logistic loss ``log(1 + exp(-y z))`` for targets -1 and +1."""
 
     n_outputs = 1
-    quadratic = False
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """``1 / (1 + exp(-prediction_bound))``: one half where every prediction is 0."""
@@ -150,7 +146,6 @@ class SmoothHinge(NamedTuple):
     width: float = 1.0
 
     n_outputs = 1
-    quadratic = False
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
@@ -179,8 +174,6 @@ class Multinomial(NamedTuple):
     """
 
     n_classes: int
-
-    quadratic = False
 
     @property
     def n_outputs(self) -> int:  # type: ignore[override]

@@ -18,21 +18,24 @@ from skdpsco.solvers.base import Problem
 BLOCK = 4096  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
+MATRIX_SHARE = 0.3  # for the second moments of a Newton step
 LINE_SHARE = 0.04  # for the curvature along the first gradient
 GRADIENT_STEPS = 3
 MOMENTUM = 0.5
 
 
-def newton_pays(n_samples: int, n_coordinates: int, mu: float) -> bool:
-    """Whether a noisy second-moment matrix is worth its budget, from public sizes alone."""
-    return n_coordinates <= MAX_NEWTON and n_samples * mu >= 10.0 * n_coordinates**1.5
+def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
+    """Whether a noisy second-moment matrix is worth its budget, from public sizes alone.
+
+    Its noise has spectral norm about ``d**1.5 / (n mu)`` times the mean squared feature.
+    """
+    return n_coordinates <= MAX_NEWTON and n_samples * mu >= ratio * n_coordinates**1.5
 
 
-def newton_steps(loss, n_samples: int, n_coordinates: int, mu: float) -> int:
-    """Number of Newton steps: one for a quadratic, two otherwise, more where noise is small."""
+def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
     ratio = n_samples * mu / n_coordinates**1.5
-    base = 1.0 if loss.quadratic else 2.0
-    return int(min(100, round(base * max(1.0, (ratio / 200.0) ** 0.4))))
+    return int(min(100, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
 
 
 @njit
@@ -114,7 +117,7 @@ class Refit:
 
         ``threshold``, in standard deviations of the noise, is the soft threshold of gradient steps.
         """
-        n, loss = self.problem.n_samples, self.problem.loss
+        n = self.problem.n_samples
         newton = newton_pays(n, self.F, self.mu)
         self.slack = 1.0 + self.F * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
@@ -126,14 +129,14 @@ class Refit:
         ratio = n * self.mu / self.F**1.5
         self.clip = min(1.2 * max(1.0, (ratio / 1000.0) ** 0.25) * moment**0.5, self.F**0.5)
         if newton:
-            self._newton(newton_steps(loss, n, self.F, self.mu))
+            self._newton(newton_steps(n, self.F, self.mu))
         else:
             self._gradient_steps(moment, threshold)
         return self.w[self.local]
 
     def _newton(self, n_steps: int) -> None:
         n, loss, F = self.problem.n_samples, self.problem.loss, self.F
-        share = 0.4 if loss.quadratic else 0.2
+        share = MATRIX_SHARE
         # 2. The matrix: one record has Frobenius norm <= smoothness * clip**2 and is positive
         # semidefinite, so that a replacement moves it by at most sqrt(2) times that.
         size = loss.smoothness() * self.clip**2 * self.slack

@@ -17,6 +17,7 @@ from skdpsco.solvers.base import Plan, Problem, Result
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
 NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
+ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
 PATH_POINTS = 20  # of the path drawn from a final solution
 
 
@@ -53,7 +54,7 @@ class Stagewise:
     coordinates by noisy Newton steps. What is done, and with which shares, follows from
     n_samples, n_features, epsilon, delta and the radius alone:
 
-    - few coordinates (``n mu >= 10 d**1.5``): all are refitted, nothing is selected;
+    - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
     - a path too short to tell much (fewer than 8 useful steps) in few dimensions: noisy gradient
       steps on all coordinates, soft-thresholded at the level of the noise;
     - so little budget that a selection would be a guess: the intercept alone;
@@ -100,7 +101,7 @@ class Stagewise:
         steps = 0.12 * useful ** (2.0 / 3.0)
         mu = math.sqrt(2.0 * rho)
         if n_iter is None:
-            refit_all = newton_pays(n, problem.n_features, mu) or (
+            refit_all = newton_pays(n, problem.n_features, mu, ALL_RATIO) or (
                 steps < 8.0 and D < min(n * mu, 25.0 * steps)
             )
             guess = n * mu < 15.0 * log_vertices
