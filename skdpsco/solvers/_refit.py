@@ -124,7 +124,8 @@ class Refit:
         self.w[self.local] = start
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
         square = self._sum(lambda A, R, v: (A * A).sum()[None], 1)
-        self._release(square, self.F + 2 * summation_error(n, self.F), MOMENT_SHARE, n * self.F)
+        error = summation_error(n * self.F, 1.0)
+        self._release(square, self.F + 2 * error, MOMENT_SHARE, n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
         ratio = n * self.mu / self.F**1.5
         self.clip = min(1.2 * max(1.0, (ratio / 1000.0) ** 0.25) * moment**0.5, self.F**0.5)
@@ -197,7 +198,8 @@ class Refit:
         # 3. One record contributes between 0 and smoothness * clip**2.
         size = loss.smoothness() * self.clip**2 * self.slack
         along = self._sum(curvature_along, 1)
-        self._release(along, size + 2 * summation_error(n, size), LINE_SHARE, n * size)
+        error = summation_error(n * self.K, size)
+        self._release(along, size + 2 * error, LINE_SHARE, n * size)
         smoothness = loss.smoothness()
         steps = [5.0 / (smoothness * moment)]
         if along[0] > 0.0:
