@@ -46,8 +46,8 @@ def add_noise(rng, values, grid):
 
 
 @njit
-def minimize_quadratic(H, g, start, constraint, n_iter, out):
-    """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` over the set (accelerated)."""
+def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
+    """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
     d = g.shape[0]
     bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
     for i in range(d):
@@ -66,7 +66,7 @@ def minimize_quadratic(H, g, start, constraint, n_iter, out):
             for j in range(d):
                 slope += H[i, j] * (v[j] - start[j])
             new[i] = v[i] - slope / bound
-        project(constraint, new)
+        project(constraint, new[:n_ball])
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
         for i in range(d):
             v[i] = new[i] + (momentum - 1.0) / following * (new[i] - out[i])
@@ -96,6 +96,7 @@ class Refit:
         As in `skdpsco.solvers.base.Solver.run`.
     support : ndarray of int
     constraint : NamedTuple with a `project` kernel
+        For all coordinates but those of the intercept, which are free.
     mu : float
         Total sensitivity over standard deviation to spend.
     """
@@ -104,16 +105,18 @@ class Refit:
         self.problem, self.X, self.y, self.rng = problem, X, y, rng
         self.constraint, self.mu, self.progress = constraint, mu, progress
         self.K = problem.loss.n_outputs
-        output, column = np.divmod(support, problem.n_features)
+        is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
+        self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
+        self.n_ball = int((~is_intercept).sum())  # coordinates that the constraint is about
+        output, column = np.divmod(self.support, problem.n_features)
         self.columns, place = np.unique(column, return_inverse=True)
         self.F = len(self.columns)
         self.position = np.full(problem.n_features, -1, dtype=np.int64)
         self.position[self.columns] = np.arange(self.F)
         self.local = output * self.F + place  # where the support stands in ``self.w``
-        self.is_intercept = problem.intercept & (column == problem.n_features - 1)
 
-    def run(self, start: np.ndarray, threshold: float) -> np.ndarray:
-        """Coefficients on the support, from ``start`` on it.
+    def run(self, coef: np.ndarray, threshold: float) -> None:
+        """Improve ``coef``, flat, on the support, in place.
 
         ``threshold``, in standard deviations of the noise, is the soft threshold of gradient steps.
         """
@@ -121,7 +124,7 @@ class Refit:
         newton = newton_pays(n, self.F, self.mu)
         self.slack = 1.0 + self.F * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
-        self.w[self.local] = start
+        self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
         square = self._sum(lambda A, R, v: (A * A).sum()[None], 1)
         error = summation_error(n * self.F, 1.0)
@@ -133,14 +136,26 @@ class Refit:
             self._newton(newton_steps(n, self.F, self.mu))
         else:
             self._gradient_steps(moment, threshold)
-        return self.w[self.local]
+        coef[self.support] = self.w[self.local]
 
     def _newton(self, n_steps: int) -> None:
-        n, loss, F = self.problem.n_samples, self.problem.loss, self.F
-        share = MATRIX_SHARE
-        # 2. The matrix: one record has Frobenius norm <= smoothness * clip**2 and is positive
-        # semidefinite, so that a replacement moves it by at most sqrt(2) times that.
-        size = loss.smoothness() * self.clip**2 * self.slack
+        n_matrices = max(1, n_steps // 4)
+        for t in range(n_steps):
+            if t * n_matrices // n_steps > (t - 1) * n_matrices // n_steps:
+                H = self._second_moments(MATRIX_SHARE / n_matrices)
+            g, _ = self._gradient((1.0 - MOMENT_SHARE - MATRIX_SHARE) / n_steps)
+            start = self.w[self.local]
+            new = start - np.linalg.solve(H, g)
+            if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
+                minimize_quadratic(H, g, start, self.constraint, self.n_ball, 300, new)
+            self.w[self.local] = new
+
+    def _second_moments(self, share: float) -> np.ndarray:
+        """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
+        n, F = self.problem.n_samples, self.F
+        # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
+        # that a replacement moves the sum by at most sqrt(2) times that.
+        size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         upper = np.triu_indices(F)
         weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
 
@@ -148,25 +163,17 @@ class Refit:
             A = A * (self._weights(A) * np.sqrt(v))[:, None]
             return A.T @ A
 
-        M = self._sum(second_moments, (F, F))
-        entries = M[upper] * weight
+        entries = self._sum(second_moments, (F, F))[upper] * weight
         sensitivity = math.sqrt(2.0) * size + 2 * F * summation_error(n, math.sqrt(2.0) * size)
         scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
+        M = np.zeros((F, F))
         M[upper] = entries / weight
-        M = np.triu(M) + np.triu(M, 1).T
+        M += np.triu(M, 1).T
         eigenvalues, U = np.linalg.eigh(M)
         # The noise has spectral norm about scale * sqrt(2 F): below that nothing is known.
-        ridge = scale * math.sqrt(2.0 * F)
-        M = (U * (np.maximum(eigenvalues, 0.0) + ridge)) @ U.T / n
+        M = (U * (np.maximum(eigenvalues, 0.0) + scale * math.sqrt(2.0 * F))) @ U.T / n
         output, place = np.divmod(self.local, F)
-        H = M[np.ix_(place, place)] * (output[:, None] == output[None])
-        for _ in range(n_steps):
-            g, _ = self._gradient((1.0 - MOMENT_SHARE - share) / n_steps)
-            start = self.w[self.local]
-            new = start - np.linalg.solve(H, g)
-            if np.abs(new).sum() > self.constraint.norm_bound():
-                minimize_quadratic(H, g, start, self.constraint, 300, new)
-            self.w[self.local] = new
+        return M[np.ix_(place, place)] * (output[:, None] == output[None])
 
     def _gradient_steps(self, moment: float, threshold: float) -> None:
         share = (1.0 - MOMENT_SHARE - LINE_SHARE) / GRADIENT_STEPS
@@ -177,9 +184,9 @@ class Refit:
                 step = self._step_size(g, noise, moment)
             velocity = MOMENTUM * velocity - step * g
             new = self.w[self.local] + velocity
-            shrunk = np.sign(new) * np.maximum(np.abs(new) - threshold * noise * step, 0.0)
-            new = np.where(self.is_intercept, new, shrunk)
-            project(self.constraint, new)
+            inside = new[: self.n_ball]
+            inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - threshold * noise * step, 0.0)
+            project(self.constraint, inside)
             self.w[self.local] = new
 
     def _step_size(self, g: np.ndarray, noise: float, moment: float) -> float:

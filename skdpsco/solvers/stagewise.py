@@ -18,6 +18,7 @@ REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
 NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
 ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
+MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
 PATH_POINTS = 20  # of the path drawn from a final solution
 
 
@@ -55,8 +56,8 @@ class Stagewise:
     n_samples, n_features, epsilon, delta and the radius alone:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
-    - a path too short to tell much (fewer than 8 useful steps) in few dimensions: noisy gradient
-      steps on all coordinates, soft-thresholded at the level of the noise;
+    - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes) in few
+      dimensions: noisy gradient steps on all coordinates, soft-thresholded at half the noise;
     - so little budget that a selection would be a guess: the intercept alone;
     - else selection and refit.
 
@@ -101,9 +102,9 @@ class Stagewise:
         steps = 0.12 * useful ** (2.0 / 3.0)
         mu = math.sqrt(2.0 * rho)
         if n_iter is None:
-            refit_all = newton_pays(n, problem.n_features, mu, ALL_RATIO) or (
-                steps < 8.0 and D < min(n * mu, 25.0 * steps)
-            )
+            short = steps < MIN_STEPS * problem.loss.n_outputs**0.5
+            low = problem.n_features < min(n * mu, 25.0 * steps)
+            refit_all = (short and low) or newton_pays(n, problem.n_features, mu, ALL_RATIO)
             guess = n * mu < 15.0 * log_vertices
             if refit_all or guess:
                 return self._without_selection(problem, budget, radius, choose, refit_all)
@@ -160,7 +161,7 @@ class Stagewise:
             support = np.arange(K) * problem.n_features + problem.n_features - 1
         if plan.mu > 0.0 and len(support) > 0:
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), plan.mu, progress)
-            coef[support] = refit.run(coef[support], threshold)
+            refit.run(coef, threshold)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
