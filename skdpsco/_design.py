@@ -54,15 +54,19 @@ def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
     Raises
     ------
     ValueError
-        If a CSR matrix has columns that do not exist.
+        If a CSR matrix has columns that do not exist, or arrays whose lengths disagree.
     """
     if not sparse.issparse(X):
         return Dense(np.ascontiguousarray(X), bounds, int(intercept))
     # Two entries of one cell would be clipped one by one, and their sum exceed the bound. SciPy's
     # own flag is not asked: it is cached, and stale after the arrays were edited.
-    if not is_canonical(X.indices, X.indptr, X.shape[1]):
-        X = sparse.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-        X.check_format(full_check=True)
+    lengths = len(X.data) == len(X.indices) and len(X.indptr) == X.shape[0] + 1
+    if not (lengths and is_canonical(X.indices, X.indptr, X.shape[1])):
+        try:
+            X = sparse.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"X is not a valid CSR matrix: {error}") from error
         X.has_sorted_indices = X.has_canonical_format = False
         X.sum_duplicates()
         if not np.isfinite(X.data).all():

@@ -185,25 +185,29 @@ def _(constraint, g, out):
 @project.register(L1Ball)
 def _(constraint, w):
     # Michelot's algorithm: the threshold that the current support asks for, until none falls out.
-    total = 0.0
+    # It is measured downwards from the largest entry, where it is at most the radius: entries far
+    # larger than the radius would cancel badly otherwise.
+    total, top = 0.0, 0.0
     for j in range(w.shape[0]):
         total += abs(w[j])
+        top = max(top, abs(w[j]))
     if total <= constraint.radius:
         return
-    size = w.shape[0]
-    threshold = (total - constraint.radius) / size
+    size = w.shape[0] + 1
+    depth = constraint.radius
     while True:
         total, kept = 0.0, 0
         for j in range(w.shape[0]):
-            if abs(w[j]) > threshold:
-                total += abs(w[j])
+            below = top - abs(w[j])
+            if below < depth:
+                total += below
                 kept += 1
-        if kept == size or kept == 0:
+        if kept >= size or kept == 0:  # rounding may let one back in: no endless loop
             break
         size = kept
-        threshold = (total - constraint.radius) / size
+        depth = (constraint.radius + total) / size
     for j in range(w.shape[0]):
-        shrunk = max(abs(w[j]) - threshold, 0.0)
+        shrunk = max(depth - (top - abs(w[j])), 0.0)
         w[j] = shrunk if w[j] > 0.0 else -shrunk
 
 
@@ -280,18 +284,16 @@ def _(constraint, g, out):
 def _(constraint, g, out):
     norm = 0.0
     for j in range(g.shape[0]):
-        norm += g[j] * g[j]
-    norm = math.sqrt(norm)
+        norm = math.hypot(norm, g[j])  # squares would overflow, or vanish
     for j in range(g.shape[0]):
-        out[j] = -constraint.radius * g[j] / norm if norm > 0.0 else 0.0
+        out[j] = -constraint.radius * (g[j] / norm) if norm > 0.0 else 0.0
 
 
 @project.register(L2Ball)
 def _(constraint, w):
     norm = 0.0
     for j in range(w.shape[0]):
-        norm += w[j] * w[j]
-    norm = math.sqrt(norm)
+        norm = math.hypot(norm, w[j])
     if norm > constraint.radius:
         for j in range(w.shape[0]):
-            w[j] *= constraint.radius / norm
+            w[j] = constraint.radius * (w[j] / norm)

@@ -1,0 +1,322 @@
+"""Laws of the constraint sets: kernels against geometry, public constants against brute force."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsco._kernels import implements, njit
+from skdpsco.constraints import (
+    L1Ball,
+    L2Ball,
+    Polytope,
+    Simplex,
+    coordinate,
+    minimizer,
+    n_vertices,
+    project,
+    vertex,
+    vertex_scores,
+)
+
+D = 5
+POLYTOPE = Polytope(np.random.default_rng(7).normal(size=(9, D)))
+# A vertex in the middle of others, a repeated one, and the origin.
+FLAT = Polytope(np.vstack([np.eye(D), np.full(D, 1 / D), np.eye(D)[0], np.zeros(D)]))
+
+WITH_VERTICES = [L1Ball(2.5), L1Ball(1e-12), Simplex(), Simplex(0.3), POLYTOPE, FLAT]
+BALLS = [L2Ball(2.5), L2Ball(1e-12)]
+PROJECTABLE = [L1Ball, L2Ball]
+
+
+def name(constraint):
+    if isinstance(constraint, Polytope):
+        return "POLYTOPE" if constraint is POLYTOPE else "FLAT"
+    return str(constraint)
+
+
+with_vertices = pytest.mark.parametrize("constraint", WITH_VERTICES, ids=name)
+every = pytest.mark.parametrize("constraint", WITH_VERTICES + BALLS, ids=name)
+projectable = pytest.mark.parametrize("ball", PROJECTABLE)
+
+
+def gradients():
+    """Directions with ties, zeros, and very large and small numbers."""
+    rng = np.random.default_rng(0)
+    return [
+        *rng.normal(size=(20, D)),
+        *rng.integers(-1, 2, (20, D)).astype(float),
+        np.zeros(D),
+        np.ones(D),
+        -np.ones(D),
+        np.array([0.0, 0.0, -1e-3, 0.0, 0.0]),
+        1e250 * np.array([1.0, -3.0, 2.0, 3.0, 0.0]),
+        1e-250 * np.array([1.0, -3.0, 2.0, 3.0, 0.0]),
+    ]
+
+
+def vertices(constraint):
+    """All vertices, as the rows of an array."""
+    V = np.full((n_vertices(constraint, D), D), np.nan)
+    for k in range(len(V)):
+        vertex(constraint, k, V[k])
+    return V
+
+
+def expected_vertices(constraint):
+    if isinstance(constraint, L1Ball):
+        return constraint.radius * np.vstack([np.eye(D), -np.eye(D)])
+    if isinstance(constraint, Simplex):
+        return constraint.radius * np.eye(D)
+    return constraint.vertices
+
+
+@njit
+def compiled_vertices(constraint, g, scores, V, places, factors, point):
+    vertex_scores(constraint, g, scores)
+    for k in range(n_vertices(constraint, g.shape[0])):
+        vertex(constraint, k, V[k])
+        j, a = coordinate(constraint, k, g.shape[0])
+        places[k], factors[k] = j, a
+    minimizer(constraint, g, point)
+
+
+@njit
+def compiled_minimizer(constraint, g, point):
+    minimizer(constraint, g, point)
+
+
+@njit
+def compiled_project(constraint, w):
+    project(constraint, w)
+
+
+@with_vertices
+def test_vertices_scores_and_coordinates(constraint):
+    V = vertices(constraint)
+    np.testing.assert_array_equal(V, expected_vertices(constraint))
+    for g in gradients():
+        scores = np.full(len(V), np.nan)
+        vertex_scores(constraint, g, scores)
+        # Sums of products of different signs are compared with the sum of their magnitudes.
+        error = 1e-15 * D * (np.abs(V) @ np.abs(g))
+        assert (np.abs(scores - V @ g) <= error).all()
+    for k in range(len(V)):
+        j, a = coordinate(constraint, k, D)
+        if isinstance(constraint, Polytope):
+            assert (j, a) == (-1, 0.0)
+        else:
+            np.testing.assert_array_equal(a * np.eye(D)[j], V[k])
+
+
+@with_vertices
+def test_compiled_vertices_agree_with_python(constraint):
+    m = n_vertices(constraint, D)
+    for g in gradients():
+        scores, V, point = np.empty(m), np.empty((m, D)), np.empty(D)
+        places, factors = np.empty(m, dtype=np.int64), np.empty(m)
+        compiled_vertices(constraint, g, scores, V, places, factors, point)
+        expected = np.empty(m)
+        vertex_scores(constraint, g, expected)
+        np.testing.assert_allclose(scores, expected, rtol=1e-13, atol=1e-300)
+        np.testing.assert_array_equal(V, vertices(constraint))
+        pairs = [coordinate(constraint, k, D) for k in range(m)]
+        assert list(zip(places, factors, strict=True)) == pairs
+        expected = np.empty(D)
+        minimizer(constraint, g, expected)
+        np.testing.assert_array_equal(point, expected)
+
+
+@with_vertices
+def test_minimizer_is_the_best_vertex(constraint):
+    V = vertices(constraint)
+    for g in gradients():
+        point = np.full(D, np.nan)
+        minimizer(constraint, g, point)
+        assert (V == point).all(axis=1).any()
+        error = 1e-15 * D * (np.abs(V) @ np.abs(g)).max()
+        assert point @ g <= (V @ g).min() + error
+
+
+@pytest.mark.parametrize("constraint", BALLS, ids=name)
+def test_minimizer_of_an_l2_ball(constraint):
+    for g in gradients():
+        point, compiled = np.full((2, D), np.nan)
+        minimizer(constraint, g, point)
+        compiled_minimizer(constraint, g, compiled)
+        np.testing.assert_allclose(compiled, point, rtol=1e-14)
+        largest = np.abs(g).max()
+        if largest == 0.0:
+            np.testing.assert_array_equal(point, 0.0)
+        else:
+            g = g / largest
+            assert point @ g == pytest.approx(-constraint.radius * np.linalg.norm(g), rel=1e-14)
+            np.testing.assert_allclose(np.linalg.norm(point), constraint.radius, rtol=1e-14)
+
+
+def points():
+    """What is projected, with a radius each: inside, outside, ties, very large and very small."""
+    rng = np.random.default_rng(1)
+    for d in (1, 2, 8):
+        for radius in (1e-200, 1e-12, 0.3, 1.0, 1e12):
+            for scale in (1e-250, 1e-6, 1.0, 1e15, 1e250):
+                w = rng.normal(size=d)
+                yield scale * w, radius
+                yield radius * w, radius
+                yield scale * np.round(w), radius
+                yield scale * np.where(np.arange(d) == 0, -1.0, 1e-9 * w), radius
+            yield np.zeros(d), radius
+            yield np.full(d, -radius), radius
+            yield np.full(d, radius / d), radius
+    # The threshold equals an entry up to rounding; the entry must not come and go for ever.
+    for tied in ([3, 1, 1, 2, 3], [1, 1, 3, 2, 1], [3, 2, 1, 3, 3, 2, 2, 1], [1, 3, 2, 1]):
+        for unit in (0.1, 0.3, 0.7, 1.1, 1 / 3):
+            for k in range(1, 8):
+                yield unit * np.array(tied, dtype=float), k * unit
+    for _ in range(300):
+        unit = rng.choice([0.1, 0.3, 0.7, 1 / 3])
+        yield unit * rng.integers(-3, 4, 6), unit * rng.integers(1, 8)
+
+
+def exact_l1_projection(w, radius):
+    """By sorting, in rational arithmetic."""
+    w, radius = [Fraction(float(x)) for x in w], Fraction(float(radius))
+    sizes = sorted((abs(x) for x in w), reverse=True)
+    if sum(sizes) <= radius:
+        return w
+    threshold = max((sum(sizes[:k]) - radius) / k for k in range(1, len(w) + 1))
+    return [max(abs(x) - threshold, Fraction(0)) * (1 if x > 0 else -1) for x in w]
+
+
+def test_exact_projection():
+    # The reference itself, by the variational inequality that defines projections.
+    for w, radius in points():
+        p = exact_l1_projection(w, radius)
+        w, radius = [Fraction(float(x)) for x in w], Fraction(float(radius))
+        assert sum(map(abs, p)) <= radius
+        residual = [a - b for a, b in zip(w, p, strict=True)]
+        # <w - p, v - p> <= 0 for all vertices v: the largest <w - p, v> is at +-radius e_j.
+        assert radius * max(map(abs, residual)) <= sum(
+            a * b for a, b in zip(residual, p, strict=True)
+        )
+
+
+def test_projection_on_the_l1_ball_is_exact():
+    for w, radius in points():
+        p = w.copy()
+        compiled_project(L1Ball(float(radius)), p)
+        expected = np.array([float(x) for x in exact_l1_projection(w, radius)])
+        np.testing.assert_allclose(p, expected, rtol=1e-14, atol=1e-15 * len(w) * radius)
+
+
+def test_projection_on_the_l2_ball_shrinks():
+    for w, radius in points():
+        p = w.copy()
+        compiled_project(L2Ball(float(radius)), p)
+        norm = math.hypot(*w)
+        expected = w if norm <= radius else radius * (w / norm)
+        np.testing.assert_allclose(p, expected, rtol=1e-14)
+
+
+@projectable
+def test_projections_are_feasible_and_idempotent(ball):
+    for w, radius in points():
+        constraint, p = ball(float(radius)), w.copy()
+        compiled_project(constraint, p)
+        norm = np.abs(p).sum() if ball is L1Ball else math.hypot(*p)
+        assert norm <= radius * (1 + 1e-14)
+        again = p.copy()
+        compiled_project(constraint, again)
+        np.testing.assert_allclose(again, p, rtol=1e-14, atol=1e-15 * radius)
+
+
+@projectable
+def test_projections_leave_points_inside_alone(ball):
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        w = rng.normal(size=4)
+        inside = 0.999 * w / np.abs(w).sum()
+        p = inside.copy()
+        compiled_project(ball(1.0), p)
+        np.testing.assert_array_equal(p, inside)
+
+
+@projectable
+def test_projections_satisfy_the_variational_inequality(ball):
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        w, v = 3.0 * rng.normal(size=(2, D))
+        compiled_project(ball(1.7), v)
+        p = w.copy()
+        compiled_project(ball(1.7), p)
+        vertex_or_end = 1.7 * np.sign(w) * (np.abs(w) == np.abs(w).max())
+        for other in (v, -v, vertex_or_end, np.zeros(D)):
+            assert (w - p) @ (other - p) <= 1e-13
+
+
+@projectable
+def test_compiled_projections_agree_with_python(ball):
+    for w, radius in points():
+        compiled, p = w.copy(), w.copy()
+        compiled_project(ball(float(radius)), compiled)
+        project(ball(float(radius)), p)
+        np.testing.assert_allclose(compiled, p, rtol=1e-14, atol=1e-16 * radius)
+
+
+def test_which_sets_have_a_projection():
+    assert [c for c in (L1Ball, L2Ball, Simplex, Polytope) if implements(project, c)] == PROJECTABLE
+
+
+def random_points(constraint, n=300):
+    rng = np.random.default_rng(4)
+    if isinstance(constraint, L2Ball):
+        P = rng.normal(size=(n, D))
+        P *= constraint.radius / np.linalg.norm(P, axis=1, keepdims=True)
+        return np.vstack([P, -P, np.zeros((1, D))])
+    V = vertices(constraint)
+    return np.vstack([V, rng.dirichlet(np.full(len(V), 0.3), n) @ V])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3.5, np.inf])
+@every
+def test_diameter(constraint, order):
+    if isinstance(constraint, L2Ball):
+        if order < 2:
+            with pytest.raises(ValueError, match="l1 diameter of an l2 ball depends on the dim"):
+                constraint.diameter(order)
+            return
+        P = np.vstack([random_points(constraint), constraint.radius * np.vstack([np.eye(D)] * 2)])
+        P[-D:] *= -1.0
+    else:
+        P = random_points(constraint)
+    largest = max(np.linalg.norm(P - p, ord=order, axis=1).max() for p in P)
+    assert constraint.diameter(order) == pytest.approx(largest, rel=1e-12)
+
+
+@every
+def test_norm_bound(constraint):
+    if isinstance(constraint, L2Ball):
+        assert constraint.norm_bound() == math.inf
+    else:
+        largest = np.abs(random_points(constraint)).sum(axis=1).max()
+        assert constraint.norm_bound() == pytest.approx(largest, rel=1e-12)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, D, 300])
+@every
+def test_gaussian_width(constraint, dimension):
+    if isinstance(constraint, Polytope) and dimension != D:
+        constraint = Polytope(np.random.default_rng(5).normal(size=(dimension, dimension)))
+    B = np.random.default_rng(6).normal(size=(20_000 if dimension <= D else 2000, dimension))
+    if isinstance(constraint, L2Ball):
+        largest = constraint.radius * np.linalg.norm(B, axis=1)
+    elif isinstance(constraint, Polytope):
+        largest = np.abs(B @ constraint.vertices.T).max(axis=1)
+    else:
+        largest = constraint.radius * np.abs(B).max(axis=1)
+    error = 4.0 * largest.std() / math.sqrt(len(B))
+    width = constraint.gaussian_width(dimension)
+    assert largest.mean() <= width + error
+    # A bound that is loose by more than this would ruin the automatic number of steps.
+    assert width <= 2.2 * largest.mean()

@@ -1,0 +1,299 @@
+"""Laws of the design: dense and sparse data are the same numbers, and never leave their bounds."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco._design import (
+    CSR,
+    Dense,
+    add_column,
+    as_design,
+    clip_scale,
+    correlate,
+    gather,
+    is_canonical,
+    predict,
+)
+from skdpsco._kernels import njit
+from skdpsco._validation import check_feature_bound
+
+FORMATS = ["dense", "int32", "int64"]
+SHAPES = [(1, 1), (1, 4), (7, 1), (12, 6)]
+
+formats = pytest.mark.parametrize("form", FORMATS)
+intercepts = pytest.mark.parametrize("intercept", [False, True])
+
+
+def csr(X, index=np.int32):
+    """CSR matrix with indices of the given type, which SciPy would choose itself."""
+    X = sparse.csr_matrix(X)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    return X
+
+
+def design(form, X, bounds, intercept):
+    return as_design(X if form == "dense" else csr(X, np.dtype(form)), bounds, intercept)
+
+
+def data(n, d, seed=0):
+    """Entries beyond their bounds, huge ones, zeros, an empty row and an empty column."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(scale=2.0, size=(n, d)) * (rng.random((n, d)) < 0.6)
+    if n * d > 20:
+        X[0, 1], X[1, 0], X[3], X[:, 2] = 1e300, -1e300, 0.0, 0.0
+    return X
+
+
+def features(X, bounds, intercept):
+    """What kernels should see."""
+    F = np.clip(X, -bounds, bounds) / bounds
+    return np.hstack([F, np.ones((len(X), 1))]) if intercept else F
+
+
+@njit
+def compiled(X, R, w, j, k, start, columns, position, G, Z, step_Z, A):
+    correlate(X, R, G)
+    predict(X, w, Z)
+    add_column(X, j, 0.7, step_Z, k)
+    gather(X, start, columns, position, A)
+
+
+@njit
+def correlate_compiled(X, R, out):
+    correlate(X, R, out)
+
+
+def python(*args):
+    X, R, w, j, k, start, columns, position, G, Z, step_Z, A = args
+    correlate(X, R, G)
+    predict(X, w, Z)
+    add_column(X, j, 0.7, step_Z, k)
+    gather(X, start, columns, position, A)
+
+
+@pytest.mark.parametrize("run", [compiled, python])
+@pytest.mark.parametrize("K", [1, 3])
+@pytest.mark.parametrize("bound", [0.5, "array"])
+@pytest.mark.parametrize("shape", SHAPES)
+@intercepts
+@formats
+def test_kernels_agree_with_numpy(form, intercept, shape, bound, K, run):
+    n, d = shape
+    rng = np.random.default_rng(1)
+    X = data(n, d)
+    if bound == "array":
+        bound = rng.uniform(0.1, 5.0, d)
+    bounds = check_feature_bound(bound, d)
+    F = features(X, bounds, intercept)
+    D = F.shape[1]
+    R, W = rng.normal(size=(n, K)), rng.normal(size=(K, D))
+    wrapped = design(form, X, bounds, intercept)
+    close = {"rtol": 1e-13, "atol": 1e-13}
+    for j in range(D):
+        k, start = j % K, int(rng.integers(n))
+        # Some columns in any order, the one of ones among them if there is one.
+        columns = rng.permutation(D)[: rng.integers(1, D + 1)]
+        position = np.full(D, -1)
+        position[columns] = np.arange(len(columns))
+        G, Z = np.full(K * D, np.nan), np.full((n, K), np.nan)
+        A = np.full((int(rng.integers(1, n - start + 1)), len(columns)), np.nan)
+        moved = rng.normal(size=(n, K))
+        expected = moved.copy()
+        expected[:, k] += 0.7 * F[:, j]
+        run(wrapped, R, W.ravel(), j, k, start, columns, position, G, Z, moved, A)
+        np.testing.assert_allclose(G.reshape(K, D), R.T @ F, **close)
+        np.testing.assert_allclose(Z, F @ W.T, **close)
+        np.testing.assert_allclose(moved, expected, **close)
+        np.testing.assert_allclose(A, F[start : start + len(A), columns], rtol=1e-15)
+
+
+def test_entries_are_clipped():
+    largest = np.finfo(float).max
+    for bound in (1e-100, 0.1, 1.0, 1 / 3, 1e100):
+        for x in (0.0, bound, np.nextafter(bound, np.inf), 2 * bound, 1e300, largest, 5e-324):
+            assert clip_scale(x, bound) == min(x / bound if x < bound else 1.0, 1.0)
+            assert clip_scale(-x, bound) == -clip_scale(x, bound)
+            assert abs(clip_scale(x, bound)) <= 1.0
+
+
+@intercepts
+@formats
+def test_features_never_exceed_one(form, intercept):
+    # Every primitive alone, as each of them clips by itself. The sums of one record are exact.
+    largest = np.finfo(float).max
+    values = np.array([1e300, -1e300, largest, -largest, 3.0, -1.0000001, 1.0, 0.25])
+    bounds = np.array([1e-100, 1e-3, 0.1, 1 / 3, 1.0, 1.0, 1.0, 1e100])
+    d = len(values)
+    D = d + intercept
+    X = design(form, values[None], bounds, intercept)
+    expected = features(values[None], bounds, intercept)[0]
+    assert (np.abs(expected) <= 1.0).all()
+    assert np.abs(expected[:6]).tolist() == [1.0] * 6
+    everything = np.arange(D)
+    for j in range(D):
+        G, Z, moved, A = np.empty(D), np.empty((1, 1)), np.zeros((1, 1)), np.empty((1, D))
+        w = np.eye(D)[j]
+        compiled(X, np.ones((1, 1)), w, j, 0, 0, everything, everything, G, Z, moved, A)
+        np.testing.assert_array_equal(G, expected)
+        np.testing.assert_array_equal(A[0], expected)
+        assert Z[0, 0] == expected[j]
+        assert moved[0, 0] == 0.7 * expected[j]
+
+
+@intercepts
+@formats
+def test_one_record_changes_correlations_by_two_at_most(form, intercept):
+    rng = np.random.default_rng(2)
+    n, d, K = 30, 5, 2
+    bounds = rng.uniform(0.1, 3.0, d)
+    D = d + intercept
+    largest = 0.0
+    for trial in range(200):
+        X, R = data(n, d, seed=trial), rng.uniform(-1.0, 1.0, (n, K))
+        other, other_R = X.copy(), R.copy()
+        i = trial % n
+        other[i] = rng.choice([-1e300, 1e300, 0.0, 1.0], d)
+        other_R[i] = rng.choice([-1.0, 1.0, 0.5], K)
+        if trial == 0:  # the worst case is attained
+            X[i], other[i], R[i], other_R[i] = 1e300, 1e300, 1.0, -1.0
+        G, other_G = np.empty(K * D), np.empty(K * D)
+        for data_set, residuals, out in ((X, R, G), (other, other_R, other_G)):
+            correlate_compiled(design(form, data_set, bounds, intercept), residuals, out)
+        largest = max(largest, np.abs(G - other_G).max())
+    assert largest == pytest.approx(2.0, rel=1e-13)
+
+
+def stale(data, indices, indptr, shape, flag, index=np.int32):
+    """CSR matrix of arrays that SciPy has not checked, with flags that claim that it has."""
+    X = sparse.csr_matrix(shape)
+    X.data = np.array(data, dtype=float)
+    X.indices, X.indptr = np.array(indices, dtype=index), np.array(indptr, dtype=index)
+    if flag is not None:
+        X.has_canonical_format = X.has_sorted_indices = flag
+    return X
+
+
+def arrays_of(X):
+    return [X.data.copy(), X.indices.copy(), X.indptr.copy()]
+
+
+def seen(X, bounds, intercept=False):
+    """The features that kernels see, by a record at a time."""
+    wrapped = as_design(X, bounds, intercept)
+    D = len(bounds) + intercept
+    A = np.empty((X.shape[0], D))
+    gather(wrapped, 0, np.arange(D), np.arange(D), A)
+    G, Z = np.empty(D), np.empty((X.shape[0], 1))
+    correlate(wrapped, np.ones((X.shape[0], 1)), G)
+    np.testing.assert_allclose(G, A.sum(axis=0), rtol=1e-14)
+    predict(wrapped, np.ones(D), Z)
+    np.testing.assert_allclose(Z[:, 0], A.sum(axis=1), rtol=1e-14)
+    return A
+
+
+@pytest.mark.parametrize("flag", [None, True, False])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_duplicates_are_summed_before_they_are_clipped(index, flag):
+    # Cell (0, 1) is 0.8 + 0.8 - 0.1 and (1, 0) is 5 - 4.75; row 1 is not sorted either.
+    X = stale(
+        [0.8, 0.8, -0.1, 0.5, 5.0, -4.75], [1, 1, 1, 2, 0, 0], [0, 3, 6, 6], (3, 3), flag, index
+    )
+    before = arrays_of(X)
+    np.testing.assert_array_equal(
+        seen(X, np.ones(3)), [[0.0, 1.0, 0.0], [0.25, 0.0, 0.5], [0.0, 0.0, 0.0]]
+    )
+    for array, original in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, original)
+
+
+@pytest.mark.parametrize("flag", [None, True, False])
+def test_unsorted_columns(flag):
+    X = stale([3.0, 1.0, 0.5], [2, 0, 1], [0, 2, 3], (2, 3), flag)
+    before = arrays_of(X)
+    expected = [[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]]
+    np.testing.assert_array_equal(seen(X, np.full(3, 2.0)), expected)
+    for array, original in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, original)
+
+
+@pytest.mark.parametrize("flag", [None, True])
+@pytest.mark.parametrize(
+    ("values", "indices", "indptr"),
+    [
+        ([1.0, 1.0], [0, 3], [0, 1, 2]),  # a column too far
+        ([1.0, 1.0], [0, 2**31 - 1], [0, 1, 2]),
+        ([1.0, 1.0], [-1, 1], [0, 1, 2]),
+        ([1.0], [0, 1], [0, 1, 2]),  # fewer numbers than places for them
+        ([1.0, 1.0], [0, 1], [0, 1, 3]),  # rows beyond the end,
+        ([1.0, 1.0], [0, 1], [0, 2, 1]),  # of negative length,
+        ([1.0, 1.0], [0, 1], [1, 1, 2]),  # that do not start at the beginning,
+        ([1.0, 1.0], [0, 1], [0, 1, 2, 2]),  # too many
+        ([1.0, 1.0], [0, 1], [0, 2]),  # and too few
+    ],
+)
+def test_broken_matrices_are_refused(values, indices, indptr, flag):
+    X = stale(values, indices, indptr, (2, 3), flag)
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
+        as_design(X, np.ones(3), False)
+
+
+def test_infinite_sums_are_refused():
+    X = stale([1e308, 1e308], [1, 1], [0, 2], (1, 3), True)
+    with pytest.raises(ValueError, match="X has duplicate entries whose sum is infinite"):
+        as_design(X, np.ones(3), False)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_is_canonical(index):
+    def check(indices, indptr, n_columns=3):
+        args = np.array(indices, dtype=index), np.array(indptr, dtype=index), n_columns
+        assert is_canonical(*args) == is_canonical.py_func(*args)
+        return is_canonical(*args)
+
+    assert check([0, 2, 1], [0, 2, 3])
+    assert check([], [0, 0, 0])
+    assert check([2, 0], [0, 1, 2])  # columns increase within a row, not across rows
+    assert check([0, 1, 7], [0, 1, 2])  # what no row points to is not read
+    assert not check([2, 0], [0, 2])
+    assert not check([1, 1], [0, 2])
+    assert not check([0, 3], [0, 2])
+    assert not check([-1, 0], [0, 2])
+    assert not check([0, 1], [0, 3])
+    assert not check([0, 1], [1, 2])
+    assert not check([0, 1], [0, 2, 1])
+
+
+@intercepts
+def test_nothing_is_copied(intercept):
+    X, bounds = data(12, 6), np.ones(6)
+    wrapped = as_design(X, bounds, intercept)
+    assert isinstance(wrapped, Dense)
+    assert np.shares_memory(wrapped.values, X)
+    assert wrapped.values.shape == X.shape
+    for index in (np.int32, np.int64):
+        S = csr(X, index)
+        wrapped = as_design(S, bounds, intercept)
+        assert isinstance(wrapped, CSR)
+        for mine, theirs in zip(
+            (wrapped.data, wrapped.indices, wrapped.indptr),
+            (S.data, S.indices, S.indptr),
+            strict=True,
+        ):
+            assert np.shares_memory(mine, theirs)
+
+
+def test_kernels_leave_the_data_alone():
+    X, bounds = data(12, 6), np.full(6, 0.5)
+    S = csr(X)
+    before = [X.copy(), *arrays_of(S)]
+    for matrix in (X, S):
+        seen(matrix, bounds, True)
+    for array, original in zip((X, S.data, S.indices, S.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, original)
+
+
+def test_fortran_order_is_converted():
+    X = np.asfortranarray(data(12, 6))
+    assert as_design(X, np.ones(6), False).values.flags.c_contiguous
+    np.testing.assert_array_equal(seen(X, np.ones(6)), features(X, np.ones(6), False))
