@@ -88,7 +88,7 @@ wheel: $(VENV)/.installed-dev  ## build the wheel and try it in an empty environ
 
 .PHONY: bench
 bench: $(VENV)/.installed-test  ## run the benchmarks one by one
-	@set -e; for script in examples/benchmarks/*.py; do \
+	@set -e; for script in examples/benchmarks/[!_]*.py; do \
 		test -e "$$script" || { echo "There are no benchmarks."; break; }; \
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
 

@@ -1,0 +1,109 @@
+"""The examples run: the quickstart, on its own data and on a CSV file, and the README's."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    pytest.importorskip("matplotlib")
+    return runpy.run_path(str(ROOT / "examples" / "quickstart.py"))["main"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A CSV file of two numeric columns, one of text, a numeric target and a label."""
+    rng = np.random.default_rng(0)
+    age, dose = rng.uniform(0, 100, 400), rng.normal(size=400)
+    city = rng.choice(["Bern", "Oslo", "Rome"], 400)
+    cost = age + 20.0 * dose + 10.0 * (city == "Rome")
+    path = tmp_path / "table.csv"
+    rows = [
+        f"{a:.2f},{b:.3f},{c},{t:.2f},{'yes' if t > 50 else 'no'}"
+        for a, b, c, t in zip(age, dose, city, cost, strict=True)
+    ]
+    path.write_text("\n".join(["age,dose,city,cost,ill", *rows]))
+    return path
+
+
+def run(quickstart, plot, *arguments):
+    quickstart([*arguments, "--splits", "1", "--epsilon", "1", "8", "--plot", str(plot)])
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_quickstart(quickstart, tmp_path, capsys):
+    run(quickstart, tmp_path / "plot.png")
+    output = capsys.readouterr().out
+    for name in ("breast cancer", "digits", "diabetes", "replace-one", "Took"):
+        assert name in output
+
+
+def test_csv_classification(quickstart, table, tmp_path, capsys):
+    run(quickstart, tmp_path / "a.png", "--csv", str(table), "--target", "ill", "--drop", "cost",
+        "--feature-bound", "age=0:100", "--feature-bound", "5")  # fmt: skip
+    output = capsys.readouterr().out
+    assert "accuracy" in output
+    assert "categories of city" in output
+    assert "ranges of" not in output
+
+
+def test_csv_regression(quickstart, table, tmp_path, capsys):
+    run(quickstart, tmp_path / "a.png", "--csv", str(table), "--target", "cost", "--drop", "ill")
+    output = capsys.readouterr().out
+    assert "R²" in output
+    assert "ranges of age, dose" in output
+    assert "range of the target" in output
+
+
+@pytest.mark.parametrize(
+    ("edit", "arguments", "message"),
+    [
+        (None, ["--target", "height"], "has no column 'height'"),
+        (("Bern", ""), ["--target", "ill"], "'city' has .* missing values"),
+        (("age,dose", "age,age"), ["--target", "ill"], "two columns of the name 'age'"),
+        (("cost,ill", "cost"), ["--target", "cost"], "has 5 cells"),
+        (("Bern", "0"), ["--target", "city", "--task", "regression"], "'city' is not numeric"),
+        (None, ["--target", "ill", "--drop", "x"], "no feature 'x'"),
+        (None, ["--target", "ill", "--feature-bound", "age=9:1"], "positive length"),
+        (None, ["--target", "ill", "--feature-bound", "age=old"], "LOW:HIGH"),
+        (None, ["--target", "cost", "--task", "classification"], "--task regression"),
+        (None, [], "belong together"),
+        (None, ["--target", "ill", "--epsilon", "0"], "must be positive"),
+    ],
+)
+def test_csv_errors(quickstart, table, capsys, edit, arguments, message):
+    if edit is not None:
+        table.write_text(table.read_text().replace(*edit))
+    with pytest.raises(SystemExit):
+        quickstart(["--csv", str(table), *arguments])
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_csv_not_numeric(quickstart, table, capsys):
+    lines = table.read_text().splitlines()
+    lines[7] = lines[7].replace(lines[7].split(",")[0], "old")
+    table.write_text("\n".join(lines))
+    with pytest.raises(SystemExit):
+        quickstart(["--csv", str(table), "--target", "ill"])
+    assert "Column 'age' is not numeric: record 7 has 'old'" in capsys.readouterr().err
+
+
+def test_csv_missing_file(quickstart, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        quickstart(["--csv", str(tmp_path / "none.csv"), "--target", "y"])
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_readme():
+    """The first Python block of the README, which checks itself."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["model"].score(names["X"], names["y"]) > 0.8
