@@ -1,6 +1,7 @@
 """The one private fit path that every linear estimator shares."""
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._design import as_design
-from skdpsco._progress import progress_bar
+from skdpsco._progress import check_progress, progress_bar
 from skdpsco._random import generator
-from skdpsco._target import Target, plan_target, release_target
-from skdpsco._validation import check_bound, check_feature_bound, check_X
+from skdpsco._target import SCALES, Target, plan_target, release_target
+from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
 from skdpsco.privacy import Budget, Event, NoOpEvent, compose, rho_of
 from skdpsco.privacy.report import PrivacyReport
@@ -27,6 +28,9 @@ from skdpsco.solvers import (
     check_supported,
 )
 
+# Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
+MIN_RHO, MAX_RHO = 1e-12, 1e12
+
 
 def resolve_solver(solver: Any) -> Any:
     """A solver from its name; an object that has ``plan`` and ``run`` is its own."""
@@ -38,6 +42,8 @@ def resolve_solver(solver: Any) -> Any:
         return FrankWolfe("laplace")
     if solver == "noisy-frank-wolfe":
         return NoisyFrankWolfe()
+    if isinstance(solver, type):
+        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     return solver
 
 
@@ -52,8 +58,8 @@ class RadiusPath:
     """
 
     radius: np.ndarray
-    _points: sparse.csr_array
-    _unscale: Any
+    _points: sparse.csr_array = field(repr=False)
+    _unscale: Any = field(repr=False)
 
     @property
     def coef(self) -> np.ndarray:
@@ -101,13 +107,35 @@ class PrivateLinearModel(BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = True
         return tags
+
+    def _draft(self):
+        """Copy to fit, so that a fit that fails leaves the estimator as it was."""
+        draft = copy(self)
+        _forget(draft)
+        return draft
+
+    def _accept(self, draft):
+        """Take over what ``draft`` has learnt, and forget all that an earlier fit has."""
+        _forget(self)
+        vars(self).update({name: vars(draft)[name] for name in _fitted_names(draft)})
+        return self
+
+    def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
+        """The radius, None for "auto", and one bound per column, both checked."""
+        bounds = check_feature_bound(self.feature_bound, n_features)
+        if isinstance(self.radius, str):
+            return None, bounds
+        radius = check_bound("radius", self.radius)
+        check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
+        return radius, bounds
 
     def _fit(
         self, X, y: np.ndarray, loss: Any, target_bound: float | None, assumptions: tuple[str, ...]
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
+
+        Called on a draft: attributes that it sets count only once the whole fit has succeeded.
 
         Parameters
         ----------
@@ -121,15 +149,18 @@ class PrivateLinearModel(BaseEstimator):
         """
         n, d = X.shape
         budget = Budget(self.epsilon, self.delta)
-        bounds = check_feature_bound(self.feature_bound, d)
+        if not MIN_RHO <= budget.rho <= MAX_RHO:
+            size = "small" if budget.rho < MIN_RHO else "large"
+            raise ValueError(
+                f"epsilon={self.epsilon!r} is too {size} with delta={self.delta!r}: they allow "
+                f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
+            )
+        radius, bounds = self._radius_and_bounds(d)
         largest = float(bounds.max())
-        radius = None
-        if self.radius != "auto":
-            radius = check_bound("radius", self.radius)
-            check_bound("radius * feature_bound", radius * largest)
         solver = resolve_solver(self.solver)
-        n_iter = None if self.n_iter == "auto" else int(self.n_iter)
+        n_iter = check_n_iter(self.n_iter)
         intercept = bool(self.fit_intercept)
+        check_progress(self.verbose)
         if radius is None and not isinstance(solver, Stagewise):
             raise ValueError(
                 f"radius='auto' needs solver='stagewise', whose path it searches; got "
@@ -140,19 +171,31 @@ class PrivateLinearModel(BaseEstimator):
             constraint = None if radius is None else L1Ball(radius * largest / target.scale)
             return Problem(loss, constraint, n, d + intercept, intercept)
 
-        # The planner: budget and public sizes. The first plan is a rehearsal where the scale of
-        # the target is still to be released: whatever may fail must fail before noise is drawn.
+        # The planner: budget and public sizes. Where the scale of the target is still to be
+        # released, the first plans are rehearsals for its extremes: whatever may fail must fail
+        # before noise is drawn.
         available: Budget | Allowance = budget
+        rehearsed = [1.0] if target_bound is None else [target_bound]
         target_event: Event = NoOpEvent()
-        target = Target(0.0, 1.0 if target_bound is None else target_bound)
+        target = Target(0.0, 1.0)
         if target_bound is not None:
             target_plan = plan_target(target_bound, intercept, n, budget.rho)
             target_event = target_plan.event
             if not isinstance(target_event, NoOpEvent):
                 available = Allowance(budget.rho).minus(target_event)
-        problem = problem_for(target)
-        check_supported(solver, problem)
-        plan = solver.plan(problem, available, n_iter)
+                rehearsed = [target_bound * float(SCALES[-1]), 2.0 * target_bound]
+        for scale in rehearsed:
+            problem = problem_for(Target(0.0, scale))
+            check_supported(solver, problem)
+            try:
+                plan = solver.plan(problem, available, n_iter)
+            except (ArithmeticError, MemoryError, ValueError) as error:
+                raise ValueError(
+                    f"There is no plan for epsilon={self.epsilon!r}, delta={self.delta!r}, "
+                    f"radius={self.radius!r}, n_iter={self.n_iter!r}, {n} records and {d} "
+                    f"features; one of them is too extreme. {error}"
+                ) from error
+        design = as_design(X, bounds, intercept)
 
         # From here on noise is drawn; what it costs is known: target_event and all of `available`.
         rng, seeded = generator(self.random_state)
@@ -162,7 +205,6 @@ class PrivateLinearModel(BaseEstimator):
                         target.scale) / target.scale  # fmt: skip
             problem = problem_for(target)
             plan = solver.plan(problem, available, n_iter)
-        design = as_design(X, bounds, intercept)
         with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
             result: Result = solver.run(plan, problem, design, y, rng, counter)
 
@@ -200,6 +242,20 @@ class PrivateLinearModel(BaseEstimator):
         if "text/html" in bundle:
             bundle["text/html"] = self._html_with_privacy(bundle["text/html"])
         return bundle
+
+
+def _fitted_names(estimator: PrivateLinearModel) -> list[str]:
+    parameters = estimator._get_param_names()
+    return [
+        name
+        for name in vars(estimator)
+        if name.endswith("_") and not name.startswith("_") and name not in parameters
+    ]
+
+
+def _forget(estimator: PrivateLinearModel) -> None:
+    for name in _fitted_names(estimator):
+        delattr(estimator, name)
 
 
 def _brief(bounds: np.ndarray) -> str:

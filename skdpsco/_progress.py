@@ -2,10 +2,30 @@
 
 import threading
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 DELAY = 1.0  # seconds before a bar appears
+
+
+def check_progress(verbose: int) -> None:
+    """Name what a progress bar needs before the fit begins.
+
+    Raises
+    ------
+    ImportError
+    """
+    if verbose:
+        _import_tqdm()
+
+
+def _import_tqdm():
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("verbose needs tqdm: pip install 'skdpsco[progress]'.") from error
+    return tqdm
 
 
 @contextmanager
@@ -28,16 +48,17 @@ def progress_bar(verbose: int, total: int, description: str):
     if not verbose:
         yield counter
         return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError("verbose needs tqdm: pip install 'skdpsco[progress]'.") from error
+    tqdm: Any = _import_tqdm()
+
+    class Bar(tqdm):
+        monitor_interval = 0  # no thread of tqdm's own, which would outlive the fit
+
     done = threading.Event()
 
     def show() -> None:
         if done.wait(DELAY):
             return
-        with tqdm(total=total, desc=description, unit="step") as bar:
+        with Bar(total=total, desc=description, unit="step") as bar:
             while not done.wait(0.1):
                 bar.update(min(int(counter[0]), total) - bar.n)
             bar.update(min(int(counter[0]), total) - bar.n)

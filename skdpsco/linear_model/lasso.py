@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from skdpsco._estimator import PrivateLinearModel
@@ -11,7 +10,6 @@ from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     check_bound,
     check_fit_params,
-    check_target,
     check_X_y,
 )
 from skdpsco.losses import Squared
@@ -47,8 +45,8 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
             default="stagewise"
         See `skdpsco.solvers`. The last three need a number as radius.
     n_iter : int or "auto", default="auto"
-        Number of private steps of the solver. "auto" computes it from n_samples, n_features,
-        epsilon, delta and radius; it never depends on the data.
+        Number of private steps of the solver, at most 10000. "auto" computes it from n_samples,
+        n_features, epsilon, delta and radius; it never depends on the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     verbose : int, default=0
@@ -139,6 +137,7 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         Returns
         -------
         self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
 
         Raises
         ------
@@ -148,16 +147,16 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         """
         check_fit_params(fit_params)
         self._validate_params()
-        X, y = check_X_y(self, X, y, y_numeric=True)
-        y = check_target(y)
+        draft = self._draft()
+        X, y = check_X_y(draft, X, y, y_numeric=True)
         bound = self.target_bound
         if bound is None:
-            largest = float(np.max(self.feature_bound))
-            bound = 1.0 if self.radius == "auto" else self.radius * largest
+            radius, bounds = self._radius_and_bounds(X.shape[1])
+            bound = 1.0 if radius is None else radius * float(bounds.max())
         bound = check_bound("target_bound", bound)
         assumptions = (f"targets are clipped to +-{bound:g}",)
-        self.coef_, self.intercept_ = self._fit(X, y, Squared(1.0), bound, assumptions)
-        return self
+        draft.coef_, draft.intercept_ = draft._fit(X, y, Squared(1.0), bound, assumptions)
+        return self._accept(draft)
 
     def predict(self, X):
         """Predict with the linear model.

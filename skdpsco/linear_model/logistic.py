@@ -43,8 +43,8 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
             default="stagewise"
         See `skdpsco.solvers`. The last three need a number as radius.
     n_iter : int or "auto", default="auto"
-        Number of private steps of the solver. "auto" computes it from n_samples, n_features,
-        epsilon, delta and radius; it never depends on the data.
+        Number of private steps of the solver, at most 10000. "auto" computes it from n_samples,
+        n_features, epsilon, delta and radius; it never depends on the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (n_classes,) or None, default=None
@@ -140,6 +140,7 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         Returns
         -------
         self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
 
         Raises
         ------
@@ -149,18 +150,19 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         """
         check_fit_params(fit_params)
         self._validate_params()
-        X, y = check_X_y(self, X, y, y_numeric=False)
-        self.classes_, index = encode_classes(y, self.classes)
-        n_classes = len(self.classes_)
+        draft = self._draft()
+        X, y = check_X_y(draft, X, y, y_numeric=False)
+        draft.classes_, index = encode_classes(y, self.classes)
+        n_classes = len(draft.classes_)
         source = "read off y" if self.classes is None else "declared"
         assumptions = (f"the {n_classes} labels are public ({source})",)
         if n_classes == 2:
             loss, target = Logistic(), 2.0 * index - 1.0
         else:
             loss, target = Multinomial(n_classes), index.astype(np.float64)
-        coef, intercept = self._fit(X, target, loss, None, assumptions)
-        self.coef_, self.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self
+        coef, intercept = draft._fit(X, target, loss, None, assumptions)
+        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
+        return self._accept(draft)
 
     def decision_function(self, X):
         """Log-odds of the second class, or one prediction per class.

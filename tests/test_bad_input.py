@@ -1,0 +1,350 @@
+"""Mistakes of users: what they are told, and that nothing is lost and no noise is drawn."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdpsco._estimator
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco._random import generator
+from skdpsco.solvers import FrankWolfe, Stagewise
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+
+N, D = 40, 4
+X = np.random.default_rng(0).uniform(-1, 1, (N, D))
+Y = (X[:, 0] > 0).astype(int)
+FRAME = pd.DataFrame(X, columns=["one", "two", "three", "four"])
+NAN, INF = float("nan"), float("inf")
+
+
+def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **fit_params):
+    """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
+    params = model.get_params(deep=False)
+    model.set_params(**type(model)(random_state=0).get_params())
+    model.fit(FRAME, Y)
+    before = dict(vars(model))
+    model.set_params(**params)
+    before.update(params)
+    drawn = []
+
+    def record(random_state):
+        result = generator(random_state)
+        drawn.append(result)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skdpsco._estimator, "generator", record)
+        with pytest.raises(error, match=match) as caught:
+            model.fit(X, y, **fit_params)
+    assert drawn == []
+    after = vars(model)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    never_fitted = type(model)(**params)
+    with pytest.raises(error, match=match):
+        never_fitted.fit(X, y, **fit_params)
+    assert vars(never_fitted).keys() == params.keys()
+    return str(caught.value)
+
+
+EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
+DELTA = r"delta.* \(0\.0, 1\.0\)"
+RADIUS = r"radius.* among \{'auto'\} or a float in the range \(0\.0, inf\)"
+BOUND = r"_bound.* in the range \(0\.0, inf\)"
+N_ITER = r"n_iter.* \[1, 10000\]"
+SOLVER = r"solver.* object implementing 'plan' and 'run'"
+BAD_PARAMETERS = [
+    *(("epsilon", value, EPSILON) for value in (NAN, INF, -INF, 0, -1, "1", None, 1j, [1.0])),
+    ("epsilon", True, r"epsilon must be a finite real number in \(0, inf\), got True"),
+    ("epsilon", np.float64(NAN), EPSILON),
+    ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06.*\[1e-12, 1e\+12\]"),
+    *(("delta", v, DELTA) for v in (NAN, INF, 0, -1, 1, 2.0, "1", None, True, 1j, [0.1])),
+    *(("radius", v, RADIUS) for v in (NAN, INF, 0, -1, "big", None, 1j, [1.0])),
+    ("radius", True, "radius must be a positive number, got True"),
+    ("radius", 1e300, r"radius must be in \[1e-100, 1e\+100\], got 1e\+300"),
+    ("radius", 1e-300, r"radius must be in \[1e-100, 1e\+100\]"),
+    *(("feature_bound", v, "feature" + BOUND) for v in (NAN, INF, 0, -1, "1", None, 1j)),
+    ("feature_bound", True, "feature_bound must be a positive number, got True"),
+    ("feature_bound", 1e101, r"feature_bound must be in \[1e-100, 1e\+100\]"),
+    *(
+        ("feature_bound", v, r"feature_bound must be .*have shape \(4,\).*got shape")
+        for v in ([1, 2], [], [1] * 5, [[1, 1, 1, 1]], np.ones((4, 1)), FRAME)
+    ),
+    *(
+        ("feature_bound", v, "feature_bound must be a positive number, or a list of one number per")
+        for v in (
+            ["a"] * 4,
+            [True] * 4,
+            [1, 1, 1, 1j],
+            [1, None, 1, 1],
+            [[1], [1, 2]],
+            {"one": 1.0},
+            np.ones(4, dtype=object),
+        )
+    ),
+    ("feature_bound", [1, 0, 1, 1], r"feature_bound must be in .*that of column 1 is 0"),
+    ("feature_bound", [1, 1, 1, NAN], r"feature_bound must be in .*that of column 3 is nan"),
+    ("feature_bound", [-1.0, 1, 1, INF], r"feature_bound must be in .*that of column 0 is -1"),
+    ("feature_bound", [1, 1, INF, 1], r"feature_bound must be in .*that of column 2 is inf"),
+    *(("n_iter", v, N_ITER) for v in (0, -3, 2.5, 5.0, NAN, INF, "many", None, [5], 10**9, True)),
+    ("solver", "sgd", r"solver.*'noisy-frank-wolfe'"),
+    *(("solver", v, SOLVER) for v in (None, 3, object())),
+    ("solver", Stagewise, r"solver must be an instance, Stagewise\(\)"),
+    ("solver", "frank-wolfe", "radius='auto' needs solver='stagewise'.*Give radius as a number"),
+    ("solver", FrankWolfe(), "radius='auto' needs solver='stagewise'.*Give radius as a number"),
+    *(("fit_intercept", v, "fit_intercept.*'bool'") for v in ("yes", 1, None, [True])),
+    *(("verbose", v, r"verbose.* \[0, inf\)") for v in (-1, "loud", None, 1.5)),
+    *(
+        ("random_state", v, r"random_state.* \[0, 4294967295\].*RandomState")
+        for v in (-1, "x", 1.5, 2**40, np.random.default_rng(0))
+    ),
+    ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
+]
+BAD_TARGET_BOUNDS = [
+    *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j, [1.0] * N)),
+    (True, "target_bound must be a positive number, got True"),
+    (1e300, r"target_bound must be in \[1e-100, 1e\+100\]"),
+]
+TWO_LABELS = "classes must be a list of at least two different labels, all numbers or all strings"
+BAD_CLASSES = [
+    *((v, "classes.* None or an array-like") for v in ("ab", 3, True)),
+    *((v, TWO_LABELS) for v in ([], [0], [1, 0, 1], [[0, 1]], [[0], [1, 2]], {"a": 1}, [None, 1])),
+    *((v, TWO_LABELS) for v in ([0, "a"], ["a", NAN], [0, 1, True], [np.array([0]), 1, 2])),
+    *((v, "classes must be finite") for v in ([0, 1, NAN], [0, 1, INF])),
+    (["0", "1"], "classes must have the type of the labels in y: .*U1 against int64"),
+    ([0, 2], r"y contains labels that are not among classes=\[0, 2\]"),
+    ([-1, 1], "y contains labels that are not among classes"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "value", "match"), BAD_PARAMETERS)
+def test_parameters(Estimator, name, value, match):
+    message = refuses(Estimator(**{name: value}), match)
+    assert "array([[" not in message
+
+
+@pytest.mark.parametrize(("value", "match"), BAD_TARGET_BOUNDS)
+def test_target_bound(value, match):
+    refuses(PrivateLasso(target_bound=value), match)
+
+
+@pytest.mark.parametrize(("value", "match"), BAD_CLASSES)
+def test_classes(value, match):
+    refuses(PrivateLogisticL1(classes=value), match)
+
+
+@BOTH
+def test_too_small_a_budget(Estimator):
+    model = Estimator(epsilon=1e-9, delta=1e-12)
+    refuses(model, r"epsilon=1e-09 is too small with delta=1e-12.*legal range is \[1e-12, 1e\+12\]")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"radius": 1e60, "feature_bound": 1e60},
+        {"radius": 1e-60, "feature_bound": 1e-60},
+        {"radius": 1e60, "feature_bound": [1, 1, 1e60, 1]},
+    ],
+)
+def test_products_of_bounds(Estimator, params):
+    refuses(Estimator(**params), r"radius \* max\(feature_bound\) must be in \[1e-100, 1e\+100\]")
+
+
+@pytest.mark.parametrize("solver", ["frank-wolfe", "noisy-frank-wolfe"])
+def test_plans_that_overflow(solver):
+    model = PrivateLasso(radius=1e100, target_bound=1e-100, solver=solver)
+    refuses(model, r"no plan for epsilon=1\.0, delta=1e-06, radius=1e\+100.*too extreme")
+
+
+@BOTH
+def test_text_as_bound_of_a_fit_with_radius(Estimator):
+    # The default of target_bound is a product of the two.
+    refuses(Estimator(radius=1.0, feature_bound=["a"] * 4), "feature_bound must be a positive")
+    refuses(Estimator(radius=1.0, feature_bound=["a", 1, 1, 1]), "feature_bound must be a positive")
+
+
+def table(**columns):
+    return pd.DataFrame({name: [value] * N for name, value in columns.items()})
+
+
+def with_entry(value):
+    changed = X.copy()
+    changed[3, 2] = value
+    return changed
+
+
+DATES = np.full((N, D), np.datetime64("2020-01-01"))
+TEXT = "X must be numeric, but contains text. Encode text first"
+NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
+REAL = "Complex data not supported: X must be real"
+BAD_X = {
+    "NaN": (with_entry(NAN), "Input X contains NaN"),
+    "infinity": (with_entry(-INF), "Input X contains infinity"),
+    "None": ([[None] * D] * N, "X contains NaN"),
+    "sparse NaN": (sparse.csr_array(with_entry(NAN)), "X contains NaN"),
+    "pandas NA": (pd.DataFrame(with_entry(NAN)).astype("Float64"), "X contains NaN"),
+    "words": ([["a", "b"]] * N, TEXT),
+    "array of words": (np.full((N, D), "a"), TEXT),
+    "objects": (np.full((N, D), "a", dtype=object), TEXT),
+    "column of words": (table(a="x", b=1.0), TEXT),
+    "polars words": (pl.DataFrame({"a": ["x"] * N}), TEXT),
+    "complex": (X * 1j, REAL),
+    "complex column": (table(a=1j, b=1.0), REAL),
+    "sparse complex": (sparse.csr_array(X * 1j), REAL),
+    "no records": (np.empty((0, D)), r"0 sample\(s\)"),
+    "no features": (np.empty((N, 0)), r"0 feature\(s\)"),
+    "one dimension": (X[:, 0], "Expected 2D array, got 1D array"),
+    "three dimensions": (X[:, :, None], "dim 3"),
+    "number": (3.0, "Expected 2D array, got scalar"),
+    "nothing": (None, "Expected 2D array, got scalar"),
+    "dates": (DATES, NO_DATES),
+    "durations": (DATES - DATES, NO_DATES),
+    "date column": (table(a=pd.Timestamp("2020-01-01"), b=1.0), NO_DATES),
+    "time zone": (table(a=pd.Timestamp("2020-01-01", tz="UTC")), NO_DATES),
+    "polars dates": (pl.DataFrame({"a": [datetime.date(2020, 1, 1)] * N}), NO_DATES),
+    "huge integer": ([[10**400] * D] * N, "X contains a number that is too large"),
+    "lengths": (X[:-1], r"inconsistent numbers of samples: \[39, 40\]"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", BAD_X)
+def test_X(Estimator, case):
+    bad, match = BAD_X[case]
+    refuses(Estimator(), match, X=bad)
+
+
+@BOTH
+def test_sparse_entries_whose_sum_is_infinite(Estimator):
+    indptr = np.arange(0, 2 * N + 1, 2)
+    zeros = np.zeros(2 * N, dtype=int)
+    bad = sparse.csr_matrix((np.full(2 * N, 1e308), zeros, indptr), shape=(N, D))
+    refuses(Estimator(), "duplicate entries whose sum is infinite", X=bad)
+
+
+NUMERIC = "y must be numeric"
+BAD_Y = {
+    "short": (Y[:5], "inconsistent numbers of samples", "same"),
+    "nothing": (None, "requires y to be passed", "same"),
+    "number": (3.0, "y should be a 1d array", "same"),
+    "two columns": (np.c_[Y, Y], r"y should be a 1d array.*\(40, 2\)", "same"),
+    "NaN": (np.where(Y, NAN, 0.0), "Input y contains NaN", "same"),
+    "infinity": (np.where(Y, INF, 0.0), "Input y contains infinity", "same"),
+    "pandas NA": (pd.Series(np.where(Y, NAN, 0.0), dtype="Float64"), "y contains NaN", "same"),
+    "complex": (Y * 1j, "Complex data not supported: y must be real", "same"),
+    "sparse": (sparse.csr_array(np.c_[Y]), "Sparse data was passed for y", "same"),
+    "words": (np.where(Y, "a", "b"), NUMERIC, None),
+    "objects": (np.where(Y, "a", "b").astype(object), NUMERIC, None),
+    "digits": (np.where(Y, "1", "2"), NUMERIC, None),
+    "dates": (DATES[:, 0], NUMERIC, "only one class"),
+    "None": ([None] * N, "y must be finite, but contains NaN, None", "Unknown label type"),
+    "huge integer": ([10**400] * N, NUMERIC, "Unknown label type"),
+    "mixed": (np.array([1, "a"] * (N // 2), dtype=object), NUMERIC, "Unknown label type"),
+    "continuous": (X[:, 0], None, "Unknown label type: continuous"),
+    "constant": (np.zeros(N), None, r"two classes, but y contains only one.*classes=\[\.\.\.\]"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", BAD_Y)
+def test_y(Estimator, case):
+    bad, match, match_classifier = BAD_Y[case]
+    if Estimator is PrivateLogisticL1 and match_classifier != "same":
+        match = match_classifier
+    if match is None:
+        assert np.isfinite(Estimator().fit(X, bad).coef_).all()
+    else:
+        refuses(Estimator(), match, y=bad)
+
+
+def test_bytes_as_targets():
+    refuses(PrivateLasso(), NUMERIC, y=np.where(Y, b"1", b"2"))
+
+
+def test_labels_are_not_printed():
+    y = np.where(Y, "alice", "bob")
+    message = refuses(PrivateLogisticL1(classes=["bob", "carol"]), "not among classes", y=y)
+    assert "alice" not in message
+
+
+# --- arguments of fit
+
+
+@BOTH
+def test_sample_weight(Estimator):
+    weight = np.ones(N)
+    match = "sample_weight is not supported.*Pass sample_weight=None"
+    refuses(Estimator(), match, sample_weight=weight, error=ValueError)
+    first = Estimator(random_state=0).fit(X, Y, sample_weight=None).coef_
+    np.testing.assert_array_equal(first, Estimator(random_state=0).fit(X, Y).coef_)
+    pipeline = make_pipeline(StandardScaler(), Estimator())
+    with pytest.raises(ValueError, match=match):
+        pipeline.fit(X, Y, **{f"{pipeline.steps[-1][0]}__sample_weight": weight})
+    with sklearn.config_context(enable_metadata_routing=True):
+        refuses(Estimator(), match, sample_weight=weight, error=ValueError)
+        pipeline[0].set_fit_request(sample_weight=False)
+        with pytest.raises(TypeError, match=r"unexpected argument.*sample_weight"):
+            pipeline.fit(X, Y, sample_weight=weight)
+
+
+@BOTH
+def test_unknown_arguments(Estimator):
+    refuses(Estimator(), r"unexpected arguments \['groups', 'weights'\]", weights=1, groups=2)
+    with pytest.raises(TypeError):
+        Estimator().fit(X, Y, np.ones(N))
+
+
+# --- predictions
+
+
+def predictions(Estimator):
+    names = ["predict", "predict_proba", "predict_log_proba", "decision_function"]
+    return names[:1] if Estimator is PrivateLasso else names
+
+
+@BOTH
+def test_predict_before_fit(Estimator):
+    for name in predictions(Estimator):
+        with pytest.raises(NotFittedError, match=f"This {Estimator.__name__} instance is not"):
+            getattr(Estimator(), name)(X)
+    with pytest.raises(NotFittedError):
+        Estimator().score(X, Y)
+
+
+@BOTH
+@pytest.mark.parametrize("case", sorted(BAD_X.keys() - {"lengths"}))
+def test_predict(Estimator, case):
+    bad, match = BAD_X[case]
+    columns = getattr(bad, "columns", None)
+    if columns is None or len(columns) == D:
+        model = Estimator().fit(X if columns is None else bad.fillna(0.0), Y)
+    else:
+        model = Estimator().fit(pd.DataFrame(X[:, : len(columns)], columns=list(columns)), Y)
+    before = dict(vars(model))
+    for name in predictions(Estimator):
+        with pytest.raises((ValueError, TypeError), match=match):
+            getattr(model, name)(bad)
+    assert vars(model) == before
+
+
+@BOTH
+def test_other_features(Estimator):
+    model = Estimator().fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4 features"):
+        model.predict(X[:, :3])
+    named = Estimator().fit(FRAME, Y)
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(FRAME.rename(columns={"one": "eins"}))

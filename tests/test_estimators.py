@@ -1,0 +1,820 @@
+"""The estimators as scikit-learn, its tools and its users see them."""
+
+import copy
+import inspect
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import estimator_checks, get_tags
+
+from skdpsco import PrivacyWarning, PrivateLasso, PrivateLogisticL1
+from skdpsco.solvers import FrankWolfe
+
+# Seeds make the tests deterministic; tests/test_random.py tests the warning.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+SOLVERS = ["stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"]
+# How the same model may come about: all coordinates, a selection and a refit, vertices.
+ROUTES = pytest.mark.parametrize(
+    "route",
+    [
+        {"epsilon": 5.0, "radius": 2.0},
+        {"epsilon": 5.0},
+        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12},
+        {"epsilon": 5.0, "n_iter": 12},
+        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12, "solver": "frank-wolfe"},
+    ],
+    ids=["all", "auto", "selection", "auto-selection", "frank-wolfe"],
+)
+LABELS = np.array(["b", "c", "a"])
+
+
+def data(n=500, d=4, seed=0):
+    """Whole numbers in [-3, 3], so that every kind of array can hold them, and targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-3, 4, (n, d)).astype(float)
+    y = (X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=n)) / 6
+    return X, y
+
+
+def target_of(Estimator, y, n_classes=2):
+    if Estimator is PrivateLasso:
+        return y
+    return np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+
+
+def fitted(Estimator, X, y, **params):
+    return Estimator(**{"feature_bound": 3.0, "random_state": 0, **params}).fit(X, y)
+
+
+def same(model, other):
+    assert_array_equal(model.coef_, other.coef_)
+    assert_array_equal(model.intercept_, other.intercept_)
+    assert model.privacy_ == other.privacy_
+
+
+# --- scikit-learn's own checks
+
+
+_checks = estimator_checks.parametrize_with_checks([PrivateLasso(), PrivateLogisticL1()])
+
+
+# A list, because scikit-learn 1.6 makes an iterator, of which pytest 9 warns.
+@pytest.mark.parametrize(_checks.args[0], list(_checks.args[1]), **_checks.kwargs)
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    if "check_array_api_input" in repr(check):
+        return  # needs another process, see below
+    check(estimator)
+
+
+@pytest.mark.skipif(
+    not hasattr(estimator_checks, "check_array_api_mixed_inputs"),
+    reason="this version of scikit-learn does not run the check on estimators without array API",
+)
+def test_scikit_learn_check_of_array_api():
+    # SciPy reads the variable when it is imported.
+    code = (
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from skdpsco import PrivateLasso, PrivateLogisticL1\n"
+        "for estimator in PrivateLasso(), PrivateLogisticL1():\n"
+        "    for result in check_estimator(estimator, on_fail=None, on_skip=None):\n"
+        "        print(result['check_name'], result['status'])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = result.stdout.splitlines()
+    assert lines.count("check_array_api_input passed") == 2
+    assert [line for line in lines if not line.endswith(" passed")] == []
+
+
+@BOTH
+def test_tags(Estimator):
+    tags = get_tags(Estimator())
+    special = tags.regressor_tags or tags.classifier_tags
+    assert special.poor_score  # little data at epsilon=1: the noise is larger than the signal
+    assert not tags.non_deterministic  # with a given random_state, that is
+    assert not tags.no_validation
+    assert not tags._skip_test
+    assert tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+
+
+# --- kinds of input
+
+
+def read_only(X):
+    X = X.copy()
+    X.flags.writeable = False
+    return X
+
+
+FRAME_COLUMNS = ["one", "two", "three", "four"]
+KINDS = {
+    "Fortran": np.asfortranarray,
+    "every second row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "reversed": lambda X: X[:, ::-1].copy()[:, ::-1],
+    "float32": lambda X: X.astype(np.float32),
+    "float16": lambda X: X.astype(np.float16),
+    "big-endian": lambda X: X.astype(">f8"),
+    "int64": lambda X: X.astype(np.int64),
+    "int8": lambda X: X.astype(np.int8),
+    "object": lambda X: X.astype(object),
+    "lists": lambda X: X.tolist(),
+    "read-only": read_only,
+    "masked array": np.ma.asarray,
+    "csr matrix": sparse.csr_matrix,
+    "csr array": sparse.csr_array,
+    "csc array": sparse.csc_array,
+    "triplets": sparse.coo_array,
+    "lil matrix": sparse.lil_matrix,
+    "int csr": lambda X: sparse.csr_array(X.astype(np.int32)),
+    "float32 csr": lambda X: sparse.csr_array(X.astype(np.float32)),
+    "pandas": lambda X: pd.DataFrame(X, columns=FRAME_COLUMNS),
+    "pandas Int64": lambda X: pd.DataFrame(X, columns=FRAME_COLUMNS).astype("Int64"),
+    "pandas of several types": lambda X: pd.DataFrame(X, columns=FRAME_COLUMNS).astype(
+        {"one": np.int32, "two": np.float32}
+    ),
+    "polars": lambda X: pl.DataFrame(X, schema=FRAME_COLUMNS),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_X(Estimator, kind):
+    X, y = data()
+    y = target_of(Estimator, y)
+    given = KINDS[kind](X)
+    before = copy.deepcopy(given)
+    model, reference = fitted(Estimator, given, y, radius=2.0), fitted(Estimator, X, y, radius=2.0)
+    same(model, reference)
+    assert type(given) is type(before)
+    to_dense = given.toarray if sparse.issparse(given) else lambda: np.asarray(given)
+    assert_array_equal(to_dense(), X)
+    prediction = reference.predict(X)
+    if Estimator is PrivateLasso:
+        assert_allclose(model.predict(given), prediction, rtol=1e-5, atol=1e-6)
+    else:
+        assert_array_equal(model.predict(given), prediction)
+    if kind.startswith(("pandas", "polars")):
+        assert list(model.feature_names_in_) == FRAME_COLUMNS
+    else:
+        assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 4
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["Fortran", "csr array", "csc array", "pandas", "polars"])
+@ROUTES
+def test_kinds_of_X_on_every_route(Estimator, kind, route):
+    X, y = data()
+    y = target_of(Estimator, y)
+    same(fitted(Estimator, KINDS[kind](X), y, **route), fitted(Estimator, X, y, **route))
+
+
+@BOTH
+def test_bool_X(Estimator):
+    X, y = data()
+    same(
+        fitted(Estimator, X > 0, target_of(Estimator, y), feature_bound=1.0),
+        fitted(Estimator, (X > 0).astype(float), target_of(Estimator, y), feature_bound=1.0),
+    )
+
+
+@BOTH
+def test_memory_map(Estimator, tmp_path):
+    X, y = data()
+    y = target_of(Estimator, y)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
+    same(fitted(Estimator, *mapped), fitted(Estimator, X, y))
+
+
+def duplicates_and_disorder(X):
+    """A CSR matrix with two halves of every entry, columns in descending order."""
+    n, d = X.shape
+    data = np.repeat(X[:, ::-1] / 2, 2, axis=1).ravel()
+    indices = np.tile(np.repeat(np.arange(d)[::-1], 2), n)
+    return sparse.csr_matrix((data, indices, np.arange(0, 2 * n * d + 1, 2 * d)), shape=(n, d))
+
+
+@BOTH
+def test_sparse_matrix_that_is_not_canonical(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    given = duplicates_and_disorder(X)
+    before = given.data.copy(), given.indices.copy(), given.indptr.copy()
+    same(fitted(Estimator, given, y, feature_bound=2.0), fitted(Estimator, X, y, feature_bound=2.0))
+    for array, copied in zip((given.data, given.indices, given.indptr), before, strict=True):
+        assert_array_equal(array, copied)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [list, pd.Series, pl.Series, read_only, lambda y: y.astype(object)],
+    ids=["list", "pandas", "polars", "read-only", "object"],
+)
+def test_kinds_of_y_of_a_regression(kind):
+    X, y = data()
+    given = kind(y)
+    same(fitted(PrivateLasso, X, given), fitted(PrivateLasso, X, y))
+    assert_array_equal(np.asarray(given, dtype=float), y)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, bool])
+def test_numeric_types_of_y_of_a_regression(dtype):
+    X, y = data()
+    y = (6 * y).astype(dtype)
+    expected = fitted(PrivateLasso, X, y.astype(float), target_bound=6.0)
+    same(fitted(PrivateLasso, X, y, target_bound=6.0), expected)
+
+
+@pytest.mark.parametrize("classes", [None, ["no", "yes"]])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        pd.Series,
+        lambda y: pd.Series(y, dtype="category"),
+        lambda y: pd.Series(y, dtype="string"),
+        lambda y: pl.Series(y.tolist()),
+        lambda y: y.astype(object),
+    ],
+    ids=["list", "pandas", "categories", "pandas string", "polars", "object"],
+)
+def test_kinds_of_labels(kind, classes):
+    X, y = data()
+    y = np.where(y > 0, "yes", "no")
+    model = fitted(PrivateLogisticL1, X, kind(y), classes=classes)
+    same(model, fitted(PrivateLogisticL1, X, y, classes=classes))
+    assert list(model.classes_) == ["no", "yes"]
+    assert set(model.predict(X)) <= {"no", "yes"}
+    assert model.score(X, kind(y)) == np.mean(model.predict(X) == y)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [-1, 1], [1.0, 2.0], [False, True], [7, 300]])
+def test_numeric_labels(labels):
+    X, y = data()
+    y = np.array(labels)[(y > 0).astype(int)]
+    model = fitted(PrivateLogisticL1, X, y, epsilon=5.0)
+    assert_array_equal(model.classes_, labels)
+    assert model.classes_.dtype == model.predict(X).dtype == y.dtype
+    assert model.score(X, y) > 0.8
+    assert_array_equal(model.coef_, fitted(PrivateLogisticL1, X, y > labels[0], epsilon=5.0).coef_)
+
+
+@BOTH
+def test_data_are_never_modified(Estimator):
+    X, y = data()
+    X *= 10  # beyond the bounds
+    y = target_of(Estimator, y * 10)
+    X0, y0 = X.copy(), y.copy()
+    for route in ({"radius": 2.0}, {"n_iter": 5}, {"solver": "noisy-frank-wolfe", "radius": 2.0}):
+        fitted(Estimator, X, y, **route).predict(X)
+        assert_array_equal(X, X0)
+        assert_array_equal(y, y0)
+
+
+# --- scikit-learn's tools
+
+
+@BOTH
+def test_frame_to_frame(Estimator):
+    X, y = data()
+    frame = pd.DataFrame(X, columns=FRAME_COLUMNS)
+    model = fitted(Estimator, frame, target_of(Estimator, y))
+    expected = fitted(Estimator, X, target_of(Estimator, y)).predict(X)
+    assert_allclose(model.predict(frame), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[FRAME_COLUMNS[::-1]])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"one": "eins"}))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+
+
+@BOTH
+def test_fit_without_names_forgets_them(Estimator):
+    X, y = data()
+    model = fitted(Estimator, pd.DataFrame(X, columns=FRAME_COLUMNS), target_of(Estimator, y))
+    model.fit(X[:, :3], target_of(Estimator, y))
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 3
+
+
+@BOTH
+def test_fit_with_another_solver_forgets_the_path(Estimator):
+    X, y = data()
+    model = fitted(Estimator, X, target_of(Estimator, y), radius=2.0)
+    assert hasattr(model, "path_")
+    assert hasattr(model, "radius_")
+    model.set_params(solver="frank-wolfe").fit(X, target_of(Estimator, y))
+    assert not hasattr(model, "path_")
+    assert not hasattr(model, "radius_")
+
+
+@BOTH
+def test_pipelines(Estimator):
+    X, y = data(n=2000)
+    frame = pd.DataFrame(X, columns=FRAME_COLUMNS).assign(colour=np.where(y > 0, "red", "green"))
+    y = target_of(Estimator, y)
+    columns = ColumnTransformer(
+        [("scaled", StandardScaler(), FRAME_COLUMNS), ("encoded", OneHotEncoder(), ["colour"])]
+    )
+    model = make_pipeline(columns, Estimator(epsilon=5.0, feature_bound=2.0, random_state=0))
+    model.fit(frame, y)
+    assert model.score(frame, y) > 0.5
+    names = columns.set_output(transform="default").get_feature_names_out()
+    assert model[-1].n_features_in_ == len(names) == 6
+    assert not hasattr(model[-1], "feature_names_in_")
+    # Names pass through a pipeline of frames.
+    model.set_output(transform="pandas")
+    model.set_params(columntransformer__sparse_threshold=0.0)
+    model[0].transformers[1][1].set_params(sparse_output=False)
+    model.fit(frame, y)
+    assert list(model[-1].feature_names_in_) == list(names)
+
+
+@BOTH
+def test_model_selection(Estimator):
+    X, y = data(n=900)
+    y = target_of(Estimator, y)
+    model = Estimator(epsilon=5.0, feature_bound=3.0, random_state=0)
+    search = GridSearchCV(
+        model, {"radius": [0.001, 2.0], "fit_intercept": [True, False]}, error_score="raise"
+    )
+    search.fit(X, y)
+    assert search.best_params_["radius"] == 2.0
+    assert search.best_estimator_.radius == 2.0
+    assert search.best_estimator_.privacy_.epsilon == 5.0
+    assert (
+        model.get_params() == Estimator(epsilon=5.0, feature_bound=3.0, random_state=0).get_params()
+    )
+    assert not hasattr(model, "coef_")
+    scores = cross_val_score(search.best_estimator_, X, y, cv=3)
+    assert scores.shape == (3,)
+    assert (scores > 0.3).all()
+    if Estimator is PrivateLogisticL1:
+        p = cross_val_predict(search.best_estimator_, X, y, cv=3, method="predict_proba")
+        assert_allclose(p.sum(axis=1), 1.0)
+
+
+@BOTH
+def test_threads_and_processes(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = Estimator(feature_bound=3.0, random_state=0)
+    alone = cross_val_score(model, X, y, cv=2)
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert_array_equal(cross_val_score(model, X, y, cv=2), alone)
+
+
+@BOTH
+def test_parameters(Estimator):
+    model = Estimator()
+    params = model.get_params()
+    assert list(params) == sorted(inspect.signature(Estimator).parameters)
+    changed = {"epsilon": 0.5, "radius": 2.0, "feature_bound": [1.0, 2.0], "solver": FrankWolfe()}
+    assert model.set_params(**changed) is model
+    assert model.get_params() == {**params, **changed}
+    other = clone(model)
+    assert type(other.solver) is FrankWolfe
+    assert other.get_params().keys() == params.keys()
+    with pytest.raises(ValueError, match="Invalid parameter 'alpha'"):
+        model.set_params(alpha=1.0)
+    with pytest.raises(TypeError):
+        Estimator(1.0)  # keyword only
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "make", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+@ROUTES
+def test_copies(Estimator, make, route):
+    X, y = data()
+    model = fitted(Estimator, X, target_of(Estimator, y), **route)
+    other = make(model)
+    same(model, other)
+    assert_array_equal(model.predict(X), other.predict(X))
+    if hasattr(model, "path_"):
+        assert_array_equal(model.path_.radius, other.path_.radius)
+        assert_array_equal(model.path_.coef, other.path_.coef)
+        assert_array_equal(model.path_.intercept, other.path_.intercept)
+
+
+@BOTH
+def test_joblib_file(Estimator, tmp_path):
+    X, y = data()
+    model = fitted(Estimator, X, target_of(Estimator, y))
+    joblib.dump(model, tmp_path / "model")
+    same(model, joblib.load(tmp_path / "model"))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"radius": 2, "feature_bound": [3, 3.0, 3, 3], "n_iter": 5, "solver": FrankWolfe()},
+        {
+            "random_state": np.random.RandomState(0),
+            "fit_intercept": np.False_,
+            "epsilon": np.float32(1),
+        },
+    ],
+)
+def test_fit_never_writes_a_parameter(Estimator, params):
+    X, y = data()
+    if Estimator is PrivateLogisticL1:
+        params = {**params, "classes": [1, 0]}
+    model = Estimator(**params)
+    before = model.get_params(deep=False)
+    copies = copy.deepcopy({k: v for k, v in before.items() if k not in ("random_state", "solver")})
+    assert model.fit(X, target_of(Estimator, y)) is model
+    after = model.get_params(deep=False)
+    assert all(after[name] is before[name] for name in before)
+    assert {name: after[name] for name in copies} == copies
+
+
+@BOTH
+@ROUTES
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_attributes(Estimator, route, n_classes):
+    X, y = data()
+    frame = pd.DataFrame(X, columns=FRAME_COLUMNS)
+    model = fitted(Estimator, frame, target_of(Estimator, y, n_classes), **route)
+    section = re.search(r"Attributes\n    -+\n(.*?)\n\n", Estimator.__doc__, re.DOTALL)
+    documented = set(re.findall(r"^    (\w+_) :", section.group(1), re.MULTILINE))
+    attributes = {name for name in vars(model) if name.endswith("_")}
+    if "solver" in route:
+        assert attributes == documented - {"radius_", "path_"}
+    else:
+        assert attributes == documented
+        assert type(model.radius_) is float
+        assert 0 < model.radius_ < np.inf
+    assert not {name for name in vars(model) if name not in model.get_params()} - attributes
+    assert type(model.n_iter_) is int
+    assert model.n_iter_ >= 1
+    assert type(model.n_features_in_) is int
+    K = 1 if n_classes == 2 else n_classes
+    if Estimator is PrivateLasso:
+        assert model.coef_.shape == (4,)
+        assert type(model.intercept_) is float
+    else:
+        assert model.coef_.shape == (K, 4)
+        assert model.intercept_.shape == (K,)
+    assert model.coef_.dtype == np.float64
+
+
+def test_given_number_of_steps():
+    X, y = data()
+    assert fitted(PrivateLasso, X, y, radius=2.0, n_iter=np.int32(7)).n_iter_ == 7
+
+
+@BOTH
+@ROUTES
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_intercept(Estimator, route, n_classes):
+    X, y = data()
+    model = fitted(Estimator, X, target_of(Estimator, y, n_classes), fit_intercept=False, **route)
+    assert_array_equal(model.intercept_, np.zeros_like(model.intercept_))
+    if hasattr(model, "path_"):
+        assert not model.path_.intercept.any()
+
+
+@BOTH
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("bound", [3.0, 2.0, [3.0, 1.0, 0.5, 6.0]], ids=["3", "2", "columns"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("radius", [0.05, 5.0])
+def test_coefficients_are_in_the_ball(Estimator, n_classes, bound, solver, radius):
+    X, y = data()
+    params = {"feature_bound": bound, "radius": radius, "solver": solver}
+    if Estimator is PrivateLasso:
+        params["target_bound"] = 1.0
+    model = fitted(Estimator, X, target_of(Estimator, y, n_classes), **params)
+    weights = np.full(4, 1.0) * bound
+    norm = (np.abs(model.coef_) * weights).sum() / weights.max()
+    assert 0 < norm <= radius * (1 + 1e-9)
+    if solver == "stagewise":
+        assert model.radius_ == pytest.approx(radius)
+
+
+@BOTH
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n_iter", ["auto", 12])
+@pytest.mark.parametrize("radius", ["auto", 2.0])
+def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
+    X, y = data()
+    bounds = np.array([3.0, 1.0, 2.0, 6.0])
+    model = fitted(
+        Estimator,
+        X,
+        target_of(Estimator, y, n_classes),
+        feature_bound=bounds,
+        fit_intercept=fit_intercept,
+        epsilon=5.0,
+        n_iter=n_iter,
+        radius=radius,
+    )
+    path = model.path_
+    P = len(path.radius)
+    K = () if Estimator is PrivateLasso or n_classes == 2 else (n_classes,)
+    assert path.coef.shape == (P, *K, 4)
+    assert path.intercept.shape == (P, *K)
+    assert path.radius[0] == 0.0
+    assert not path.coef[0].any()
+    assert (np.diff(path.radius) > 0).all()
+    if n_iter != "auto":
+        assert P == n_iter + 1
+    if radius != "auto":
+        assert path.radius[-1] <= radius * (1 + 1e-9)
+        assert path.radius[-1] <= model.radius_ * (1 + 1e-9)
+    norms = (np.abs(path.coef) * bounds).reshape(P, -1).sum(axis=1) / bounds.max()
+    assert (norms <= path.radius * (1 + 1e-9)).all()
+    assert norms.max() > 0
+    if Estimator is PrivateLogisticL1:
+        assert (np.abs(path.intercept[0]) == 0).all()
+
+
+@BOTH
+@ROUTES
+def test_one_bound_is_the_same_bound_for_every_column(Estimator, route):
+    X, y = data()
+    y = target_of(Estimator, y)
+    same(
+        fitted(Estimator, X, y, feature_bound=2, **route),
+        fitted(Estimator, X, y, feature_bound=pd.Series([2, 2, 2, 2]), **route),
+    )
+
+
+@BOTH
+@ROUTES
+@pytest.mark.parametrize("s", [4.0, 1e-3])
+def test_units_of_the_features(Estimator, route, s):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, X, y, **route)
+    if "radius" in route:
+        route = {**route, "radius": route["radius"] / s}
+    scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, **route)
+    assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-6)
+    assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-6)
+    if hasattr(model, "path_"):
+        assert scaled.radius_ == pytest.approx(model.radius_ / s)
+        assert_allclose(scaled.path_.radius, model.path_.radius / s)
+        assert_allclose(scaled.path_.coef, model.path_.coef / s, rtol=1e-6)
+
+
+@BOTH
+@ROUTES
+def test_units_of_single_columns(Estimator, route):
+    X, y = data()
+    y = target_of(Estimator, y)
+    s = np.array([1.0, 0.5, 0.125, 2.0**-20])
+    model = fitted(Estimator, X, y, **route)
+    scaled = fitted(Estimator, X * s, y, feature_bound=3.0 * s, **route)
+    assert_allclose(scaled.coef_ * s, model.coef_, rtol=1e-9)
+
+
+@ROUTES
+@pytest.mark.parametrize("s", [8.0, 1e-3])
+def test_units_of_the_target(route, s):
+    X, y = data()
+    model = fitted(PrivateLasso, X, y, target_bound=1.0, **route)
+    if "radius" in route:
+        route = {**route, "radius": route["radius"] * s}
+    scaled = fitted(PrivateLasso, X, s * y, target_bound=s, **route)
+    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-6)
+    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-6)
+
+
+def test_default_bound_of_the_target():
+    X, y = data()
+    same(
+        fitted(PrivateLasso, X, y, radius=2.0),
+        fitted(PrivateLasso, X, y, radius=2.0, target_bound=6.0),
+    )
+    same(fitted(PrivateLasso, X, y), fitted(PrivateLasso, X, y, target_bound=1.0))
+
+
+@BOTH
+@ROUTES
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_features_are_clipped(Estimator, route, sparse_input):
+    X, y = data()
+    y = target_of(Estimator, y)
+    bounds = np.array([1.0, 2.0, 1.5, 0.5])
+    X[::7] *= 1e9
+    clipped = np.clip(X, -bounds, bounds)
+    if sparse_input:
+        X, clipped = sparse.csr_array(X), sparse.csr_array(clipped)
+    same(
+        fitted(Estimator, X, y, feature_bound=bounds, **route),
+        fitted(Estimator, clipped, y, feature_bound=bounds, **route),
+    )
+
+
+@ROUTES
+def test_targets_are_clipped(route):
+    X, y = data()
+    y[::5] *= 1e300
+    same(
+        fitted(PrivateLasso, X, y, target_bound=0.3, **route),
+        fitted(PrivateLasso, X, np.clip(y, -0.3, 0.3), target_bound=0.3, **route),
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("bound", [1.0, 1e100])
+def test_rows_whose_norm_overflows(Estimator, bound):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, np.where(X > 0, 1e308, -1e308), y, feature_bound=bound)
+    expected = fitted(Estimator, np.where(X > 0, 1.0, -1.0), y, feature_bound=1.0)
+    assert_allclose(model.coef_ * bound, expected.coef_, rtol=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("value", [0.0, 1e-320, 3.0])
+def test_constant_columns(Estimator, value):
+    X, y = data(n=50)
+    model = fitted(Estimator, np.full_like(X, value), target_of(Estimator, y), epsilon=5.0)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.path_.coef).all()
+
+
+@BOTH
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_hardly_any_records(Estimator, n, solver):
+    X, y = data()
+    params = {} if Estimator is PrivateLasso else {"classes": [0, 1]}
+    target = target_of(Estimator, y)[:n]
+    model = fitted(Estimator, X[:n], target, radius=1.0, solver=solver, **params)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@BOTH
+def test_secret_noise_is_fresh(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = Estimator(feature_bound=3.0)
+    first = model.fit(X, y).coef_
+    assert not np.array_equal(first, model.fit(X, y).coef_)
+    assert not model.privacy_.seeded
+
+
+@BOTH
+def test_instance_of_random_state_moves_on(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = Estimator(feature_bound=3.0, random_state=np.random.RandomState(0))
+    first = model.fit(X, y).coef_
+    assert not np.array_equal(first, model.fit(X, y).coef_)
+    again = Estimator(feature_bound=3.0, random_state=np.random.RandomState(0)).fit(X, y)
+    assert_array_equal(first, again.coef_)
+
+
+@BOTH
+@pytest.mark.filterwarnings("default::skdpsco.PrivacyWarning")
+def test_seed_warns(Estimator):
+    X, y = data()
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        fitted(Estimator, X, target_of(Estimator, y))
+
+
+# --- scores
+
+
+@BOTH
+def test_score(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, X, y, epsilon=5.0)
+    weight = np.random.default_rng(1).uniform(0, 1, len(y))
+    metric = r2_score if Estimator is PrivateLasso else accuracy_score
+    assert model.score(X, y) == pytest.approx(metric(y, model.predict(X)))
+    expected = metric(y, model.predict(X), sample_weight=weight)
+    assert model.score(X, y, sample_weight=weight) == pytest.approx(expected)
+    assert model.score(X, y) > 0.7
+
+
+@BOTH
+def test_metadata_routing(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    weight = np.random.default_rng(1).uniform(0, 1, len(y))
+    expected = fitted(Estimator, X, y, epsilon=5.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = fitted(Estimator, X, y, epsilon=5.0)
+        same(model, expected)
+        assert model.score(X, y, sample_weight=weight) == expected.score(X, y, weight)
+        pipeline = make_pipeline(StandardScaler(), Estimator(feature_bound=2.0, random_state=0))
+        assert np.isfinite(pipeline.fit(X, y).score(X, y))
+        scored = clone(model).set_score_request(sample_weight=True)
+        search = GridSearchCV(scored, {"radius": [1.0, 2.0]}, cv=2, error_score="raise")
+        search.fit(X, y)
+        assert np.isfinite(search.best_score_)
+        assert not hasattr(model, "set_fit_request")  # there is nothing to request
+
+
+# --- classification
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+@ROUTES
+def test_three_classes(order, route):
+    X, y = data(n=1500)
+    y = LABELS[target_of(PrivateLogisticL1, y, 3)]
+    model = fitted(PrivateLogisticL1, X, y, classes=LABELS[order].tolist(), **route)
+    same_but_report = fitted(PrivateLogisticL1, X, y, **route)
+    assert_array_equal(model.coef_, same_but_report.coef_)
+    assert list(model.classes_) == ["a", "b", "c"]
+    assert model.coef_.shape == (3, 4)
+    assert model.intercept_.shape == (3,)
+    scores, p = model.decision_function(X), model.predict_proba(X)
+    assert scores.shape == p.shape == (1500, 3)
+    assert_allclose(scores, X @ model.coef_.T + model.intercept_, atol=1e-12)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert (p >= 0).all()
+    assert_allclose(np.log(p), model.predict_log_proba(X), atol=1e-9)
+    assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("route", [{"epsilon": 5.0, "radius": 2.0}, {"epsilon": 5.0, "n_iter": 12}])
+def test_two_classes(route):
+    X, y = data()
+    y = np.where(y > 0, "yes", "no")
+    model = fitted(PrivateLogisticL1, X, y, classes=["yes", "no"], **route)
+    assert_array_equal(model.coef_, fitted(PrivateLogisticL1, X, y, **route).coef_)
+    assert list(model.classes_) == ["no", "yes"]
+    assert model.coef_.shape == (1, 4)
+    scores, p = model.decision_function(X), model.predict_proba(X)
+    assert scores.shape == (500,)
+    assert p.shape == (500, 2)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(p[:, 1], 1 / (1 + np.exp(-scores)))
+    assert_allclose(np.log(p), model.predict_log_proba(X), atol=1e-9)
+    assert_array_equal(model.predict(X), np.where(scores > 0, "yes", "no"))
+    assert model.coef_[0, 0] > 0 > model.coef_[0, 1]  # the sign is that of the second class
+
+
+@pytest.mark.parametrize("absent", ["a", "bb", "z"])
+@pytest.mark.parametrize("present", [["b"], ["b", "y"], ["b", "c", "y"]])
+@pytest.mark.parametrize("route", [{}, {"radius": 2.0, "n_iter": 12}])
+def test_declared_class_that_does_not_occur(absent, present, route):
+    X, y = data()
+    y = np.array(present)[target_of(PrivateLogisticL1, y, len(present))]
+    model = fitted(PrivateLogisticL1, X, y, classes=[absent, *present], epsilon=5.0, **route)
+    K = len(present) + 1
+    assert list(model.classes_) == sorted([absent, *present])
+    assert model.coef_.shape == ((K, 4) if K > 2 else (1, 4))
+    p = model.predict_proba(X)
+    assert p.shape == (500, K)
+    assert p[:, list(model.classes_).index(absent)].mean() < 1 / K
+
+
+def test_probabilities_at_extreme_scores():
+    X, y = data()
+    model = fitted(PrivateLogisticL1, X, (y > 0).astype(int))
+    three = fitted(PrivateLogisticL1, X, target_of(PrivateLogisticL1, y, 3))
+    for m in (model, three):
+        with np.errstate(all="raise", under="ignore"):
+            p, log_p = m.predict_proba(1e6 * X), m.predict_log_proba(1e6 * X)
+        assert_allclose(p.sum(axis=1), 1.0)
+        assert np.isfinite(log_p).all()
+
+
+@BOTH
+def test_path_prints_its_public_part(Estimator):
+    X, y = data()
+    path = fitted(Estimator, X, target_of(Estimator, y), radius=2.0).path_
+    assert re.fullmatch(r"RadiusPath\(radius=array\([^()]*\)\)", repr(path))

@@ -1,0 +1,124 @@
+"""The progress bar of long fits."""
+
+import builtins
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import skdpsco._estimator
+from skdpsco import PrivateLasso, PrivateLogisticL1, _progress
+from skdpsco._progress import progress_bar
+from skdpsco.solvers import FrankWolfe
+
+X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+Y = (X[:, 0] > 0).astype(float)
+
+
+class SlowFrankWolfe(FrankWolfe):
+    """Takes its time, counts, and may end in an exception."""
+
+    def __init__(self, seconds=0.3, error=None):
+        super().__init__()
+        self.seconds, self.error = seconds, error
+
+    def run(self, plan, problem, X, y, rng, progress):
+        progress[0] = 3
+        time.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        progress[0] = 0
+        return super().run(plan, problem, X, y, rng, progress)
+
+
+@pytest.fixture
+def threads():
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_bar_of_a_long_fit_shows_public_numbers(Estimator, capfd, monkeypatch):
+    monkeypatch.setattr(_progress, "DELAY", 0.02)
+    Estimator(radius=1.0, solver=SlowFrankWolfe(), n_iter=7, verbose=1).fit(X, Y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert Estimator.__name__ in err
+    assert "3/7" in err
+    assert err.rstrip().split("\r")[-1].count("7/7") == 1
+
+
+@pytest.mark.usefixtures("threads")
+def test_no_bar_before_the_delay(capfd, monkeypatch):
+    monkeypatch.setattr(_progress, "DELAY", 60.0)
+    start = time.perf_counter()
+    PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.1), n_iter=7, verbose=1).fit(X, Y)
+    assert time.perf_counter() - start < 30.0  # a short fit does not wait for the delay
+    assert capfd.readouterr() == ("", "")
+
+
+def test_delay_is_a_second():
+    assert _progress.DELAY == 1.0
+
+
+@pytest.mark.usefixtures("threads")
+def test_silent_by_default(capfd, monkeypatch):
+    monkeypatch.setattr(_progress, "DELAY", 0.0)
+    monkeypatch.setattr(_progress.threading, "Thread", None)
+    PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.1), n_iter=7).fit(X, Y)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("broken")])
+def test_a_fit_that_breaks_off(error, capfd, monkeypatch):
+    monkeypatch.setattr(_progress, "DELAY", 0.02)
+    model = PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.3, error), n_iter=7, verbose=1)
+    with pytest.raises(type(error)):
+        model.fit(X, Y)
+    assert "3/7" in capfd.readouterr().err
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.usefixtures("threads")
+def test_never_beyond_the_total(capfd, monkeypatch):
+    monkeypatch.setattr(_progress, "DELAY", 0.0)
+    with progress_bar(1, 5, "fit") as counter:
+        counter[0] = 9
+        time.sleep(0.3)
+    assert "9/5" not in (err := capfd.readouterr().err)
+    assert "5/5" in err
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_counter(verbose):
+    with progress_bar(verbose, 5, "fit") as counter:
+        assert (counter.shape, counter.dtype, counter[0]) == ((1,), np.int64, 0)
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_without_tqdm(Estimator, monkeypatch):
+    import_, drawn = builtins.__import__, []
+
+    def without_tqdm(name, *args, **kwargs):
+        if name.startswith("tqdm"):
+            raise ImportError(name)
+        return import_(name, *args, **kwargs)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without_tqdm)
+    monkeypatch.setattr(skdpsco._estimator, "generator", drawn.append)
+    model = Estimator(verbose=1)
+    with pytest.raises(ImportError, match=r"pip install 'skdpsco\[progress\]'"):
+        model.fit(X, Y)
+    assert drawn == []
+    monkeypatch.undo()
+    monkeypatch.setattr(builtins, "__import__", without_tqdm)
+    Estimator().fit(X, Y)  # not needed without a bar

@@ -1,0 +1,133 @@
+"""The privacy report, and the representations of an estimator that contain it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator
+
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco.privacy import GaussianEvent, rho_of
+from skdpsco.privacy.report import PrivacyReport
+
+CAPTION = "Differential privacy</caption>"
+
+
+def data(n=60, d=3):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def a_report(**changes):
+    values = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "rho": 0.0125,
+        "event": GaussianEvent(2.0),
+        "seeded": False,
+    }
+    return PrivacyReport(**{**values, **changes})
+
+
+def test_table():
+    report = a_report(assumptions=("features are clipped to +-1", "the 2 labels are public"))
+    assert str(report).splitlines() == [
+        "epsilon     1",
+        "delta       1e-06",
+        "rho (zCDP)  0.0125",
+        "neighbours  replace-one, number of records public",
+        "noise       secret",
+        "assumes     features are clipped to +-1",
+        "            the 2 labels are public",
+    ]
+
+
+def test_seeded_noise_is_conspicuous():
+    assert "REPRODUCIBLE" in str(a_report(seeded=True))
+    assert "REPRODUCIBLE" not in str(a_report())
+
+
+def test_html_escapes():
+    html = a_report(assumptions=("<script>alert('&')</script>",))._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in html
+
+
+def test_html_has_the_rows_of_the_text():
+    report = a_report(assumptions=("one", "two"))
+    html = report._repr_html_()
+    assert html.count("<tr>") == html.count("</tr>") == len(report.rows()) == 7
+    assert html.startswith("<table>")
+    assert html.endswith("</table>")
+
+
+def test_immutable_and_picklable():
+    report = a_report()
+    with pytest.raises(AttributeError):
+        report.epsilon = 2.0
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_report_of_a_fit(Estimator):
+    X, y = data()
+    model = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X, y)
+    report = model.privacy_
+    assert (report.epsilon, report.delta, report.seeded) == (2.0, 1e-5, False)
+    assert report.relation == "replace-one"
+    assert report.rho == rho_of(report.event)
+    assert "[1 .. 3], one bound per column" in str(report)
+    about_y = "targets are clipped to +-6" if Estimator is PrivateLasso else "(read off y)"
+    assert about_y in str(report)
+    # Nothing in the table but what was public before the fit.
+    again = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X[::-1], y)
+    assert str(again.privacy_) == str(report)
+
+
+def test_declared_labels_are_reported():
+    X, y = data()
+    model = PrivateLogisticL1(classes=[0, 1, 2]).fit(X, y)
+    assert "the 3 labels are public (declared)" in model.privacy_.assumptions
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_seeded_fit_is_reported(Estimator):
+    X, y = data()
+    assert Estimator(random_state=0).fit(X, y).privacy_.seeded
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_html_of_an_estimator_contains_the_report_once(Estimator):
+    X, y = data()
+    model = Estimator()
+    with sklearn.config_context(display="diagram"):
+        assert CAPTION not in model._repr_html_()
+        assert CAPTION not in model._repr_mimebundle_()["text/html"]
+        model.fit(X, y)
+        for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+            assert html.count(CAPTION) == 1
+            assert html.endswith(model.privacy_._repr_html_())
+            assert "sk-top-container" in html  # scikit-learn's own
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_text_display(Estimator):
+    X, y = data()
+    model = Estimator().fit(X, y)
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert list(model._repr_mimebundle_()) == ["text/plain"]
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_repr_is_that_of_scikit_learn(Estimator):
+    X, y = data()
+    model = Estimator(epsilon=0.5)
+    expected = f"{Estimator.__name__}(epsilon=0.5)"
+    assert repr(model) == str(model) == expected
+    assert repr(model.fit(X, y)) == expected
+    assert Estimator.__repr__ is BaseEstimator.__repr__
+    assert model._repr_mimebundle_()["text/plain"] == expected
