@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skdpsco._kernels import inner, kernel, njit
+from skdpsco._kernels import inner, kernel
 
 
 class Dense(NamedTuple):
@@ -32,22 +32,6 @@ class CSR(NamedTuple):
     intercept: int
 
 
-@njit
-def is_canonical(indices, indptr, n_columns):
-    """Whether the columns of every row increase strictly and exist."""
-    if indptr[0] != 0:
-        return False
-    for i in range(indptr.shape[0] - 1):
-        if indptr[i + 1] < indptr[i] or indptr[i + 1] > indices.shape[0]:
-            return False
-        for p in range(indptr[i], indptr[i + 1]):
-            if indices[p] < 0 or indices[p] >= n_columns:
-                return False
-            if p > indptr[i] and indices[p] <= indices[p - 1]:
-                return False
-    return True
-
-
 def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
     """Wrap a validated float64 array or CSR matrix, without a copy where possible.
 
@@ -58,20 +42,38 @@ def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
     """
     if not sparse.issparse(X):
         return Dense(np.ascontiguousarray(X), bounds, int(intercept))
-    # Two entries of one cell would be clipped one by one, and their sum exceed the bound. SciPy's
-    # own flag is not asked: it is cached, and stale after the arrays were edited.
-    lengths = len(X.data) == len(X.indices) and len(X.indptr) == X.shape[0] + 1
-    if not (lengths and is_canonical(X.indices, X.indptr, X.shape[1])):
-        try:
-            X = sparse.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-            X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X is not a valid CSR matrix: {error}") from error
-        X.has_sorted_indices = X.has_canonical_format = False
+    try:
+        # SciPy caches whether a matrix is canonical; a new one around the same arrays asks them.
+        fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
+        fresh.check_format(full_check=True)
+        if len(X.data) != len(X.indices) or X.indices.dtype.kind not in "iu":
+            raise ValueError("its arrays do not fit together.")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"X is not a valid CSR matrix: {error}") from error
+    if not fresh.has_canonical_format:
+        # Two entries of one cell would be clipped one by one, and their sum exceed the bound.
+        X = fresh.copy()
         X.sum_duplicates()
         if not np.isfinite(X.data).all():
             raise ValueError("X has duplicate entries whose sum is infinite.")
     return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
+
+
+def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
+    """Increasing ``columns`` of records ``start`` to ``stop`` as kernels see them, a dense copy."""
+    d = len(X.bounds)
+    given = columns[columns < d]
+    if isinstance(X, Dense):
+        x = X.values[start:stop, given]
+    else:
+        indptr = X.indptr[start : stop + 1]
+        entries = slice(indptr[0], indptr[-1])
+        rows = (X.data[entries], X.indices[entries], indptr - indptr[0])
+        x = sparse.csr_matrix(rows, shape=(len(indptr) - 1, d))[:, given].toarray()
+    b = X.bounds[given]
+    out = np.ones((len(x), len(columns)))
+    out[:, : len(given)] = np.where(x > -b, np.where(x < b, x, b), -b) / b  # see `clip`
+    return out
 
 
 @kernel
@@ -92,19 +94,18 @@ def predict(X, w, Z):
     raise NotImplementedError
 
 
-@kernel
-def gather(X, start, columns, position, out):
-    """Write records ``start, start + 1, ...``, restricted to ``columns``, into dense ``out``.
-
-    ``position[j]`` is the place of column j among ``columns``, or -1.
-    """
-    raise NotImplementedError
+@inner
+def clip(x, b):
+    """Clip ``x`` to ``[-b, b]``."""
+    # NaN, which validation refuses, would become b: not even a NaN may turn a whole sum into NaN.
+    x = x if x < b else b
+    return x if x > -b else -b
 
 
 @inner
 def clip_scale(x, b):
     """Clip ``x`` to ``[-b, b]`` and divide by ``b``."""
-    return min(max(x, -b), b) / b
+    return clip(x, b) / b
 
 
 @correlate.register(Dense)
@@ -117,7 +118,7 @@ def _(X, R, out):
         for k in range(R.shape[1]):
             r = R[i, k]
             for j in range(d):
-                out[k * D + j] += r * min(max(X.values[i, j], -X.bounds[j]), X.bounds[j])
+                out[k * D + j] += r * clip(X.values[i, j], X.bounds[j])
             if X.intercept:
                 out[k * D + d] += r
     for k in range(R.shape[1]):
@@ -136,7 +137,7 @@ def _(X, R, out):
             r = R[i, k]
             for p in range(X.indptr[i], X.indptr[i + 1]):
                 j = X.indices[p]
-                out[k * D + j] += r * min(max(X.data[p], -X.bounds[j]), X.bounds[j])
+                out[k * D + j] += r * clip(X.data[p], X.bounds[j])
             if X.intercept:
                 out[k * D + d] += r
     for k in range(R.shape[1]):
@@ -187,29 +188,3 @@ def _(X, w, Z):
                 j = X.indices[p]
                 z += clip_scale(X.data[p], X.bounds[j]) * w[k * D + j]
             Z[i, k] = z
-
-
-@gather.register(Dense)
-def _(X, start, columns, position, out):
-    d = X.bounds.shape[0]
-    for c in range(columns.shape[0]):
-        j = columns[c]
-        if j == d:
-            for i in range(out.shape[0]):
-                out[i, c] = 1.0
-        else:
-            b = X.bounds[j]
-            for i in range(out.shape[0]):
-                out[i, c] = clip_scale(X.values[start + i, j], b)
-
-
-@gather.register(CSR)
-def _(X, start, columns, position, out):
-    d = X.bounds.shape[0]
-    for i in range(out.shape[0]):
-        for c in range(columns.shape[0]):
-            out[i, c] = 0.0 if columns[c] < d else 1.0
-        for p in range(X.indptr[start + i], X.indptr[start + i + 1]):
-            j = X.indices[p]
-            if position[j] >= 0:
-                out[i, position[j]] = clip_scale(X.data[p], X.bounds[j])

@@ -16,7 +16,7 @@ from skdpsco._random import generator
 from skdpsco._target import SCALES, Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
-from skdpsco.privacy import Budget, Event, NoOpEvent, compose, rho_of
+from skdpsco.privacy import Budget, Event, NoOpEvent, ZCDPEvent, compose, rho_of
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
     Allowance,
@@ -25,6 +25,7 @@ from skdpsco.solvers import (
     Problem,
     Result,
     Stagewise,
+    check_cost,
     check_supported,
 )
 
@@ -131,7 +132,13 @@ class PrivateLinearModel(BaseEstimator):
         return radius, bounds
 
     def _fit(
-        self, X, y: np.ndarray, loss: Any, target_bound: float | None, assumptions: tuple[str, ...]
+        self,
+        X,
+        y: np.ndarray,
+        loss: Any,
+        target_bound: float | None,
+        assumptions: tuple[str, ...],
+        regression: bool = False,
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
@@ -143,9 +150,11 @@ class PrivateLinearModel(BaseEstimator):
             Validated. For a classifier y holds -1 and 1, or class indices.
         loss : NamedTuple of `skdpsco.losses`
         target_bound : float or None
-            Bound on the targets of a regression; None for a classification.
+            Bound on the targets of a regression; None if a private one is to be found.
         assumptions : tuple of str
             Lines for the report.
+        regression : bool
+            Whether y has a scale, which is then found privately.
         """
         n, d = X.shape
         budget = Budget(self.epsilon, self.delta)
@@ -175,20 +184,23 @@ class PrivateLinearModel(BaseEstimator):
         # released, the first plans are rehearsals for its extremes: whatever may fail must fail
         # before noise is drawn.
         available: Budget | Allowance = budget
-        rehearsed = [1.0] if target_bound is None else [target_bound]
+        rehearsed = [1.0]
         target_event: Event = NoOpEvent()
-        target = Target(0.0, 1.0)
-        if target_bound is not None:
+        target = Target(1.0, 0.0, 1.0)
+        if regression:
             target_plan = plan_target(target_bound, intercept, n, budget.rho)
             target_event = target_plan.event
+            rehearsed = [target_plan.bound]
             if not isinstance(target_event, NoOpEvent):
                 available = Allowance(budget.rho).minus(target_event)
-                rehearsed = [target_bound * float(SCALES[-1]), 2.0 * target_bound]
+                # Without a declared bound the radius is not given, and the plan not about scales.
+                rehearsed = [target_plan.bound * float(SCALES[0]), 2.0 * target_plan.bound]
         for scale in rehearsed:
-            problem = problem_for(Target(0.0, scale))
+            problem = problem_for(Target(1.0, 0.0, scale))
             check_supported(solver, problem)
             try:
                 plan = solver.plan(problem, available, n_iter)
+                check_cost(plan.event, available)
             except (ArithmeticError, MemoryError, ValueError) as error:
                 raise ValueError(
                     f"There is no plan for epsilon={self.epsilon!r}, delta={self.delta!r}, "
@@ -197,18 +209,24 @@ class PrivateLinearModel(BaseEstimator):
                 ) from error
         design = as_design(X, bounds, intercept)
 
-        # From here on noise is drawn; what it costs is known: target_event and all of `available`.
+        # From here on noise is drawn; what it costs is known: target_event and, if the plan still
+        # follows from a release, all of `available`, else what the plan says.
         rng, seeded = generator(self.random_state)
-        if target_bound is not None:
-            target = release_target(target_plan, y, rng)
-            y = np.clip((np.clip(y, -target_bound, target_bound) - target.centre), -target.scale,
-                        target.scale) / target.scale  # fmt: skip
-            problem = problem_for(target)
-            plan = solver.plan(problem, available, n_iter)
-        with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
-            result: Result = solver.run(plan, problem, design, y, rng, counter)
+        event = plan.event
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            if regression:
+                target = release_target(target_plan, y, rng)
+                y = target.apply(y)
+                assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
+                problem = problem_for(target)
+                plan = solver.plan(problem, available, n_iter)
+                check_cost(plan.event, available)
+                if isinstance(available, Allowance):
+                    event = ZCDPEvent(available.rho)
+            with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
+                result: Result = solver.run(plan, problem, design, y, rng, counter)
 
-        event = compose(target_event, plan.event)
+        event = compose(target_event, event)
         self.privacy_ = PrivacyReport(
             epsilon=budget.epsilon,
             delta=budget.delta,

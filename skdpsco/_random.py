@@ -64,7 +64,7 @@ def generator(random_state: Any = None) -> tuple[np.random.Generator, bool]:
         "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
         "the noise, and the release is not private. Use random_state=None outside of tests.",
         PrivacyWarning,
-        stacklevel=2,
+        stacklevel=4,  # the line that called fit
     )
     return np.random.Generator(np.random.PCG64(seed)), True
 

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -147,7 +148,9 @@ def _about_X(X: Any):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
         _refuse_complex("X", dtype)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # of a sum that scikit-learn takes
+        # Finiteness is a matter of privacy, whatever scikit-learn was configured to assume; and a
+        # sum that it takes may overflow, of which only the values of a record could be the cause.
+        with np.errstate(all="ignore"), config_context(assume_finite=False):
             yield
     except ValueError as error:
         if "could not convert string" not in str(error):
@@ -197,8 +200,8 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     ------
     ValueError
     """
-    check_classification_targets(y)
     if classes is None:
+        check_classification_targets(y)  # else not asked: it warns about how many labels occur
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(

@@ -76,13 +76,20 @@ def discrete_laplace(rng, bits):
 def discrete_gaussian(rng, bits):
     """Exact integer y with P(y) proportional to exp(-y**2 / (2 * 4**bits)). CKS Algorithm 3.
 
-    Beyond 2**6 scales, where this law has probability below exp(-2**11), a candidate is rejected
-    lest its square overflow: ``bits <= 24``.
+    For ``bits <= 24``.
     """
     while True:
         y = discrete_laplace(rng, bits)
-        excess = abs(y) - (1 << bits)
-        if excess < 1 << (bits + 6) and bernoulli_exp(rng, excess * excess, 2 * bits + 1):
+        # Accept with probability exp(-excess**2 / 2**(2 bits + 1)). The square might overflow, so
+        # that of high * 2**bits + low is taken apart. (high >= 2**31 does not happen.)
+        excess = abs(abs(y) - (1 << bits))
+        high = excess >> bits
+        low = excess - (high << bits)
+        if (
+            bernoulli_exp(rng, low * low, 2 * bits + 1)
+            and bernoulli_exp(rng, high * low, bits)
+            and bernoulli_exp(rng, high * high, 1)
+        ):
             return y
 
 

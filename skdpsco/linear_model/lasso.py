@@ -30,9 +30,9 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of the coefficients (of those and of the intercept's distance from the
-        centre of the target). "auto" runs a path of growing radius and spends a tenth of the
-        budget to choose a point on it.
+        Bound on the l1 norm of the coefficients. (With the Frank-Wolfe solvers the intercept, in
+        its distance from the centre of the target, counts too.) "auto" runs a path of growing
+        radius and spends a tenth of the budget to choose a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
         are measured in units of their bounds: the ball is
@@ -40,13 +40,15 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
     target_bound : float or None, default=None
         Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
-        ``radius * max(feature_bound)`` if radius is a number, else 1.
+        ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
+        is found privately too, for a twentieth of the budget. (With too few records for that,
+        about 250 at epsilon 1, None means 1: declare a bound.)
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"} or solver, \
             default="stagewise"
         See `skdpsco.solvers`. The last three need a number as radius.
     n_iter : int or "auto", default="auto"
-        Number of private steps of the solver, at most 10000. "auto" computes it from n_samples,
-        n_features, epsilon, delta and radius; it never depends on the data.
+        Number of private steps of the solver, at most 10000. "auto" computes it from public sizes
+        and from what was released before, never from the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     verbose : int, default=0
@@ -67,7 +69,9 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
     radius_ : float
-        Radius of the l1 ball that the solution is in ("stagewise" only).
+        Radius of the l1 ball that the solution is in ("stagewise" only). With "auto" it is twice
+        that of the chosen point; it is large, and of no meaning, where all coordinates were fitted
+        and nothing was chosen.
     path_ : RadiusPath
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
         ("stagewise" only).
@@ -150,12 +154,13 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         draft = self._draft()
         X, y = check_X_y(draft, X, y, y_numeric=True)
         bound = self.target_bound
-        if bound is None:
+        if bound is not None:
+            bound = check_bound("target_bound", bound)
+        else:
             radius, bounds = self._radius_and_bounds(X.shape[1])
-            bound = 1.0 if radius is None else radius * float(bounds.max())
-        bound = check_bound("target_bound", bound)
-        assumptions = (f"targets are clipped to +-{bound:g}",)
-        draft.coef_, draft.intercept_ = draft._fit(X, y, Squared(1.0), bound, assumptions)
+            if radius is not None:
+                bound = check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
+        draft.coef_, draft.intercept_ = draft._fit(X, y, Squared(1.0), bound, (), regression=True)
         return self._accept(draft)
 
     def predict(self, X):

@@ -33,8 +33,9 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of all coefficients, the intercept among them. "auto" runs a path of
-        growing radius and spends a tenth of the budget to choose a point on it.
+        Bound on the l1 norm of all coefficients. (With the Frank-Wolfe solvers the intercepts
+        count too.) "auto" runs a path of growing radius and spends a tenth of the budget to choose
+        a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
         are measured in units of their bounds: the ball is
@@ -43,8 +44,8 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
             default="stagewise"
         See `skdpsco.solvers`. The last three need a number as radius.
     n_iter : int or "auto", default="auto"
-        Number of private steps of the solver, at most 10000. "auto" computes it from n_samples,
-        n_features, epsilon, delta and radius; it never depends on the data.
+        Number of private steps of the solver, at most 10000. "auto" computes it from public sizes
+        and from what was released before, never from the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (n_classes,) or None, default=None
@@ -69,7 +70,9 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
     radius_ : float
-        Radius of the l1 ball that the solution is in ("stagewise" only).
+        Radius of the l1 ball that the solution is in ("stagewise" only). With "auto" it is twice
+        that of the chosen point; it is large, and of no meaning, where all coordinates were fitted
+        and nothing was chosen.
     path_ : RadiusPath
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
         ("stagewise" only).

@@ -126,7 +126,16 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         remaining = log_inverse * (1 + slack) + slack - math.log1p(b)
         epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
         if zcdp_delta(rho, max(epsilon, 0.0)) <= delta:
-            return max(epsilon, 0.0)
+            break
+    # For delta near 1 the slack is divided by a small b: what it added is taken back.
+    low, high = 0.0, max(epsilon, 0.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if zcdp_delta(rho, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

@@ -1,6 +1,6 @@
 """Solvers: each plans how to spend a budget on a problem, then follows its plan on the data."""
 
-from .base import Allowance, Plan, Problem, Result, check_supported
+from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
 from .frank_wolfe import FrankWolfe, NoisyFrankWolfe
 from .stagewise import Stagewise
 
@@ -12,5 +12,6 @@ __all__ = [
     "Problem",
     "Result",
     "Stagewise",
+    "check_cost",
     "check_supported",
 ]

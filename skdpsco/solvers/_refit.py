@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from skdpsco._design import gather
+from skdpsco._design import columns_of
 from skdpsco._kernels import njit
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
@@ -21,6 +21,7 @@ MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
 MATRIX_SHARE = 0.3  # for the second moments of a Newton step
 LINE_SHARE = 0.04  # for the curvature along the first gradient
 GRADIENT_STEPS = 3
+MAX_STEPS = 100  # of Newton's method
 MOMENTUM = 0.5
 
 
@@ -35,7 +36,19 @@ def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10
 def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
     ratio = n_samples * mu / n_coordinates**1.5
-    return int(min(100, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
+    return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
+
+
+def check_noise_fits(mu: float, n_coordinates: int) -> None:
+    """Whether the grid is fine enough for every release of a refit, before noise is drawn.
+
+    Raises
+    ------
+    ValueError
+    """
+    n_entries = min(n_coordinates, MAX_NEWTON) ** 2
+    smallest = MATRIX_SHARE / MAX_STEPS  # of all shares of one release
+    gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
 
 
 @njit
@@ -75,16 +88,10 @@ def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
 
 
 @njit
-def linearize(X, start, columns, position, loss, w, y, A, R, v):
-    """Gather a block of records into ``A``; write their derivatives and curvatures at ``w``."""
-    gather(X, start, columns, position, A)
-    for i in range(A.shape[0]):
-        for k in range(R.shape[1]):
-            R[i, k] = 0.0
-            for j in range(A.shape[1]):
-                R[i, k] += A[i, j] * w[k * A.shape[1] + j]
-    curvatures(loss, R, y, v)
-    derivatives(loss, R, y, R)  # entry by entry, so that predictions may be overwritten
+def linearize(loss, Z, y, v):
+    """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
+    curvatures(loss, Z, y, v)
+    derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
 
 
 class Refit:
@@ -111,8 +118,6 @@ class Refit:
         output, column = np.divmod(self.support, problem.n_features)
         self.columns, place = np.unique(column, return_inverse=True)
         self.F = len(self.columns)
-        self.position = np.full(problem.n_features, -1, dtype=np.int64)
-        self.position[self.columns] = np.arange(self.F)
         self.local = output * self.F + place  # where the support stands in ``self.w``
 
     def run(self, coef: np.ndarray, threshold: float) -> None:
@@ -242,12 +247,11 @@ class Refit:
         n = self.problem.n_samples
         total = np.zeros(shape)
         for start in range(0, n, BLOCK):
-            size = min(BLOCK, n - start)
-            A, R, v = np.empty((size, self.F)), np.empty((size, self.K)), np.empty(size)
-            y = self.y[start : start + size]
-            linearize(
-                self.X, start, self.columns, self.position, self.problem.loss, self.w, y, A, R, v
-            )
+            y = self.y[start : start + BLOCK]
+            A = columns_of(self.X, start, start + BLOCK, self.columns)
+            R = A @ self.w.reshape(self.K, self.F).T
+            v = np.empty(len(y))
+            linearize(self.problem.loss, R, y, v)
             total += function(A, R, v)
         return total
 

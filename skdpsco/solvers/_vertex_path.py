@@ -74,7 +74,8 @@ def plan_vertices(
     slack = 1.0 + problem.n_coefficients * 2.0**-50
     epsilon0 = mechanism.epsilon0(rho / T)
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
-    travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size * (1 + 2.0**-40)
+    travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
+    travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
     grid = []
     for t in range(T):
         lipschitz = problem.loss.lipschitz(float(travelled[t]), problem.target_bound)

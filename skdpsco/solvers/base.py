@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skdpsco._kernels import implements
 from skdpsco.mechanisms import summation_error
-from skdpsco.privacy import Event, rho_of
+from skdpsco.privacy import Event, is_gaussian, mu_of, rho_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def check_supported(solver, problem: Problem) -> None:
     TypeError
     """
     specs = {"loss": problem.loss, "constraint": problem.constraint}
-    for role, kernels in solver.requires.items():
+    for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
         for kernel in kernels if spec is not None else ():
             if not any(implements(k, type(spec)) for k in kernel):
@@ -130,6 +130,22 @@ def check_supported(solver, problem: Problem) -> None:
                     f"{type(solver).__name__} needs the kernel {names}, which the {role} "
                     f"{type(spec).__name__} does not implement."
                 )
+
+
+def check_cost(event: Event, budget: Any) -> None:
+    """Refuse a plan that costs more than its budget, whoever made it.
+
+    Raises
+    ------
+    ValueError
+    """
+    gaussian = is_gaussian(event)
+    cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
+    if cost > limit * (1.0 + 1e-9):
+        raise ValueError(
+            f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
+            f"{limit:.6g}."
+        )
 
 
 def replace_one(n_samples: int, bound: float) -> float:

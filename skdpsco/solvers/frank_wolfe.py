@@ -141,7 +141,7 @@ class NoisyFrankWolfe:
 
 def _whole_steps(useful: float) -> int:
     # The bound is for the worst case: on data, a twentieth of its steps is about best.
-    return int(min(MAX_ITER, max(1, round(0.05 * useful ** (2.0 / 3.0)))))
+    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MAX_ITER)))
 
 
 @njit

@@ -10,7 +10,7 @@ from scipy import sparse
 from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
 from skdpsco.losses import curvature, curvatures, derivative, derivatives
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
-from skdpsco.solvers._refit import Refit, newton_pays
+from skdpsco.solvers._refit import Refit, check_noise_fits, newton_pays
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.base import Plan, Problem, Result
 
@@ -18,6 +18,8 @@ REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
 NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
 ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
+MAX_STEPS = 10_000
+MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
 MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
 PATH_POINTS = 20  # of the path drawn from a final solution
 
@@ -99,12 +101,15 @@ class Stagewise:
         # T balances the optimisation error of T steps and the noise of each, as the bound of
         # docs/proofs/frank_wolfe.md does; the constant was fitted on simulated data.
         useful = n * math.sqrt(8.0 * path_rho) * radius / (scale * log_vertices)
-        steps = 0.12 * useful ** (2.0 / 3.0)
+        steps = min(0.12 * useful ** (2.0 / 3.0), MAX_STEPS)
         mu = math.sqrt(2.0 * rho)
         if n_iter is None:
             short = steps < MIN_STEPS * problem.loss.n_outputs**0.5
-            low = problem.n_features < min(n * mu, 25.0 * steps)
-            refit_all = (short and low) or newton_pays(n, problem.n_features, mu, ALL_RATIO)
+            low = n * mu > MIN_RECORDS and problem.n_features < min(1.5 * n * mu, 25.0 * steps)
+            few = problem.n_features <= 1.5 * steps  # hardly a choice
+            refit_all = (low and (short or few)) or newton_pays(
+                n, problem.n_features, mu, ALL_RATIO
+            )
             guess = n * mu < 15.0 * log_vertices
             if refit_all or guess:
                 return self._without_selection(problem, budget, radius, choose, refit_all)
@@ -118,6 +123,7 @@ class Stagewise:
             stop_rho=stop_rho,
         )
         mu_refit = math.sqrt(2.0 * REFIT_SHARE * rho)
+        check_noise_fits(mu_refit, min(T, D))
         return StagewisePlan(
             event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
             n_iter=T,
@@ -132,6 +138,9 @@ class Stagewise:
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and newton_pays(problem.n_samples, problem.n_features, budget.mu):
             radius *= 10.0  # the data speak; the ball is only a safety net
+        check_noise_fits(
+            budget.mu, problem.n_coefficients if all_coordinates else problem.loss.n_outputs
+        )
         return StagewisePlan(
             event=GaussianEvent(1.0 / budget.mu),
             n_iter=0,
@@ -173,13 +182,13 @@ def stagewise_path(
 ) -> tuple[np.ndarray, sparse.csr_array]:
     """Radii and coefficients after every step: post-processing of the chosen vertices."""
     T = len(chosen)
-    steps = sparse.csr_array(
-        (np.where(chosen < D, 1.0, -1.0), (np.arange(T), chosen % D)), shape=(T, D)
-    )
+    touched, column = np.unique(chosen % D, return_inverse=True)
+    steps = np.zeros((T + 1, len(touched)))
+    steps[np.arange(1, T + 1), column] = np.where(chosen < D, 1.0, -1.0)
     # Whole numbers of steps are summed, so that steps there and back cancel exactly.
-    cumulative = sparse.csr_array(sparse.csr_array(np.tri(T + 1, T, -1)) @ steps)
-    cumulative.eliminate_zeros()
-    return radius / T * np.arange(T + 1), cumulative * (radius / T)
+    counts = sparse.coo_array(np.cumsum(steps, axis=0))
+    points = sparse.csr_array((counts.data, (counts.row, touched[counts.col])), shape=(T + 1, D))
+    return radius / T * np.arange(T + 1), points * (radius / T)
 
 
 def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
