@@ -1,0 +1,273 @@
+"""Statistical audits: what an observer of many fits can prove about epsilon.
+
+Neighbours S, S' and an event E are fixed beforehand. From the numbers of hits, Clopper-Pearson
+bounds at 5e-7 each give p <= P(E | S) and q >= P(E | S'), hence epsilon >= log((p - delta) / q)
+with a false alarm below 1e-6 per audit. Every audit is repeated on a mechanism with too little
+noise, which it must convict.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numba
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import mechanisms as m
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.losses import Logistic, Squared
+from skdpsco.privacy import Budget, gaussian_mu
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import FrankWolfe, Problem, Stagewise
+from skdpsco.solvers import _refit as refit_module
+from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers import frank_wolfe as frank_wolfe_module
+
+ALPHA = 5e-7
+
+
+def audited_epsilon(hits, hits_of_neighbour, n, delta):
+    """Lower bound on epsilon, at confidence 1 - 2 ALPHA."""
+    p = stats.beta.ppf(ALPHA, hits, n - hits + 1) if hits > 0 else 0.0
+    q = stats.beta.ppf(1 - ALPHA, hits_of_neighbour + 1, n - hits_of_neighbour)
+    return math.log((p - delta) / q) if p > delta else -math.inf
+
+
+def test_the_bound_on_epsilon_is_one():
+    """Randomised response of known epsilon: never above, and not far below."""
+    n, epsilon = 20_000, 2.0
+    p = 1 / (1 + math.exp(-epsilon))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        bound = audited_epsilon(rng.binomial(n, p), rng.binomial(n, 1 - p), n, 0.0)
+        assert epsilon - 0.4 < bound <= epsilon
+
+
+# ------------------------------------------------------------------------------ one release
+
+
+def test_gaussian_release():
+    """At (2, 1e-3) the exact curve is tight: P(E | S) - exp(epsilon) P(E | S') is delta.
+
+    Here to 5.5 standard errors, of 1.5e-4 each. With half the noise it would be 0.14.
+    """
+    epsilon, delta, n = 2.0, 1e-3, 4_000_000
+    mu = gaussian_mu(epsilon, delta)
+    grid = m.gaussian_grid(1.0, 1 / mu, 1, 10.0)
+
+    @numba.njit
+    def hits(rng, value, grid, threshold, n):
+        total = 0
+        for _ in range(n):
+            total += m.gaussian_mechanism(rng, value, grid, m.SCALE_BITS) > threshold
+        return total
+
+    def audit(grid, threshold):
+        rng = np.random.Generator(np.random.PCG64(0))
+        a, b = hits(rng, 1.0, grid, threshold, n), hits(rng, 0.0, grid, threshold, n)
+        excess = a / n - math.exp(epsilon) * b / n
+        error = math.sqrt(a + math.exp(2 * epsilon) * b) / n
+        return audited_epsilon(a, b, n, delta), excess, error
+
+    # The likelihood ratio is exp(mu**2 (v - 1/2)): it exceeds exp(epsilon) above the threshold.
+    bound, excess, error = audit(grid, 0.5 + epsilon / mu**2)
+    assert error < 1.6e-4
+    assert abs(excess - delta) < 5.5 * error
+    assert bound <= epsilon
+    bound, excess, _ = audit(grid / 2, 0.5 + epsilon / (4 * mu**2))
+    assert bound > epsilon
+    assert excess > 100 * delta
+
+
+@pytest.mark.parametrize("mechanism", ["exponential", "laplace"])
+def test_one_choice_of_frank_wolfe(mechanism):
+    """One step over a simplex, one record: pure epsilon0 = 2, of which 1.4 can be proved here.
+
+    With half the noise more than 3 can.
+    """
+    n, d, epsilon0 = 20_000, 20, 2.0
+    problem = Problem(Squared(1.0), Simplex(1.0), 1, d)
+    rho = {"exponential": epsilon0**2 / 8, "laplace": epsilon0**2 / 2}[mechanism]
+    budget = type("Given", (), {"rho": rho, "mu": math.sqrt(2 * rho)})()
+    plan = FrankWolfe(mechanism).plan(problem, budget, 1)
+    ((leaf, _),) = leaves(plan.event)
+    assert leaf.epsilon0 == pytest.approx(epsilon0)
+    # The first coefficient against all others: all scores change, by 2 in opposite directions.
+    X = np.full((1, d), -1.0)
+    X[0, 0] = 1.0
+    design = as_design(X, np.ones(d), False)
+
+    def hits(plan, target, seed):
+        rng = np.random.Generator(np.random.PCG64(seed))
+        y, progress, total = np.array([target]), np.zeros(1, dtype=np.int64), 0
+        for _ in range(n):
+            _, chosen, _ = path_module.run_vertices(
+                plan, problem, problem.constraint, design, y, rng, progress
+            )
+            total += chosen[0] == 0
+        return total
+
+    half = dataclasses.replace(plan.path, grid=tuple(g / 2 for g in plan.path.grid))
+    bounds = [audited_epsilon(hits(p, 1.0, 0), hits(p, -1.0, 1), n, 0.0) for p in (plan.path, half)]
+    assert 0.7 < bounds[0] <= epsilon0
+    assert bounds[1] > epsilon0
+
+
+# ------------------------------------------------------------------------------ whole fits
+
+EPSILON, DELTA, FITS = 2.0, 1e-3, 1000
+
+
+class RefitOnly(Stagewise):
+    """Noisy gradient steps on all coordinates, which three records would not be offered."""
+
+    def plan(self, problem, budget, n_iter=None):
+        radius = problem.constraint.radius
+        return self._without_selection(problem, budget, radius, False, True)
+
+
+# One record flips its target, the others are zero. Noise is planted that is too small by the given
+# factor, which so many fits convict. That it is more than two is the price of an event that is only
+# the sign of one coefficient, and of charges that one fit does not exhaust.
+CASES = [
+    (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
+    (PrivateLasso, {"solver": RefitOnly()}, [refit_module], 6),
+    (PrivateLogisticL1, {"solver": RefitOnly()}, [refit_module], 10),
+    (PrivateLogisticL1, {"solver": "frank-wolfe", "n_iter": 3}, [path_module], 8),
+    (PrivateLogisticL1, {"solver": "stagewise", "n_iter": 3}, [path_module, refit_module], 24),
+]
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")  # seeds: to be repeatable
+@pytest.mark.parametrize(("estimator", "parameters", "modules", "factor"), CASES)
+def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
+    X = np.array([[1.0], [0.0], [0.0]])
+
+    def coefficients(flipped):
+        y = np.array([-1.0 if flipped else 1.0, 1.0, 1.0])
+        model = estimator(
+            epsilon=EPSILON, delta=DELTA, radius=1.0, fit_intercept=False, **parameters
+        )
+        if estimator is PrivateLogisticL1:
+            model.set_params(classes=[-1, 1])
+            y = y.astype(int)
+        found = []
+        for seed in range(FITS):
+            model.set_params(random_state=2 * seed + flipped)
+            found.append(model.fit(X, y).coef_.ravel()[0])
+        return np.array(found)
+
+    def audit():
+        a, b = coefficients(False), coefficients(True)
+        return audited_epsilon(int((a > 0).sum()), int((b > 0).sum()), FITS, DELTA)
+
+    honest = audit()
+    names = ("gaussian_grid", "exponential_grid")
+    for module, name in itertools.product(modules, names):
+        if hasattr(module, name):
+            original = getattr(module, name)
+            monkeypatch.setattr(
+                module, name, lambda *args, original=original: original(*args) / factor
+            )
+    broken = audit()
+    assert honest <= EPSILON
+    assert broken > EPSILON
+
+
+# ------------------------------------------------------------------------------ low bits
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3, -0.7])
+@pytest.mark.parametrize("constraint", [L2Ball(1.0), L1Ball(1.0)])
+def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
+    problem = Problem(Logistic(), constraint, 5, 2)
+    plan = frank_wolfe_module.NoisyFrankWolfe().plan(problem, Budget(1.0, 1e-6), 200)
+    released = []
+    mechanism = frank_wolfe_module.gaussian_mechanism
+
+    def record(rng, value, grid, bits):
+        released.append((mechanism(rng, value, grid, bits), grid, value))
+        return released[-1][0]
+
+    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
+    design = as_design(np.full((5, 2), value), np.ones(2), False)
+    frank_wolfe_module.noisy_frank_wolfe.py_func(
+        design, np.ones(5), problem.loss, constraint, np.array(plan.step), np.array(plan.grid),
+        np.random.default_rng(0), np.zeros(2), np.zeros((5, 1)), np.zeros(1, dtype=int),
+    )  # fmt: skip
+    noisy, grid, exact = np.array(released).T
+    assert len(noisy) == 400
+    assert set(grid) == set(plan.grid)  # the public one
+    assert np.array_equal(np.rint(noisy / grid) * grid, noisy)
+    # Noise in floating point would not be: the power of this test.
+    naive = exact + np.random.default_rng(0).normal(size=400) * grid * 2.0**m.SCALE_BITS
+    assert np.mean(np.rint(naive / grid) * grid == naive) < 0.01
+
+
+def test_low_bits_of_refit_releases_do_not_tell_zero_from_one(monkeypatch):
+    """The attack of Mironov (2012) tells floating-point noise apart, and not that of the refit.
+
+    Among outputs within 1/8 of zero, 1 + noise is always a multiple of 2**-53, 0 + noise rarely.
+    """
+    problem = Problem(Squared(1.0), None, 3, 1)
+    design = as_design(np.zeros((3, 1)), np.ones(1), False)
+
+    def multiples(statistic):
+        rng = np.random.Generator(np.random.PCG64(0))
+        refit = refit_module.Refit(
+            problem, design, np.zeros(3), rng, np.array([0]), L1Ball(1.0), 1.0, np.zeros(1, int)
+        )
+        found = []
+        for _ in range(20_000):
+            total = np.array([statistic])
+            refit._release(total, 1.0, 1.0, 1.0)  # noise of standard deviation 1
+            found.append(total[0])
+        near = np.array(found) * 2.0**53
+        near = near[np.abs(near) < 2.0**50]
+        hits = int((np.rint(near) == near).sum())
+        return hits, len(near) - hits
+
+    table = np.array([multiples(0.0), multiples(1.0)])
+    assert table.sum(axis=1).min() > 1000
+    assert stats.fisher_exact(table).pvalue > 1e-7
+
+    def naive(rng, values, grid):
+        values += rng.normal(size=len(values)) * (grid * 2.0**m.SCALE_BITS)
+
+    monkeypatch.setattr(refit_module, "add_noise", naive)
+    table = np.array([multiples(0.0), multiples(1.0)])
+    assert stats.fisher_exact(table).pvalue < 1e-20
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")  # seeds: to be repeatable
+def test_low_bits_of_coefficients_do_not_tell_zero_from_one():
+    """Trailing zero bits of coefficients of fits on x = 0 and on x = 1, by chi-square at 1e-7.
+
+    A coefficient is a function of what was released, all of it on lattices that are public.
+    """
+    counts = []
+    for x in (0.0, 1.0):
+        bits = []
+        for seed in range(1000):
+            model = PrivateLasso(
+                solver=RefitOnly(),
+                epsilon=0.5,
+                delta=1e-3,
+                radius=1e3,
+                target_bound=1.0,
+                fit_intercept=False,
+                random_state=2 * seed + int(x),
+            )
+            coef = model.fit(np.full((3, 1), x), np.zeros(3)).coef_[0]
+            word = int(np.float64(coef).view(np.int64))
+            bits.append((word & -word).bit_length() if coef else 0)
+        assert np.count_nonzero(bits) > 300  # the others are below the soft threshold
+        counts.append(np.bincount(bits, minlength=65)[1:])
+    table = np.array(counts)
+    table = table[:, table.sum(axis=0) >= 10]
+    assert table.shape[1] > 3
+    assert stats.chi2_contingency(table).pvalue > 1e-7

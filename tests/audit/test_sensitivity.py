@@ -1,0 +1,481 @@
+"""Sensitivities by brute force: every release, on neighbours made of extreme records.
+
+What a solver computes just before it draws noise is recorded, in grid units, for data sets that
+differ in one record, given the same earlier outputs. Its change must be at most what the plan
+charged, and more than half of that for some pair: a charge that is wrong by two is caught either
+way. The kernels run as Python functions, which `tests/test_solvers.py` compares with the compiled
+ones.
+"""
+
+import dataclasses
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import integrate, sparse
+
+import skdpsco._target as target_module
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.mechanisms import SCALE_BITS, select, to_grid
+from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
+from skdpsco.solvers import _refit as refit_module
+from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers import frank_wolfe as frank_wolfe_module
+
+ONE = 2.0**SCALE_BITS
+# The largest range of the changes, or the largest norm, over the charge.
+MUST_HOLD = 1.0
+MUST_REACH = 0.5  # else half the noise would pass as well: the test would have no power
+BOUNDS = np.array([1.0, 0.5, 2.0])  # raw features are +-9: beyond them
+
+
+def records(d, loss, values=(-9.0, 0.0, 9.0)):
+    """Extreme records: raw features and a target."""
+    targets = range(loss.n_outputs) if loss.n_outputs > 1 else (-1.0, 1.0)
+    features = itertools.product(values, repeat=d)
+    return [(x, float(y)) for x, y in itertools.product(features, targets)]
+
+
+def design(rows, intercept, layout):
+    X = np.array([x for x, _ in rows])
+    y = np.array([y for _, y in rows])
+    X = X if layout == "dense" else sparse.csr_matrix(X)
+    return as_design(X, BOUNDS[: X.shape[1]], intercept), y
+
+
+def neighbours(d, loss, n, n_rests=3):
+    """Lists of data sets that differ in their first record."""
+    extreme = records(d, loss)
+    mild = [((0.3, -0.2, 1.1)[:d], extreme[0][1])]
+    rests = [[extreme[(7 * i + 5 * k) % len(extreme)] for i in range(n - 1)] for k in range(2)]
+    rests.append(mild * (n - 1))
+    return [[[r, *rest] for r in extreme + mild] for rest in rests[:n_rests]]
+
+
+class Forced(NamedTuple):
+    """A selection that keeps its scores and returns what it is told to."""
+
+    choices: tuple
+    log: list
+
+
+@select.register(Forced)
+def _(mechanism, rng, scores):
+    mechanism.log.append(scores.copy())
+    step = len(mechanism.log) - 1
+    return mechanism.choices[step] if step < len(mechanism.choices) else 0
+
+
+def scores_along(plan, problem, constraint, rows, layout, choices):
+    """Integer scores of every step, then the integer losses if there is a stopping point."""
+    X, y = design(rows, problem.intercept, layout)
+    mechanism = Forced(choices, [])
+    forced = dataclasses.replace(plan, mechanism=mechanism)
+    progress = np.zeros(1, dtype=np.int64)
+    path_module.run_vertices(forced, problem, constraint, X, y, None, progress)
+    assert len(mechanism.log) == len(plan.weight) + (plan.cap > 0.0)
+    return mechanism.log
+
+
+def largest_range(group):
+    """Largest range of ``scores - scores'`` over all pairs of a group of neighbours."""
+    group = np.array(group)
+    change = group[:, None, :] - group[None, :, :]
+    return int(np.ptp(change, axis=2).max())
+
+
+def charged(path_event, n_iter):
+    """Range in grid units that one vertex, and the stopping point, may have."""
+    steps = [e.epsilon0 for e, count in leaves(path_event) if count == n_iter]
+    stops = [e.epsilon0 for e, count in leaves(path_event) if count == 1]
+    return steps[0] * ONE, (stops[0] * ONE if stops else 0.0)
+
+
+@pytest.fixture
+def python_path(monkeypatch):
+    monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+
+
+SQUARE = Polytope(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]))
+# (solver, loss, constraint, features, intercept, n, layout): all losses, sets and layouts.
+PATHS = [
+    (FrankWolfe(), Logistic(), L1Ball(1.5), 2, False, 2, "dense"),
+    (FrankWolfe(), Logistic(), L1Ball(1.5), 2, True, 3, "csr"),
+    (FrankWolfe("laplace"), Squared(1.0), L1Ball(0.7), 2, False, 3, "csr"),
+    (FrankWolfe(), Squared(), L1Ball(2.0), 1, True, 2, "dense"),
+    (FrankWolfe(), Huber(0.6), Simplex(1.0), 2, True, 2, "dense"),
+    (FrankWolfe(), Logistic(), Simplex(1.0), 2, False, 4, "csr"),
+    (FrankWolfe(), SmoothHinge(0.5), SQUARE, 2, False, 2, "dense"),
+    (FrankWolfe("laplace"), Squared(1.0), SQUARE, 1, True, 2, "csr"),
+    (FrankWolfe(), Multinomial(3), L1Ball(1.0), 1, False, 2, "csr"),
+    (FrankWolfe(), Multinomial(3), Simplex(2.0), 1, True, 2, "dense"),
+    (Stagewise(), Logistic(), L1Ball(1.5), 2, False, 2, "dense"),
+    (Stagewise(), Logistic(), None, 2, False, 2, "csr"),
+    (Stagewise(), Squared(1.0), None, 1, True, 3, "dense"),
+    (Stagewise(), SmoothHinge(1.0), None, 1, True, 2, "csr"),
+    (Stagewise(), Multinomial(3), None, 1, False, 2, "dense"),
+]
+
+
+@pytest.mark.usefixtures("python_path")
+@pytest.mark.parametrize(("solver", "loss", "constraint", "d", "intercept", "n", "layout"), PATHS)
+def test_scores_and_losses_change_by_what_is_charged(
+    solver, loss, constraint, d, intercept, n, layout
+):
+    n_iter = 3
+    problem = Problem(loss, constraint, n, d + intercept, intercept)
+    plan = solver.plan(problem, Budget(2.0, 1e-3), n_iter)
+    ball = L1Ball(plan.radius) if isinstance(solver, Stagewise) else constraint
+    step_charge, stop_charge = charged(plan.path.event, n_iter)
+    V = n_vertices(ball, problem.n_coefficients)
+    worst = np.zeros(n_iter + 1)
+    for prefix in itertools.product(range(V), repeat=n_iter if constraint is None else n_iter - 1):
+        for group in neighbours(d, loss, n, 2):
+            logs = [scores_along(plan.path, problem, ball, s, layout, prefix) for s in group]
+            for t, group_scores in enumerate(zip(*logs, strict=True)):
+                charge = step_charge if t < n_iter else stop_charge
+                worst[t] = max(worst[t], largest_range(group_scores) / charge)
+    assert worst.max() <= MUST_HOLD
+    steps = worst if constraint is None else worst[:n_iter]
+    assert steps.min() > MUST_REACH
+
+
+# ------------------------------------------------------------------------------ transcripts
+
+
+def transcript_law(plan, problem, constraint, rows, layout, sharpen=1.0):
+    """Exact log-probability of every sequence of choices.
+
+    A choice has probability proportional to exp(integer score / 2**SCALE_BITS): the law of
+    `skdpsco.mechanisms.exponential_mechanism`, tested in tests/test_mechanisms.py.
+    """
+    T, V = len(plan.weight), n_vertices(constraint, problem.n_coefficients)
+    law = []
+    for sequence in itertools.product(range(V), repeat=T):
+        log = scores_along(plan, problem, constraint, rows, layout, sequence)
+        total = 0.0
+        for k, scores in zip(sequence, log, strict=False):
+            total += log_softmax(scores * (sharpen / ONE))[k]
+        if plan.cap > 0.0:
+            law.extend(total + log_softmax(log[-1] * (sharpen / ONE)))
+        else:
+            law.append(total)
+    law = np.array(law)
+    assert np.exp(law).sum() == pytest.approx(1.0, abs=1e-12)
+    return law
+
+
+def log_softmax(x):
+    x = x - x.max()
+    return x - math.log(np.exp(x).sum())
+
+
+def renyi(p, q, alpha):
+    """Renyi divergence of two laws given by their logarithms."""
+    x = alpha * p + (1.0 - alpha) * q
+    return (x.max() + math.log(np.exp(x - x.max()).sum())) / (alpha - 1.0)
+
+
+TRANSCRIPTS = [
+    (FrankWolfe(), Logistic(), L1Ball(1.5), 1, False, 3, 3),
+    (FrankWolfe(), Squared(1.0), L1Ball(1.0), 1, True, 1, 2),
+    (FrankWolfe(), SmoothHinge(1.0), Simplex(1.0), 2, False, 3, 3),
+    (Stagewise(), Squared(1.0), L1Ball(1.0), 1, False, 3, 3),
+    (Stagewise(), Logistic(), None, 1, False, 1, 3),
+]
+
+
+@pytest.mark.usefixtures("python_path")
+@pytest.mark.parametrize(("solver", "loss", "constraint", "d", "intercept", "n", "T"), TRANSCRIPTS)
+def test_renyi_divergence_of_whole_transcripts(solver, loss, constraint, d, intercept, n, T):
+    problem = Problem(loss, constraint, n, d + intercept, intercept)
+    plan = solver.plan(problem, Budget(3.0, 1e-3), T)
+    ball = L1Ball(plan.radius) if isinstance(solver, Stagewise) else constraint
+    rho = rho_of(plan.path.event)
+
+    def largest_ratio(sharpen):
+        worst = 0.0
+        for group in neighbours(d, loss, n, 2):
+            laws = [transcript_law(plan.path, problem, ball, s, "dense", sharpen) for s in group]
+            for p, q in itertools.permutations(laws, 2):
+                for alpha in (1.001, 1.5, 2.0, 8.0, 64.0):
+                    worst = max(worst, renyi(p, q, alpha) / (alpha * rho))
+        return worst
+
+    assert largest_ratio(1.0) <= 1.0
+    assert largest_ratio(2.0) > 1.0  # half the noise is seen
+
+
+def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
+    """argmax(-u + Gumbel), not the argmin(u + Gumbel) that the paper's wording suggests.
+
+    Gumbel noise is not symmetric: with its sign wrong the loss exceeds the charge many times.
+    """
+    K, epsilon0 = 100, 1.0
+    # One candidate moves by -1/2, all others by +1/2: range epsilon0.
+    u = np.full(K, 0.0)
+    v = u + np.where(np.arange(K) == 0, -0.5, 0.5) * epsilon0
+
+    def wrong(u):
+        """P(argmin of u_k + Gumbel_k = 0)."""
+
+        def integrand(x):
+            others = -np.expm1(-np.exp(-(x - u[1])))  # P(a noisy score exceeds x)
+            density = np.exp(-(x - u[0]) - np.exp(-(x - u[0])))
+            return density * others ** (K - 1)
+
+        return integrate.quad(integrand, -6.0, 12.0, limit=500, epsabs=1e-16)[0]
+
+    loss_of_wrong = abs(math.log(wrong(v) / wrong(u)))
+    loss_of_right = abs(log_softmax(-v)[0] - log_softmax(-u)[0])
+    assert loss_of_right <= epsilon0
+    assert loss_of_wrong > 1.5 * epsilon0
+    # And the code prefers the smallest score.
+    problem = Problem(Squared(1.0), Simplex(1.0), 2, 2)
+    plan = FrankWolfe().plan(problem, Budget(3.0, 1e-3), 1)
+    rows = [((9.0, -9.0), 1.0), ((9.0, 0.0), 1.0)]  # both want the first coefficient
+    mechanism = Forced((0,), [])
+    X, y = design(rows, False, "dense")
+    w, Z = np.zeros(2), np.zeros((2, 1))
+    path_module.vertex_path.py_func(
+        X, y, problem.loss, problem.constraint, np.ones(1), np.ones(2), np.array(plan.path.grid),
+        mechanism, 0.0, 0.0, None, w, Z, np.zeros(1, dtype=int), np.zeros(1), np.zeros((2, 1)),
+        np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros(2, dtype=int),
+    )  # fmt: skip
+    gradient = np.array([-2.0, 1.0])
+    assert mechanism.log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
+
+
+# ------------------------------------------------------------------------------ the refit
+
+
+class Releases:
+    """Stand-in for the refit's noise: keeps units and charges, replays public outputs."""
+
+    def __init__(self, monkeypatch):
+        add_noise, release, refit_sum = self.add_noise, self.release, refit_module.Refit._sum
+        self.original = refit_module.Refit._release
+
+        def named_sum(refit, function, shape):
+            self.names.append(function.__name__.replace("<lambda>", "rows"))
+            return refit_sum(refit, function, shape)
+
+        monkeypatch.setattr(refit_module, "add_noise", add_noise)
+        monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
+        monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
+        monkeypatch.setattr(refit_module, "linearize", refit_module.linearize.py_func)
+
+    def add_noise(self, rng, values, grid):
+        self.units.append(np.array([int(to_grid(v, grid)) for v in values]))
+        if self.outputs is None:  # a public output near the statistic, and different from it
+            values += rng.uniform(-0.1, 0.1, len(values)) * np.abs(values).max()
+        else:
+            values[:] = self.outputs[len(self.units) - 1]
+        self.seen.append(values.copy())
+
+    def release(self, refit, total, sensitivity, share, magnitude):
+        assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # else it would be clamped
+        self.shares.append(share)
+        # The change that the exact Gaussian curve at share * mu**2 allows, in grid units; the
+        # variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+        self.charges.append(share**0.5 * refit.mu * math.sqrt(4.0**SCALE_BITS - 16))
+        return self.original(refit, total, sensitivity, share, magnitude)
+
+    def run(self, problem, rows, layout, support, start, mu, outputs=None):
+        """Refit; afterwards the attributes tell what was released and charged."""
+        self.outputs, self.seen, self.names = outputs, [], []
+        self.units, self.shares, self.charges = [], [], []
+        X, y = design(rows, problem.intercept, layout)
+        coef = np.zeros(problem.n_coefficients)
+        coef[support] = start
+        refit = refit_module.Refit(
+            problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), mu, np.zeros(1, int)
+        )
+        refit.run(coef, 0.5)
+        return coef
+
+    def largest_ratios(self, problem, group, base, *arguments):
+        """Largest change over charge by kind of release, given the noisy outputs of ``base``."""
+        self.run(problem, base, *arguments)
+        outputs, units, results = self.seen, [], []
+        for rows in group:
+            results.append(self.run(problem, rows, *arguments, outputs=outputs))
+            units.append(self.units)
+        # What was released decides everything else.
+        assert all(np.array_equal(results[0], r) for r in results)
+        ratios: dict[str, float] = {}
+        for k, name in enumerate(self.names):
+            u = np.array([x[k] for x in units], dtype=float)
+            change = np.linalg.norm(u[:, None] - u[None], axis=2).max()
+            ratios[name] = max(ratios.get(name, 0.0), float(change / self.charges[k]))
+        return ratios
+
+
+@pytest.fixture
+def releases(monkeypatch):
+    return Releases(monkeypatch)
+
+
+def kinds(newton):
+    return {"rows", "gradient", "second_moments" if newton else "curvature_along"}
+
+
+# (loss, features, intercept, n, support, start, mu, layout); a large mu takes Newton steps, a
+# small one gradient steps. `start` makes predictions large, where slopes reach their bound.
+REFITS = [
+    (Logistic(), 2, False, 2, [0, 1], [4.0, 4.0], 100.0, "dense"),
+    (Logistic(), 2, False, 2, [0, 1], [0.0, 0.0], 5000.0, "csr"),
+    (Squared(1.0), 2, True, 3, [0, 2], [0.0, 0.0], 50.0, "csr"),
+    (Squared(1.0), 3, False, 2, [0, 1, 2], [0.0, 0.0, 0.0], 1000.0, "dense"),
+    (Multinomial(3), 2, False, 2, [0, 2, 3, 5], [6.0, 0.0, -6.0, 0.0], 100.0, "csr"),
+    (Logistic(), 2, False, 2, [0, 1], [4.0, 4.0], 0.5, "csr"),
+    (Logistic(), 2, False, 3, [0, 1], [0.0, 0.0], 0.5, "dense"),
+    (Squared(1.0), 1, False, 2, [0], [0.0], 0.5, "dense"),
+    (Squared(1.0), 3, True, 4, [0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0], 0.5, "dense"),
+    (Huber(0.5), 2, True, 2, [1, 2], [0.0, 3.0], 0.5, "csr"),
+    (Multinomial(3), 1, False, 2, [0, 1, 2], [0.0, 8.0, -8.0], 0.5, "dense"),
+]
+
+
+@pytest.mark.parametrize(
+    ("loss", "d", "intercept", "n", "support", "start", "mu", "layout"), REFITS
+)
+def test_refit_releases_change_by_what_is_charged(
+    releases, loss, d, intercept, n, support, start, mu, layout
+):
+    problem = Problem(loss, None, n, d + intercept, intercept)
+    support, start = np.array(support), np.array(start)
+    newton = refit_module.newton_pays(n, len(np.unique(support % problem.n_features)), mu)
+    assert newton == (mu > 1)
+    for group in neighbours(d, loss, n):
+        for base in group[:: max(1, len(group) // 6)]:
+            ratios = releases.largest_ratios(problem, group, base, layout, support, start, mu)
+            assert set(ratios) == kinds(newton)
+            assert max(ratios.values()) <= MUST_HOLD
+            assert math.fsum(releases.shares) == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("newton", [True, False])
+def test_refit_charges_are_tight(releases, newton):
+    """Each is reached within a factor of two for some loss and start."""
+    largest: dict[str, float] = {}
+    for loss, start in [(Squared(1.0), 0.0), (Logistic(), 0.0), (Logistic(), 4.0)]:
+        problem = Problem(loss, None, 2, 2)
+        group = neighbours(2, loss, 2, 1)[0]
+        arguments = ("dense", np.arange(2), np.full(2, start), 100.0 if newton else 0.5)
+        for base in group:
+            ratios = releases.largest_ratios(problem, group, base, *arguments)
+            largest = {k: max(r, largest.get(k, 0.0)) for k, r in ratios.items()}
+    assert set(largest) == kinds(newton)
+    assert min(largest.values()) > MUST_REACH
+
+
+# ------------------------------------------------------------------------------ target
+
+
+@pytest.mark.parametrize("tail", [None, 0.4])
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("bound", [3.0, None])
+def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred, tail):
+    plan = target_module.plan_target(bound, centred, n, 5000.0)
+    # rho is large enough to release all of them at so few records.
+    assert plan.scale_grid is not None
+    assert (plan.magnitude_grid is None) == (bound is not None)
+    assert (plan.centre_grid is None) == (not centred)
+    events = [leaf for leaf, count in leaves(plan.event) for _ in range(count)]
+    assert all(isinstance(leaf, ExponentialMechanismEvent) for leaf in events)
+    charges = sorted((leaf.epsilon0 * ONE for leaf in events), reverse=True)
+    assert len(charges) == (bound is None) + centred + 1
+    if bound is None:  # the magnitude comes first, with the larger share
+        assert charges[0] > charges[1]
+    if tail is not None:  # a public number, which the charge must not depend on
+        plan = dataclasses.replace(plan, tail=tail)
+    kernel = target_module.choose_score.py_func
+
+    def release(y, choices):
+        mechanism = Forced(choices, [])
+
+        def forced(scores, grid, _, rng, units):
+            return kernel(scores, grid, mechanism, rng, units)
+
+        monkeypatch.setattr(target_module, "choose_score", forced)
+        target_module.release_target(plan, np.array(y), None)
+        assert len(mechanism.log) == len(charges)
+        return mechanism.log
+
+    worst = np.zeros(len(charges))
+    extreme = (-40.0, -3.0, -0.7, 0.0, 1.1, 3.0, 40.0)
+    magnitudes = (8, 12) if bound is None else ()
+    centres = (0, 9, 16, 32) if centred else ()
+    earlier = [x for x in (magnitudes, centres) if x]
+    for rest in itertools.combinations_with_replacement(extreme, n - 1):
+        for choices in itertools.product(*earlier):
+            logs = [release([y, *rest], (*choices, 0)) for y in extreme]
+            for t, scores in enumerate(zip(*logs, strict=True)):
+                worst[t] = max(worst[t], largest_range(scores) / charges[t])
+    assert worst.max() <= MUST_HOLD
+    assert worst.min() > 0.99
+
+
+# ------------------------------------------------------------------------------ noisy gradients
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraint", "d", "intercept", "n", "layout"),
+    [
+        (Squared(1.0), L2Ball(1.0), 2, False, 2, "dense"),
+        (Squared(), L1Ball(1.0), 2, True, 3, "csr"),
+        (Logistic(), L2Ball(6.0), 2, False, 2, "csr"),
+        (Huber(0.5), Simplex(1.0), 3, False, 2, "dense"),
+        (Multinomial(3), L2Ball(4.0), 1, True, 2, "dense"),
+        (SmoothHinge(0.5), SQUARE, 2, False, 4, "csr"),
+    ],
+)
+def test_noisy_gradients_change_by_what_is_charged(
+    monkeypatch, loss, constraint, d, intercept, n, layout
+):
+    if loss == Squared():
+        loss = Squared(1.0)._replace(clip=1.5)
+    n_iter = 3
+    problem = Problem(loss, constraint, n, d + intercept, intercept)
+    plan = NoisyFrankWolfe().plan(problem, Budget(2.0, 1e-3), n_iter)
+    D, K = problem.n_coefficients, loss.n_outputs
+    (leaf, _) = next(iter(leaves(plan.event)))
+    # Sensitivity over standard deviation of one step: mu / sqrt(n_iter).
+    charge = math.sqrt(4.0**SCALE_BITS - 16) / leaf.noise_multiplier / math.sqrt(n_iter)
+    log: list = []
+    noisy: np.ndarray = np.zeros((n_iter, D))
+
+    def record(rng, value, grid, bits):
+        step, j = divmod(len(log), D)
+        log.append(int(to_grid(value, grid)))
+        return noisy[step, j]
+
+    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
+
+    def gradients(rows):
+        log.clear()
+        X, y = design(rows, intercept, layout)
+        frank_wolfe_module.noisy_frank_wolfe.py_func(
+            X, y, loss, constraint, np.array(plan.step), np.array(plan.grid), None,
+            np.zeros(D), np.zeros((n, K)), np.zeros(1, dtype=int),
+        )  # fmt: skip
+        return np.array(log, dtype=float).reshape(n_iter, D)
+
+    worst, rng = np.zeros(n_iter), np.random.default_rng(0)
+    for k, group in itertools.product(range(8), neighbours(d, loss, n, 2)):
+        noisy[:] = rng.standard_normal((n_iter, D))
+        if k == 0:
+            noisy[:] = -1.0  # straight to a corner
+        units = np.array([gradients(s) for s in group])
+        change = np.linalg.norm(units[:, None] - units[None], axis=3).max(axis=(0, 1))
+        worst = np.maximum(worst, change / charge)
+    assert worst.max() <= MUST_HOLD
+    assert worst.max() > MUST_REACH

@@ -1,0 +1,233 @@
+"""Private bound, centre and scale of a regression target."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpsco import PrivateLasso
+from skdpsco._target import (
+    CENTRES,
+    MAGNITUDE_SHARE,
+    MAGNITUDES,
+    SCALES,
+    SHARE,
+    centre_scores,
+    choose_score,
+    cover_scores,
+    plan_target,
+    release_target,
+)
+from skdpsco.mechanisms import SCALE_BITS, Exponential
+from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
+
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+
+
+def seeded(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+@pytest.mark.parametrize("bound", [3.0, None])
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("rho", [1e-6, 0.02, 1.0, 1e4])
+@pytest.mark.parametrize("n", [1, 10, 1000, 10**6])
+def test_plan_spends_its_shares(n, rho, centred, bound):
+    plan = plan_target(bound, centred, n, rho)
+    assert plan == plan_target(bound, centred, n, rho)
+    assert 0 < plan.tail <= 0.05
+    assert (plan.centre_grid is None) or centred
+    assert (plan.magnitude_grid is None) or bound is None
+    spent = 0.0
+    for grid, share, score_range in (
+        (plan.magnitude_grid, MAGNITUDE_SHARE, 1.0),
+        (plan.centre_grid, SHARE, 2.0),
+        (plan.scale_grid, SHARE, 1.0),
+    ):
+        if grid is not None:
+            spent += share * rho
+            # The range of a score's changes over epsilon0. (The grid is never finer than 2**-49 of
+            # the largest score, 2 n.)
+            scale = score_range / math.sqrt(8 * share * rho)
+            scale = max(scale, 2 * n * 2.0 ** (SCALE_BITS - 49))
+            assert grid * 2.0**SCALE_BITS == pytest.approx(scale, rel=0.01)
+    assert rho_of(plan.event) == pytest.approx(spent, rel=1e-12)
+    if (n, rho) == (10**6, 1.0):  # plenty
+        assert plan.scale_grid is not None
+        assert (plan.centre_grid is not None) == centred
+        assert (plan.magnitude_grid is not None) == (bound is None)
+    if n == 1:  # nothing to learn from one record, unless noise is negligible
+        assert (plan.event == NoOpEvent()) == (rho < 1e4)
+
+
+@pytest.mark.parametrize("n", [5, 1000])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
+@seeded_fits
+def test_target_and_fit_together_keep_to_the_budget(n, epsilon):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 3)), rng.uniform(-1, 1, n)
+    for parameters in ({}, {"radius": 1.0}, {"radius": 1.0, "solver": "noisy-frank-wolfe"}):
+        model = PrivateLasso(epsilon=epsilon, delta=1e-5, random_state=0, **parameters)
+        report = model.fit(X, y).privacy_
+        assert epsilon_of(report.event, 1e-5) <= epsilon
+        assert report.rho == rho_of(report.event)
+
+
+def test_too_few_records_release_nothing():
+    plan = plan_target(3.0, True, 5, 0.02)
+    for y in (np.zeros(5), np.full(5, 3.0)):
+        target = release_target(plan, y, None)  # not even the generator is touched
+        assert target == (3.0, 0.0, 3.0)
+
+
+@pytest.mark.parametrize("tail", [0.001, 0.05, 0.3])
+def test_scores_are_counts(tail):
+    """As written, record by record, with values on the candidates and beyond them."""
+    rng = np.random.default_rng(0)
+    candidates = np.linspace(-1, 1, 9)
+    for _ in range(50):
+        values = rng.choice([*candidates, -3.0, 0.1, 3.0], size=12)
+        up_to = [sum(v <= c for v in values) for c in candidates]
+        penalty = min(0.5 / 9, tail / 3) * 12
+        expected = [min(c, (1 - tail) * 12) - penalty * k for k, c in enumerate(up_to)]
+        assert cover_scores(values, candidates, tail) == pytest.approx(expected)
+        left = [0, *candidates[:-1]]
+        right = [*candidates[1:], np.inf]
+        expected = [
+            -max(sum(v <= a for v in values) if k else 0, sum(v > b for v in values))
+            for k, (a, b) in enumerate(zip(left, right, strict=True))
+        ]
+        assert centre_scores(values, candidates) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_release_without_noise_is_a_centre_and_a_quantile(centred):
+    n, bound = 20_001, 5.0
+    y = 1.3 + 0.2 * np.random.default_rng(0).normal(size=n)
+    plan = plan_target(bound, centred, n, 1e6)
+    for seed in range(5):
+        target = release_target(plan, y, seeded(seed))
+        assert target.bound == bound
+        assert (target.centre == 0.0) == (not centred)
+        if centred:  # candidates are 5 / 16 apart
+            assert abs(target.centre - 1.3) <= bound / 16
+            assert target.centre in CENTRES * bound
+        largest = np.abs(y - target.centre).max()
+        assert target.scale in SCALES * (bound + abs(target.centre))
+        # Candidates are a factor 2**(1/3) apart, and half a step is a matter of taste.
+        assert 0.75 * largest <= target.scale <= 2 ** (2 / 3) * largest
+
+
+@pytest.mark.parametrize("bound", [2.0, 100.0, 500.0])
+@pytest.mark.parametrize("law", ["uniform", "sign", "normal"])
+def test_scale_is_not_much_too_wide(law, bound):
+    """Also where all records lie at the edge: a plateau of counts must not be a lottery."""
+    rng = np.random.default_rng(0)
+    n = 100_000
+    y = {
+        "uniform": rng.uniform(-1, 1, n),
+        "sign": rng.choice([-1.0, 1.0], n),
+        "normal": 0.3 * rng.normal(size=n),
+    }[law]
+    plan = plan_target(bound, False, n, 0.024)
+    scales = [release_target(plan, y, seeded(seed)).scale for seed in range(20)]
+    # Noise of a count: 1 / epsilon0 = 13 records, against hundreds that count.
+    assert max(scales) < 2.0 * np.quantile(np.abs(y), 0.99)
+    assert min(scales) > 0.7 * np.quantile(np.abs(y), 0.99)
+
+
+@pytest.mark.xfail(reason="the penalties of all scales add up to half of the records")
+def test_scale_of_a_target_that_is_mostly_zero():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(-1, 1, 400) * (rng.uniform(size=400) < 0.4)
+    plan = plan_target(4.0, False, 400, 20.0)
+    for seed in range(20):
+        # At 0.003 nearly every other target would be clipped to its sign.
+        assert release_target(plan, y, seeded(seed)).scale > 0.5
+
+
+@pytest.mark.parametrize("magnitude", [1e-2, 1.0, 1e6])
+def test_without_a_bound_it_is_found(magnitude):
+    y = magnitude * np.random.default_rng(0).normal(size=5001)
+    plan = plan_target(None, True, len(y), 1.0)
+    # Noise of a count is 1 / epsilon0 = 1.6 records, against hundreds between candidates.
+    for seed in range(20):
+        target = release_target(plan, y, seeded(seed))
+        assert target.bound in MAGNITUDES
+        assert 1.3 * magnitude < target.bound < 8 * magnitude
+        assert abs(target.centre) <= target.bound / 16
+        assert 1.3 * magnitude < target.scale < 5 * magnitude
+        assert np.abs(target.apply(y)).max() <= 1.0
+
+
+def test_release_law_is_the_exponential_mechanism():
+    """Chi-square at 1e-8; a scale that is half or twice as large is refused at 1e-20."""
+    scores = np.array([-2.0, -1.0, -1.0, -2.5])
+    grid = 2.0**-SCALE_BITS * 0.7
+    N, rng, units = 40_000, seeded(), np.empty(4, dtype=np.int64)
+    counts = np.zeros(4)
+    for _ in range(N):
+        counts[choose_score(scores, grid, Exponential(), rng, units)] += 1
+
+    def p_value(scale):
+        weight = np.exp(scores / scale)
+        return stats.chisquare(counts, N * weight / weight.sum()).pvalue
+
+    assert p_value(0.7) > 1e-8
+    assert p_value(0.35) < 1e-20
+    assert p_value(1.4) < 1e-20
+
+
+def test_compiled_agrees_with_python():
+    scores = -np.abs(np.linspace(-3, 3, 12))
+    chosen = []
+    for seed in range(30):
+        pair = []
+        for function in (choose_score, choose_score.py_func):
+            generator, units = seeded(seed), np.empty(12, dtype=np.int64)
+            k = function(scores, 1e-7, Exponential(), generator, units)
+            pair.append((k, units.tolist(), generator.bit_generator.state))
+        assert pair[0] == pair[1]
+        chosen.append(pair[0][0])
+    assert len(set(chosen)) > 1  # noise matters
+
+
+@seeded_fits
+@pytest.mark.parametrize("n", [20, 500])
+def test_targets_beyond_the_bound_count_as_the_bound(n):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 3)), rng.normal(size=n)
+    fits = []
+    for target in (y, np.clip(y, -0.5, 0.5), 0.5 * np.clip(y, -0.5, 0.5)):
+        model = PrivateLasso(epsilon=20.0, target_bound=0.5, random_state=0).fit(X, target)
+        fits.append([*model.coef_, model.intercept_])
+    assert fits[0] == fits[1]
+    assert fits[0] != fits[2]
+
+
+@seeded_fits
+def test_units_of_the_target_do_not_matter():
+    """Twice the target with twice the bound gives exactly twice the coefficients."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (2000, 3)), 0.3 * rng.normal(size=2000) + 1
+    fits = []
+    for factor in (1.0, 2.0, 2.0**-20):
+        model = PrivateLasso(epsilon=2.0, target_bound=4 * factor, random_state=0)
+        model.fit(X, factor * y)
+        fits.append(np.array([*model.coef_, model.intercept_]) / factor)
+    assert np.array_equal(fits[0], fits[1])
+    assert np.array_equal(fits[0], fits[2])
+
+
+@seeded_fits
+@pytest.mark.parametrize("noise", ["normal", "none"])
+def test_a_generous_bound_costs_little(noise):
+    """A bound 500 times too wide, or none; without the scale the noise would be as much larger."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=20_000) * (noise == "normal")
+    best = 0.78 if noise == "normal" else 1.0
+    for bound in (2.0, 1000.0, None):
+        model = PrivateLasso(epsilon=2.0, target_bound=bound, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.9 * best
