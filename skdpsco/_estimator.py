@@ -211,7 +211,7 @@ class PrivateLinearModel(BaseEstimator):
 
         # From here on noise is drawn; what it costs is known: target_event and, if the plan still
         # follows from a release, all of `available`, else what the plan says.
-        rng, seeded = generator(self.random_state)
+        rng, seeded = generator(self.random_state, stacklevel=4)  # the line that called fit
         event = plan.event
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             if regression:

@@ -24,7 +24,7 @@ class _SecretAESCounter(AESCounter):
         raise TypeError("A generator of private noise cannot be copied or pickled.")
 
 
-def generator(random_state: Any = None) -> tuple[np.random.Generator, bool]:
+def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.Generator, bool]:
     """Make the generator of one fit. Never store, copy or reuse it.
 
     Parameters
@@ -33,6 +33,9 @@ def generator(random_state: Any = None) -> tuple[np.random.Generator, bool]:
         ``None`` keys AES in counter mode with 128 bits from the operating system, anew in every
         call, so that forked processes and unpickled estimators never share noise. An integer, or
         an instance from which a seed is drawn as in scikit-learn, gives a reproducible PCG64.
+
+    stacklevel : int, default=2
+        Whose line a warning names: 2 for that of the caller.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def generator(random_state: Any = None) -> tuple[np.random.Generator, bool]:
         "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
         "the noise, and the release is not private. Use random_state=None outside of tests.",
         PrivacyWarning,
-        stacklevel=4,  # the line that called fit
+        stacklevel=stacklevel,
     )
     return np.random.Generator(np.random.PCG64(seed)), True
 

@@ -11,7 +11,7 @@ from skdpsco.mechanisms import Exponential, exponential_grid, select, to_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 
 SHARE = 0.03  # of rho, for the centre and for the scale
-MAGNITUDE_SHARE = 0.05  # of rho, for the bound if none is declared
+MAGNITUDE_SHARE = 0.05  # of rho, for the bound if none is declared: four times a magnitude
 # Candidates, in increasing order; centres and scales in units of the bound.
 MAGNITUDES = 2.0 ** np.arange(-10, 31)
 CENTRES = np.linspace(-1.0, 1.0, 33)
@@ -40,8 +40,12 @@ class TargetPlan:
     bound : float
         Declared, or what is used if no magnitude is released.
     magnitude_grid, centre_grid, scale_grid : float or None
+    quantile : float
+        Share of the records that the magnitude should cover.
     tail : float
         Share of the records that the scale may clip.
+    penalty : float
+        How many records a scale must cover more than the next smaller one.
     event : Event
     """
 
@@ -49,36 +53,48 @@ class TargetPlan:
     magnitude_grid: float | None
     centre_grid: float | None
     scale_grid: float | None
+    quantile: float
     tail: float
+    penalty: float
     event: Event
 
 
 def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
     """Spend a share of ``rho`` on each release, or nothing where it would be a guess."""
+    # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
+    tail = min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho)))
+    grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
+    event: Event = NoOpEvent()
 
-    def selection(share, candidates, score_range, limit) -> tuple[float | None, Event]:
-        epsilon0 = math.sqrt(8.0 * share * rho)
-        # The chosen score is off by about this many records.
-        if score_range / epsilon0 * math.log(len(candidates)) > limit * n_samples:
-            return None, NoOpEvent()
-        grid = exponential_grid(score_range, epsilon0, 2.0 * n_samples)
-        return grid, ExponentialMechanismEvent(epsilon0)
+    # A draw is no guess if a wrong candidate's score is lower by log(candidates), and a bit more,
+    # in units of the noise.
+    epsilon0 = math.sqrt(8.0 * MAGNITUDE_SHARE * rho)
+    quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
+    margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
+    if bound is None and margin > math.log(len(MAGNITUDES)) + 4.0:
+        grids["magnitude"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+        event = compose(event, ExponentialMechanismEvent(epsilon0))
 
-    nothing: tuple[float | None, Event] = (None, NoOpEvent())
-    magnitude = centre = nothing
-    if bound is None:
-        magnitude = selection(MAGNITUDE_SHARE, MAGNITUDES, 1.0, 0.15)
-    scale = selection(SHARE, SCALES, 1.0, 0.15)
-    if centred:
-        centre = selection(SHARE, CENTRES, 2.0, 0.35)
+    epsilon0 = math.sqrt(8.0 * SHARE * rho)
+    if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(len(CENTRES)):
+        grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+        event = compose(event, ExponentialMechanismEvent(epsilon0))
+    m = len(SCALES)
+    if 0.15 * n_samples * epsilon0 > math.log(m):
+        grids["scale"] = exponential_grid(1.0, epsilon0, 2.0 * n_samples)
+        event = compose(event, ExponentialMechanismEvent(epsilon0))
+    # Enough to tell candidates apart that all cover, but in total no more than a few records: most
+    # targets may be alike, and the scale is that of the others.
+    penalty = min(max(0.05 * n_samples / m, 0.6 / epsilon0), 0.4 * n_samples / m)
     return TargetPlan(
         bound=1.0 if bound is None else bound,
-        magnitude_grid=magnitude[0],
-        centre_grid=centre[0],
-        scale_grid=scale[0],
-        # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
-        tail=min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho))),
-        event=compose(magnitude[1], centre[1], scale[1]),
+        magnitude_grid=grids["magnitude"],
+        centre_grid=grids["centre"],
+        scale_grid=grids["scale"],
+        quantile=quantile,
+        tail=tail,
+        penalty=min(penalty, tail * n_samples / 3.0),
+        event=event,
     )
 
 
@@ -91,16 +107,16 @@ def release_target(plan: TargetPlan, y: np.ndarray, rng) -> Target:
 
     bound, centre = plan.bound, 0.0
     if plan.magnitude_grid is not None:
-        scores = cover_scores(np.abs(y), MAGNITUDES, plan.tail)
-        bound = choose(scores, MAGNITUDES, plan.magnitude_grid)
+        scores = quantile_scores(np.abs(y), MAGNITUDES, plan.quantile)
+        bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid)
     y = np.clip(y, -bound, bound)
     if plan.centre_grid is not None:
         candidates = CENTRES * bound
-        centre = choose(centre_scores(y, candidates), candidates, plan.centre_grid)
+        centre = choose(quantile_scores(y, candidates, 0.5), candidates, plan.centre_grid)
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
         candidates = SCALES * scale
-        scores = cover_scores(np.abs(y - centre), candidates, plan.tail)
+        scores = cover_scores(np.abs(y - centre), candidates, plan.tail, plan.penalty)
         scale = choose(scores, candidates, plan.scale_grid)
     return Target(bound, centre, scale)
 
@@ -111,18 +127,19 @@ def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     return np.bincount(first, minlength=len(candidates) + 1)[:-1].cumsum()
 
 
-def cover_scores(values: np.ndarray, candidates: np.ndarray, tail: float) -> np.ndarray:
+def cover_scores(
+    values: np.ndarray, candidates: np.ndarray, tail: float, penalty: float
+) -> np.ndarray:
     """High for small candidates that all but a ``tail`` of the values lie below.
 
     Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
     """
-    n, m = len(values), len(candidates)
-    penalty = min(0.5 / m, tail / 3.0) * n  # of the next candidate
-    return np.minimum(count_up_to(values, candidates), (1.0 - tail) * n) - penalty * np.arange(m)
+    covered = np.minimum(count_up_to(values, candidates), (1.0 - tail) * len(values))
+    return covered - penalty * np.arange(len(candidates))
 
 
-def centre_scores(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """High for candidates such that few values lie beyond their neighbours on either side.
+def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
+    """High for candidates whose neighbours on either side enclose the quantile of the values.
 
     Replacing a value changes every score by at most 1, in either direction: the range is 2.
     """
@@ -130,7 +147,7 @@ def centre_scores(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     up_to = count_up_to(values, candidates)
     below = np.concatenate([[0], up_to[: m - 1]])  # up to the neighbour on the left
     beyond = np.concatenate([n - up_to[1:], [0]])
-    return -np.maximum(below, beyond).astype(np.float64)
+    return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 
 @njit

@@ -211,14 +211,11 @@ class Refit:
         size = loss.smoothness() * self.clip**2 * self.slack
         along = self._sum(curvature_along, 1)
         error = summation_error(n * self.K, size)
-        self._release(along, size + 2 * error, LINE_SHARE, n * size)
-        smoothness = loss.smoothness()
-        steps = [5.0 / (smoothness * moment)]
-        if along[0] > 0.0:
-            steps.append(n / along[0])
+        scale = self._release(along, size + 2 * error, LINE_SHARE, n * size)
+        cautious = n / (max(float(along[0]), 0.0) + 2.0 * scale)
         # Noise alone should not move predictions by more than a twelfth of the loss's own scale.
-        steps.append(0.08 * loss.lipschitz() / (smoothness * noise * moment**0.5))
-        return min(steps)
+        quiet = 0.08 * loss.lipschitz() / (loss.smoothness() * noise * moment**0.5)
+        return min(cautious, quiet)
 
     def _gradient(self, share: float) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""

@@ -70,7 +70,7 @@ def plan_vertices(
     """
     n, T = problem.n_samples, len(weight)
     size = constraint.norm_bound()
-    # Scores of a polytope are sums over coefficients, rounded; this covers it.
+    # Products of one record are rounded; this covers it.
     slack = 1.0 + problem.n_coefficients * 2.0**-50
     epsilon0 = mechanism.epsilon0(rho / T)
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
@@ -79,7 +79,8 @@ def plan_vertices(
     grid = []
     for t in range(T):
         lipschitz = problem.loss.lipschitz(float(travelled[t]), problem.target_bound)
-        change = size * replace_one(n, lipschitz) * slack
+        # A score is rounded in the sum over records and, for polytopes, over coefficients.
+        change = size * replace_one(n + problem.n_coefficients, lipschitz) * slack
         grid.append(exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack))
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0

@@ -123,7 +123,7 @@ class Stagewise:
             stop_rho=stop_rho,
         )
         mu_refit = math.sqrt(2.0 * REFIT_SHARE * rho)
-        check_noise_fits(mu_refit, min(T, D))
+        check_noise_fits(mu_refit, min(T + problem.loss.n_outputs, D))
         return StagewisePlan(
             event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
             n_iter=T,
@@ -153,6 +153,9 @@ class Stagewise:
         """Follow ``plan`` on the data."""
         D, K = problem.n_coefficients, problem.loss.n_outputs
         coef = np.zeros(D)
+        intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
+        if not problem.intercept:
+            intercepts = intercepts[:0]
         radius, path, threshold = plan.radius, None, 0.5
         if plan.path is not None:
             _, chosen, stop = run_vertices(
@@ -163,11 +166,12 @@ class Stagewise:
             if plan.choose_radius:
                 # The path lags behind the solution that it leads to, so the refit gets more room.
                 radius = 2.0 * float(path[0][max(stop, 1)])
-            support, threshold = np.flatnonzero(coef), 0.0
+            # Also coordinates that the path left again: its steps may be too long for them.
+            support, threshold = np.union1d(chosen[:stop] % D, intercepts), 0.0
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
-            support = np.arange(K) * problem.n_features + problem.n_features - 1
+            support = intercepts
         if plan.mu > 0.0 and len(support) > 0:
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), plan.mu, progress)
             refit.run(coef, threshold)

@@ -395,8 +395,8 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     assert len(charges) == (bound is None) + centred + 1
     if bound is None:  # the magnitude comes first, with the larger share
         assert charges[0] > charges[1]
-    if tail is not None:  # a public number, which the charge must not depend on
-        plan = dataclasses.replace(plan, tail=tail)
+    if tail is not None:  # public numbers, which the charge must not depend on
+        plan = dataclasses.replace(plan, tail=tail, penalty=0.3, quantile=0.7)
     kernel = target_module.choose_score.py_func
 
     def release(y, choices):
@@ -421,7 +421,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
             for t, scores in enumerate(zip(*logs, strict=True)):
                 worst[t] = max(worst[t], largest_range(scores) / charges[t])
     assert worst.max() <= MUST_HOLD
-    assert worst.min() > 0.99
+    assert worst.min() > 0.9  # half of the charge would not do
 
 
 # ------------------------------------------------------------------------------ noisy gradients
