@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import inner, kernel
+from skdpsco._kernels import inner, kernel, njit
 from skdpsco._random import below
 from skdpsco.privacy import Event, ExponentialMechanismEvent, LaplaceNoisyMaxEvent
 
@@ -191,10 +191,11 @@ def to_grid(value, grid):
     return np.int64(np.rint(units))
 
 
-@inner
-def gaussian_mechanism(rng, value, grid, bits):
-    """Release ``value``: an integer number of grid units, with discrete Gaussian noise."""
-    return (to_grid(value, grid) + discrete_gaussian(rng, bits)) * grid
+@njit
+def gaussian_mechanism(rng, values, grid):
+    """Release ``values`` in place: whole numbers of grid units, with discrete Gaussian noise."""
+    for j in range(values.shape[0]):
+        values[j] = (to_grid(values[j], grid) + discrete_gaussian(rng, SCALE_BITS)) * grid
 
 
 def summation_error(n_terms: int, bound: float) -> float:

@@ -144,14 +144,14 @@ def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
 def test_every_release_is_on_its_public_grid(monkeypatch):
     """Whatever the data, outputs are whole numbers of grid units; the noise has its scale."""
     released = []
-    add_noise = refit_module.add_noise
+    mechanism = refit_module.gaussian_mechanism
 
     def spy(rng, values, grid):
         before = values.copy()
-        add_noise(rng, values, grid)
+        mechanism(rng, values, grid)
         released.append((values.copy(), before, grid))
 
-    monkeypatch.setattr(refit_module, "add_noise", spy)
+    monkeypatch.setattr(refit_module, "gaussian_mechanism", spy)
     loss = Logistic()
     for scale, mu in ((1.0, 0.3), (0.0, 0.3), (1 / 3, 300.0)):
         X, y = data(loss)

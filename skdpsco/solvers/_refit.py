@@ -52,13 +52,6 @@ def check_noise_fits(mu: float, n_coordinates: int) -> None:
 
 
 @njit
-def add_noise(rng, values, grid):
-    """Release every entry of ``values`` in place."""
-    for j in range(values.shape[0]):
-        values[j] = gaussian_mechanism(rng, values[j], grid, SCALE_BITS)
-
-
-@njit
 def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
     """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
     d = g.shape[0]
@@ -236,7 +229,7 @@ class Refit:
         """Add noise to ``total`` in place, for ``share`` of mu**2; return its scale."""
         multiplier = 1.0 / (self.mu * math.sqrt(share))
         grid = gaussian_grid(sensitivity, multiplier, len(total), magnitude)
-        add_noise(self.rng, total, grid)
+        gaussian_mechanism(self.rng, total, grid)
         return grid * 2.0**SCALE_BITS
 
     def _sum(self, function, shape) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._design import add_column, correlate, predict
-from skdpsco._kernels import inner, kernel, njit
+from skdpsco._kernels import kernel, njit
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
@@ -156,14 +156,6 @@ def _(constraint, X, k, weight, w, Z):
             Z[i, c] += weight * Zv[i, c]
 
 
-@inner
-def scaled(factor, Z, out):
-    """``out = factor * Z``."""
-    for i in range(Z.shape[0]):
-        for k in range(Z.shape[1]):
-            out[i, k] = factor * Z[i, k]
-
-
 @njit
 def vertex_path(
     X, y, loss, constraint, weight, scale, grid, mechanism, cap, stop_grid, rng,
@@ -177,7 +169,9 @@ def vertex_path(
     """
     T = weight.shape[0]
     for t in range(T + 1):
-        scaled(scale[t], Z, R)
+        for i in range(Z.shape[0]):
+            for k in range(Z.shape[1]):
+                R[i, k] = scale[t] * Z[i, k]
         if cap > 0.0:
             values(loss, R, y, work)
             total = 0.0

@@ -11,7 +11,6 @@ from skdpsco._kernels import njit
 from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import (
-    SCALE_BITS,
     Exponential,
     LaplaceNoisyMax,
     gaussian_grid,
@@ -153,8 +152,7 @@ def noisy_frank_wolfe(X, y, loss, constraint, step, grid, rng, w, Z, progress):
     for t in range(step.shape[0]):
         derivatives(loss, Z, y, R)
         correlate(X, R, G)
-        for j in range(G.shape[0]):
-            G[j] = gaussian_mechanism(rng, G[j], grid[t], SCALE_BITS)
+        gaussian_mechanism(rng, G, grid[t])
         minimizer(constraint, G, v)
         for j in range(w.shape[0]):
             w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]

@@ -266,7 +266,7 @@ class Releases:
             self.names.append(function.__name__.replace("<lambda>", "rows"))
             return refit_sum(refit, function, shape)
 
-        monkeypatch.setattr(refit_module, "add_noise", add_noise)
+        monkeypatch.setattr(refit_module, "gaussian_mechanism", add_noise)
         monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
         monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
         monkeypatch.setattr(refit_module, "linearize", refit_module.linearize.py_func)
@@ -453,10 +453,10 @@ def test_noisy_gradients_change_by_what_is_charged(
     log: list = []
     noisy: np.ndarray = np.zeros((n_iter, D))
 
-    def record(rng, value, grid, bits):
-        step, j = divmod(len(log), D)
-        log.append(int(to_grid(value, grid)))
-        return noisy[step, j]
+    def record(rng, values, grid):
+        step = len(log) // D
+        log.extend(int(to_grid(value, grid)) for value in values)
+        values[:] = noisy[step]
 
     monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
 
