@@ -13,7 +13,7 @@ the declared bounds allow, so they are public: sensitivities come from them and 
 import math
 from typing import NamedTuple
 
-from skdpsco._kernels import kernel
+from skdpsco._kernels import inner, kernel
 
 
 @kernel
@@ -281,30 +281,30 @@ def _(loss, z, y):
     return 1.0 / loss.width
 
 
+@inner
+def log_sum_exp(Z, i):
+    """Logarithm of the sum of the exponentials of row i."""
+    top = Z[i, 0]
+    for k in range(Z.shape[1]):
+        top = max(top, Z[i, k])
+    total = 0.0
+    for k in range(Z.shape[1]):
+        total += math.exp(Z[i, k] - top)
+    return top + math.log(total)
+
+
 @values.register(Multinomial)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
-        top = Z[i, 0]
-        for k in range(Z.shape[1]):
-            top = max(top, Z[i, k])
-        total = 0.0
-        for k in range(Z.shape[1]):
-            total += math.exp(Z[i, k] - top)
-        out[i] = top + math.log(total) - Z[i, int(y[i])]
+        out[i] = log_sum_exp(Z, i) - Z[i, int(y[i])]
 
 
 @derivatives.register(Multinomial)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
-        top = Z[i, 0]
+        total = log_sum_exp(Z, i)
         for k in range(Z.shape[1]):
-            top = max(top, Z[i, k])
-        total = 0.0
-        for k in range(Z.shape[1]):
-            out[i, k] = math.exp(Z[i, k] - top)
-            total += out[i, k]
-        for k in range(Z.shape[1]):
-            out[i, k] /= total
+            out[i, k] = math.exp(Z[i, k] - total)
         out[i, int(y[i])] -= 1.0
 
 
@@ -312,13 +312,8 @@ def _(loss, Z, y, out):
 def _(loss, Z, y, out):
     # Row k of diag(p) - p p' sums in absolute value to 2 p_k (1 - p_k): Gershgorin's bound.
     for i in range(y.shape[0]):
-        top = Z[i, 0]
-        for k in range(Z.shape[1]):
-            top = max(top, Z[i, k])
-        total = 0.0
-        for k in range(Z.shape[1]):
-            total += math.exp(Z[i, k] - top)
+        total = log_sum_exp(Z, i)
         out[i] = 0.0
         for k in range(Z.shape[1]):
-            p = math.exp(Z[i, k] - top) / total
+            p = math.exp(Z[i, k] - total)
             out[i] = max(out[i], 2.0 * p * (1.0 - p))

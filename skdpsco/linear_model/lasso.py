@@ -42,7 +42,7 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
         is found privately too, for a twentieth of the budget. (With too few records for that,
-        about 250 at epsilon 1, None means 1: declare a bound.)
+        about 400 at epsilon 1, None means 1: declare a bound.)
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"} or solver, \
             default="stagewise"
         See `skdpsco.solvers`. The last three need a number as radius.
