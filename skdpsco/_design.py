@@ -46,10 +46,14 @@ def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
         # SciPy caches whether a matrix is canonical; a new one around the same arrays asks them.
         fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
         fresh.check_format(full_check=True)
-        if len(X.data) != len(X.indices) or X.indices.dtype.kind not in "iu":
+        if len(X.data) != len(X.indices):
             raise ValueError("its arrays do not fit together.")
+        if X.indices.dtype.kind not in "iu" or X.indptr.dtype.kind not in "iu":
+            raise ValueError("its index arrays must hold integers.")
     except (ValueError, TypeError) as error:
         raise ValueError(f"X is not a valid CSR matrix: {error}") from error
+    if not (X.data.dtype.isnative and X.indices.dtype.isnative and X.indptr.dtype.isnative):
+        X = fresh  # the arrays that were checked: Numba would take swapped bytes as they are
     if not fresh.has_canonical_format:
         # Two entries of one cell would be clipped one by one, and their sum exceed the bound.
         X = fresh.copy()
@@ -72,7 +76,7 @@ def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np
         x = sparse.csr_matrix(rows, shape=(len(indptr) - 1, d))[:, given].toarray()
     b = X.bounds[given]
     out = np.ones((len(x), len(columns)))
-    out[:, : len(given)] = np.where(x > -b, np.where(x < b, x, b), -b) / b  # see `clip`
+    out[:, : len(given)] = np.where(x < b, np.where(x > -b, x, -b), b) / b  # see `clip`
     return out
 
 

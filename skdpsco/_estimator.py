@@ -30,7 +30,7 @@ from skdpsco.solvers import (
 )
 
 # Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
-MIN_RHO, MAX_RHO = 1e-12, 1e12
+MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 
 
 def resolve_solver(solver: Any) -> Any:

@@ -174,7 +174,8 @@ def check_target(y: Any) -> np.ndarray:
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must be numeric, got dtype {y.dtype}.")
     try:
-        y = y.astype(np.float64)
+        with np.errstate(all="ignore"):  # of a long double
+            y = y.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError("y must be numeric, but contains something else.") from error
     if not np.isfinite(y).all():

@@ -282,29 +282,34 @@ def _(loss, z, y):
 
 
 @inner
-def log_sum_exp(Z, i):
-    """Logarithm of the sum of the exponentials of row i."""
+def softmax_parts(Z, i):
+    """Largest entry of row i, and the sum of the exponentials of the entries less that.
+
+    Probabilities are quotients by the sum. (Subtracting its logarithm from huge predictions would
+    lose it to rounding: they would no longer sum to 1, and the gradient's norm exceed its bound.)
+    """
     top = Z[i, 0]
     for k in range(Z.shape[1]):
         top = max(top, Z[i, k])
     total = 0.0
     for k in range(Z.shape[1]):
         total += math.exp(Z[i, k] - top)
-    return top + math.log(total)
+    return top, total
 
 
 @values.register(Multinomial)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
-        out[i] = log_sum_exp(Z, i) - Z[i, int(y[i])]
+        top, total = softmax_parts(Z, i)
+        out[i] = top - Z[i, int(y[i])] + math.log(total)
 
 
 @derivatives.register(Multinomial)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
-        total = log_sum_exp(Z, i)
+        top, total = softmax_parts(Z, i)
         for k in range(Z.shape[1]):
-            out[i, k] = math.exp(Z[i, k] - total)
+            out[i, k] = math.exp(Z[i, k] - top) / total
         out[i, int(y[i])] -= 1.0
 
 
@@ -312,8 +317,8 @@ def _(loss, Z, y, out):
 def _(loss, Z, y, out):
     # Row k of diag(p) - p p' sums in absolute value to 2 p_k (1 - p_k): Gershgorin's bound.
     for i in range(y.shape[0]):
-        total = log_sum_exp(Z, i)
+        top, total = softmax_parts(Z, i)
         out[i] = 0.0
         for k in range(Z.shape[1]):
-            p = math.exp(Z[i, k] - total)
+            p = math.exp(Z[i, k] - top) / total
             out[i] = max(out[i], 2.0 * p * (1.0 - p))

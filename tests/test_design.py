@@ -283,3 +283,21 @@ def test_fortran_order_is_converted():
     X = np.asfortranarray(data(12, 6))
     assert as_design(X, np.ones(6), False).values.flags.c_contiguous
     np.testing.assert_array_equal(seen(X, np.ones(6)), features(X, np.ones(6), False))
+
+
+@pytest.mark.parametrize("name", ["data", "indices", "indptr"])
+def test_swapped_bytes_are_read_right(name):
+    # Numba would take them for native ones, and read far beyond the arrays.
+    X = data(12, 4)
+    S = csr(X)
+    array = getattr(S, name)
+    setattr(S, name, array.astype(array.dtype.newbyteorder()))
+    np.testing.assert_array_equal(seen(S, np.ones(4)), features(X, np.ones(4), False))
+
+
+@pytest.mark.parametrize("name", ["indices", "indptr"])
+def test_float_indices_are_refused(name):
+    S = csr(data(12, 4))
+    setattr(S, name, getattr(S, name).astype(np.float64))
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
+        as_design(S, np.ones(4), False)

@@ -333,3 +333,18 @@ def test_huber_is_the_clipped_square():
     for kernel in (values, derivatives, curvatures):
         expected = evaluate(kernel, Squared(clip=0.9), Z, y)
         np.testing.assert_array_equal(evaluate(kernel, Huber(delta=0.9), Z, y), expected)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e8, 1e16, 1e17, 1e100, -1e17])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_probabilities_sum_to_one_at_any_size(n_classes, size):
+    loss = Multinomial(n_classes)
+    for gap in (0.0, 1.0):
+        Z = np.full((1, n_classes), size)
+        Z[0, 0] += gap * max(1.0, abs(size))
+        R, v = np.empty((1, n_classes)), np.empty(1)
+        derivatives(loss, Z, np.ones(1), R)
+        curvatures(loss, Z, np.ones(1), v)
+        assert abs(R.sum()) < 1e-14
+        assert np.linalg.norm(R) <= lipschitz_l2(loss) * (1 + 1e-15)
+        assert 0.0 <= v[0] <= loss.smoothness()

@@ -26,7 +26,9 @@ def data(loss, n=400, d=4, seed=0):
     return X, np.clip(0.4 * signal + 0.05 * rng.normal(size=n), -1, 1)
 
 
-def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, threshold=0.0, seed=0):
+def refit(
+    loss, X, y, support, mu, *, intercept=False, radius=50.0, threshold=0.0, hard=0.0, seed=0
+):
     """Coefficients from zero."""
     n, d = X.shape
     problem = Problem(loss, None, n, d + intercept, intercept)
@@ -35,7 +37,7 @@ def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, threshold=0.
     coef = np.zeros(problem.n_coefficients)
     progress = np.zeros(1, dtype=np.int64)
     Refit(problem, design, y, rng, np.array(support), L1Ball(radius), mu, progress).run(
-        coef, threshold
+        coef, threshold, hard
     )
     return coef, int(progress[0])
 
@@ -223,6 +225,21 @@ def test_gradient_steps_go_downhill():
         assert n_steps == refit_module.GRADIENT_STEPS
         reached = np.square(y - X @ coef).sum()
         assert (reached - best) / (at_zero - best) < 0.3
+
+
+def test_hard_threshold_removes_what_noise_explains():
+    loss = Squared(1.0)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 12))
+    y = 0.4 * X[:, 0] - 0.3 * X[:, 1]
+    kept = np.zeros(12)
+    for seed in range(40):
+        coef, _ = refit(loss, X, y, range(12), 0.2, hard=2.0, seed=seed)
+        kept += coef != 0.0
+        assert np.count_nonzero(refit(loss, X, y, range(12), 0.2, seed=seed)[0]) == 12
+    assert kept[:2].tolist() == [40, 40]
+    # Of 400 coefficients that are noise, 5 % exceed two deviations: 20, and 60 at 1e-13.
+    assert kept[2:].sum() < 60
 
 
 def test_soft_threshold_spares_the_intercept():

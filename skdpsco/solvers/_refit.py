@@ -18,7 +18,7 @@ from skdpsco.solvers.base import Problem
 BLOCK = 4096  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
-MATRIX_SHARE = 0.3  # for the second moments of a Newton step
+MATRIX_SHARE = 0.25  # for the second moments of a Newton step
 LINE_SHARE = 0.04  # for the curvature along the first gradient
 GRADIENT_STEPS = 3
 MAX_STEPS = 100  # of Newton's method
@@ -39,16 +39,15 @@ def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
 
 
-def check_noise_fits(mu: float, n_coordinates: int) -> None:
-    """Whether the grid is fine enough for every release of a refit, before noise is drawn.
-
-    Raises
-    ------
-    ValueError
-    """
-    n_entries = min(n_coordinates, MAX_NEWTON) ** 2
+def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
+    """Whether the grid is fine enough for every release of a refit, from public sizes alone."""
+    n_entries = min(n_columns, MAX_NEWTON) ** 2
     smallest = MATRIX_SHARE / MAX_STEPS  # of all shares of one release
-    gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
+    try:
+        gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
+    except ValueError:
+        return False
+    return True
 
 
 @njit
@@ -113,14 +112,20 @@ class Refit:
         self.F = len(self.columns)
         self.local = output * self.F + place  # where the support stands in ``self.w``
 
-    def run(self, coef: np.ndarray, threshold: float) -> None:
+    def run(self, coef: np.ndarray, soft: float, hard: float) -> None:
         """Improve ``coef``, flat, on the support, in place.
 
-        ``threshold``, in standard deviations of the noise, is the soft threshold of gradient steps.
+        Parameters
+        ----------
+        coef : ndarray
+        soft : float
+            Soft threshold of every gradient step, in standard deviations of the noise.
+        hard : float
+            After Newton steps, coefficients below so many standard deviations become 0.
         """
         n = self.problem.n_samples
         newton = newton_pays(n, self.F, self.mu)
-        self.slack = 1.0 + self.F * 2.0**-50  # rounding of norms and of products
+        self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
@@ -131,22 +136,25 @@ class Refit:
         ratio = n * self.mu / self.F**1.5
         self.clip = min(1.2 * max(1.0, (ratio / 1000.0) ** 0.25) * moment**0.5, self.F**0.5)
         if newton:
-            self._newton(newton_steps(n, self.F, self.mu))
+            self._newton(newton_steps(n, self.F, self.mu), hard)
         else:
-            self._gradient_steps(moment, threshold)
+            self._gradient_steps(moment, soft)
         coef[self.support] = self.w[self.local]
 
-    def _newton(self, n_steps: int) -> None:
+    def _newton(self, n_steps: int, hard: float) -> None:
         n_matrices = max(1, n_steps // 4)
         for t in range(n_steps):
             if t * n_matrices // n_steps > (t - 1) * n_matrices // n_steps:
                 H = self._second_moments(MATRIX_SHARE / n_matrices)
-            g, _ = self._gradient((1.0 - MOMENT_SHARE - MATRIX_SHARE) / n_steps)
+            g, noise = self._gradient((1.0 - MOMENT_SHARE - MATRIX_SHARE) / n_steps)
             start = self.w[self.local]
             new = start - np.linalg.solve(H, g)
             if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
                 minimize_quadratic(H, g, start, self.constraint, self.n_ball, 300, new)
             self.w[self.local] = new
+        deviation = noise * np.linalg.norm(np.linalg.inv(H), axis=1)
+        small = np.abs(new) < hard * deviation
+        self.w[self.local[: self.n_ball][small[: self.n_ball]]] = 0.0
 
     def _second_moments(self, share: float) -> np.ndarray:
         """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
@@ -173,7 +181,7 @@ class Refit:
         output, place = np.divmod(self.local, F)
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
 
-    def _gradient_steps(self, moment: float, threshold: float) -> None:
+    def _gradient_steps(self, moment: float, soft: float) -> None:
         share = (1.0 - MOMENT_SHARE - LINE_SHARE) / GRADIENT_STEPS
         velocity = np.zeros(len(self.local))
         for t in range(GRADIENT_STEPS):
@@ -183,7 +191,7 @@ class Refit:
             velocity = MOMENTUM * velocity - step * g
             new = self.w[self.local] + velocity
             inside = new[: self.n_ball]
-            inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - threshold * noise * step, 0.0)
+            inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - soft * noise * step, 0.0)
             project(self.constraint, inside)
             self.w[self.local] = new
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
 from skdpsco.losses import curvature, curvatures, derivative, derivatives
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
-from skdpsco.solvers._refit import Refit, check_noise_fits, newton_pays
+from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.base import Plan, Problem, Result
 
@@ -99,21 +99,25 @@ class Stagewise:
         path_rho = rho * (1.0 - REFIT_SHARE) - stop_rho
         log_vertices = math.log(2.0 * D)
         # T balances the optimisation error of T steps and the noise of each, as the bound of
-        # docs/proofs/frank_wolfe.md does; the constant was fitted on simulated data.
-        useful = n * math.sqrt(8.0 * path_rho) * radius / (scale * log_vertices)
-        steps = min(0.12 * useful ** (2.0 / 3.0), MAX_STEPS)
-        mu = math.sqrt(2.0 * rho)
-        if n_iter is None:
-            short = steps < MIN_STEPS * problem.loss.n_outputs**0.5
-            low = n * mu > MIN_RECORDS and problem.n_features < min(1.5 * n * mu, 25.0 * steps)
-            few = problem.n_features <= 1.5 * steps  # hardly a choice
-            refit_all = (low and (short or few)) or newton_pays(
-                n, problem.n_features, mu, ALL_RATIO
-            )
-            guess = n * mu < 15.0 * log_vertices
-            if refit_all or guess:
-                return self._without_selection(problem, budget, radius, choose, refit_all)
+        # docs/proofs/frank_wolfe.md does in n and rho. It grows more slowly with the radius than
+        # there, since the refit corrects the lengths of the steps; fitted on simulated data.
+        useful = n * math.sqrt(8.0 * path_rho) / log_vertices
+        steps = min(0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0), MAX_STEPS)
+        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * REFIT_SHARE * rho)
         T = n_iter if n_iter is not None else max(3, round(steps))
+        K, d = problem.loss.n_outputs, problem.n_features
+        fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
+        if n_iter is None:
+            short = steps < MIN_STEPS * K**0.5
+            low = n * mu > MIN_RECORDS and d < min(1.5 * n * mu, 25.0 * steps)
+            few = d <= 1.5 * steps  # hardly a choice
+            if (low and (short or few)) or newton_pays(n, d, mu, ALL_RATIO):
+                if noise_fits(mu, D, d):
+                    return self._without_selection(problem, budget, radius, choose, True)
+            if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
+                return self._without_selection(problem, budget, radius, choose, False)
+        elif not fits:
+            raise ValueError("The noise of a refit would be too large for the grid.")
         path = plan_vertices(
             problem,
             L1Ball(radius),
@@ -122,8 +126,6 @@ class Stagewise:
             path_rho,
             stop_rho=stop_rho,
         )
-        mu_refit = math.sqrt(2.0 * REFIT_SHARE * rho)
-        check_noise_fits(mu_refit, min(T + problem.loss.n_outputs, D))
         return StagewisePlan(
             event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
             n_iter=T,
@@ -134,13 +136,11 @@ class Stagewise:
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
-        if not all_coordinates and not problem.intercept:
+        K = problem.loss.n_outputs
+        if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and newton_pays(problem.n_samples, problem.n_features, budget.mu):
             radius *= 10.0  # the data speak; the ball is only a safety net
-        check_noise_fits(
-            budget.mu, problem.n_coefficients if all_coordinates else problem.loss.n_outputs
-        )
         return StagewisePlan(
             event=GaussianEvent(1.0 / budget.mu),
             n_iter=0,
@@ -156,7 +156,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, threshold = plan.radius, None, 0.5
+        radius, path, soft, hard = plan.radius, None, 0.5, 0.0
         if plan.path is not None:
             _, chosen, stop = run_vertices(
                 plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
@@ -167,14 +167,15 @@ class Stagewise:
                 # The path lags behind the solution that it leads to, so the refit gets more room.
                 radius = 2.0 * float(path[0][max(stop, 1)])
             # Also coordinates that the path left again: its steps may be too long for them.
-            support, threshold = np.union1d(chosen[:stop] % D, intercepts), 0.0
+            support = np.union1d(chosen[:stop] % D, intercepts)
+            soft, hard = 0.0, 2.0  # some of them were chosen by chance
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
             support = intercepts
         if plan.mu > 0.0 and len(support) > 0:
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), plan.mu, progress)
-            refit.run(coef, threshold)
+            refit.run(coef, soft, hard)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])

@@ -297,7 +297,7 @@ class Releases:
         refit = refit_module.Refit(
             problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), mu, np.zeros(1, int)
         )
-        refit.run(coef, 0.5)
+        refit.run(coef, 0.5, 2.0)
         return coef
 
     def largest_ratios(self, problem, group, base, *arguments):
