@@ -342,9 +342,10 @@ def reference(X, y, C):
     if C == np.inf:
         model = LogisticRegression(C=C, tol=1e-10, fit_intercept=False, max_iter=5000)
     else:
+        renamed = LogisticRegression().penalty == "deprecated"  # since scikit-learn 1.8
         model = LogisticRegression(
-            l1_ratio=1, C=C, solver="saga", tol=1e-8, fit_intercept=False, max_iter=20_000
-        )
+            C=C, solver="saga", tol=1e-8, fit_intercept=False, max_iter=20_000
+        ).set_params(**({"l1_ratio": 1} if renamed else {"penalty": "l1"}))
     return model.fit(X, y).coef_
 
 
