@@ -101,9 +101,9 @@ def predict(X, w, Z):
 @inner
 def clip(x, b):
     """Clip ``x`` to ``[-b, b]``."""
-    # NaN, which validation refuses, would become b: not even a NaN may turn a whole sum into NaN.
-    x = x if x < b else b
-    return x if x > -b else -b
+    # In this order of arguments NaN, which validation refuses, would become b: not even a NaN may
+    # turn a whole sum into NaN.
+    return max(-b, min(b, x))
 
 
 @inner
@@ -121,10 +121,11 @@ def _(X, R, out):
     for i in range(n):
         for k in range(R.shape[1]):
             r = R[i, k]
+            mine = out[k * D : k * D + D]  # a view, so that the loop below is vectorised
             for j in range(d):
-                out[k * D + j] += r * clip(X.values[i, j], X.bounds[j])
+                mine[j] += r * clip(X.values[i, j], X.bounds[j])
             if X.intercept:
-                out[k * D + d] += r
+                mine[d] += r
     for k in range(R.shape[1]):
         for j in range(d):
             out[k * D + j] /= X.bounds[j]

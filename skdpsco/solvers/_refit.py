@@ -15,7 +15,7 @@ from skdpsco.losses import curvatures, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.solvers.base import Problem
 
-BLOCK = 4096  # records that are gathered at a time
+BLOCK = 1024  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
 MATRIX_SHARE = 0.25  # for the second moments of a Newton step
