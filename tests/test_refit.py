@@ -130,6 +130,7 @@ def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
         return result
 
     monkeypatch.setattr(Refit, "_weights", spy)
+    monkeypatch.setattr(refit_module, "BLOCK", 4096)  # one block: record 0 is first in each
     loss = Logistic()
     X, y = data(loss, n=4000)
     X *= 0.02
