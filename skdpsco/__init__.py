@@ -2,8 +2,15 @@
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.linear_model import PrivateLasso, PrivateLogisticL1
-from skdpsco.privacy import Budget
+from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 
 __version__ = "0.1.0"
 
-__all__ = ["Budget", "PrivacyWarning", "PrivateLasso", "PrivateLogisticL1"]
+__all__ = [
+    "Budget",
+    "BudgetExceededError",
+    "Ledger",
+    "PrivacyWarning",
+    "PrivateLasso",
+    "PrivateLogisticL1",
+]

@@ -1,23 +1,20 @@
 """The one private fit path that every linear estimator shares."""
 
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._base import PrivateEstimator
 from skdpsco._design import as_design
 from skdpsco._progress import check_progress, progress_bar
-from skdpsco._random import generator
 from skdpsco._target import SCALES, Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
-from skdpsco.privacy import Budget, Event, NoOpEvent, ZCDPEvent, compose, rho_of
-from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.solvers import (
     Allowance,
     FrankWolfe,
@@ -28,9 +25,6 @@ from skdpsco.solvers import (
     check_cost,
     check_supported,
 )
-
-# Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
-MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 
 
 def resolve_solver(solver: Any) -> Any:
@@ -92,35 +86,20 @@ class _Unscale:
         return coef, intercept
 
 
-class PrivateLinearModel(BaseEstimator):
+class PrivateLinearModel(PrivateEstimator):
     """Base of private linear models; see the subclasses."""
 
-    epsilon: float
-    delta: float
     radius: Any
     feature_bound: Any
     solver: Any
     n_iter: Any
     fit_intercept: bool
     verbose: int
-    random_state: Any
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _draft(self):
-        """Copy to fit, so that a fit that fails leaves the estimator as it was."""
-        draft = copy(self)
-        _forget(draft)
-        return draft
-
-    def _accept(self, draft):
-        """Take over what ``draft`` has learnt, and forget all that an earlier fit has."""
-        _forget(self)
-        vars(self).update({name: vars(draft)[name] for name in _fitted_names(draft)})
-        return self
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
@@ -157,13 +136,7 @@ class PrivateLinearModel(BaseEstimator):
             Whether y has a scale, which is then found privately.
         """
         n, d = X.shape
-        budget = Budget(self.epsilon, self.delta)
-        if not MIN_RHO <= budget.rho <= MAX_RHO:
-            size = "small" if budget.rho < MIN_RHO else "large"
-            raise ValueError(
-                f"epsilon={self.epsilon!r} is too {size} with delta={self.delta!r}: they allow "
-                f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
-            )
+        budget = self._budget()
         radius, bounds = self._radius_and_bounds(d)
         largest = float(bounds.max())
         solver = resolve_solver(self.solver)
@@ -183,7 +156,7 @@ class PrivateLinearModel(BaseEstimator):
         # The planner: budget and public sizes. Where the scale of the target is still to be
         # released, the first plans are rehearsals for its extremes: whatever may fail must fail
         # before noise is drawn.
-        available: Budget | Allowance = budget
+        available = self._available(budget)
         rehearsed = [1.0]
         target_event: Event = NoOpEvent()
         target = Target(1.0, 0.0, 1.0)
@@ -209,10 +182,13 @@ class PrivateLinearModel(BaseEstimator):
                 ) from error
         design = as_design(X, bounds, intercept)
 
-        # From here on noise is drawn; what it costs is known: target_event and, if the plan still
-        # follows from a release, all of `available`, else what the plan says.
-        rng, seeded = generator(self.random_state, stacklevel=4)  # the line that called fit
+        # What the fit costs is known: target_event and, if the plan still follows from a release,
+        # all of `available`, else what the plan says.
         event = plan.event
+        if not isinstance(target_event, NoOpEvent):
+            event = ZCDPEvent(available.rho)
+        event = compose(target_event, event)
+        rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             if regression:
                 target = release_target(target_plan, y, rng)
@@ -221,20 +197,11 @@ class PrivateLinearModel(BaseEstimator):
                 problem = problem_for(target)
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-                if isinstance(available, Allowance):
-                    event = ZCDPEvent(available.rho)
             with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
                 result: Result = solver.run(plan, problem, design, y, rng, counter)
 
-        event = compose(target_event, event)
-        self.privacy_ = PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            rho=rho_of(event),
-            event=event,
-            seeded=seeded,
-            assumptions=(f"features are clipped to +-{_brief(bounds)}", *assumptions),
-        )
+        assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
+        self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
         unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
         units = target.scale / largest
@@ -248,32 +215,6 @@ class PrivateLinearModel(BaseEstimator):
         check_is_fitted(self)
         X = check_X(self, X)
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-
-    def _html_with_privacy(self, html: str) -> str:
-        return html + self.privacy_._repr_html_() if hasattr(self, "privacy_") else html
-
-    def _repr_html_inner(self):
-        return self._html_with_privacy(super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._html_with_privacy(bundle["text/html"])
-        return bundle
-
-
-def _fitted_names(estimator: PrivateLinearModel) -> list[str]:
-    parameters = estimator._get_param_names()
-    return [
-        name
-        for name in vars(estimator)
-        if name.endswith("_") and not name.startswith("_") and name not in parameters
-    ]
-
-
-def _forget(estimator: PrivateLinearModel) -> None:
-    for name in _fitted_names(estimator):
-        delattr(estimator, name)
 
 
 def _brief(bounds: np.ndarray) -> str:

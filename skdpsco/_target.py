@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
-from skdpsco.mechanisms import Exponential, exponential_grid, select, to_grid
+from skdpsco._quantiles import choose, cover_scores, quantile_scores
+from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 
 SHARE = 0.03  # of rho, for the centre and for the scale
@@ -100,59 +100,18 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
 
 def release_target(plan: TargetPlan, y: np.ndarray, rng) -> Target:
     """Choose the bound, the centre and the scale, one after the other."""
-
-    def choose(scores, candidates, grid):
-        units = np.empty(len(scores), dtype=np.int64)
-        return float(candidates[choose_score(scores, grid, Exponential(), rng, units)])
-
     bound, centre = plan.bound, 0.0
     if plan.magnitude_grid is not None:
         scores = quantile_scores(np.abs(y), MAGNITUDES, plan.quantile)
-        bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid)
+        bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
     y = np.clip(y, -bound, bound)
     if plan.centre_grid is not None:
         candidates = CENTRES * bound
-        centre = choose(quantile_scores(y, candidates, 0.5), candidates, plan.centre_grid)
+        scores = quantile_scores(y, candidates, 0.5)
+        centre = choose(scores, candidates, plan.centre_grid, rng)
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
         candidates = SCALES * scale
         scores = cover_scores(np.abs(y - centre), candidates, plan.tail, plan.penalty)
-        scale = choose(scores, candidates, plan.scale_grid)
+        scale = choose(scores, candidates, plan.scale_grid, rng)
     return Target(bound, centre, scale)
-
-
-def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Number of values that are at most each of the increasing ``candidates``."""
-    first = np.searchsorted(candidates, values)
-    return np.bincount(first, minlength=len(candidates) + 1)[:-1].cumsum()
-
-
-def cover_scores(
-    values: np.ndarray, candidates: np.ndarray, tail: float, penalty: float
-) -> np.ndarray:
-    """High for small candidates that all but a ``tail`` of the values lie below.
-
-    Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
-    """
-    covered = np.minimum(count_up_to(values, candidates), (1.0 - tail) * len(values))
-    return covered - penalty * np.arange(len(candidates))
-
-
-def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
-    """High for candidates whose neighbours on either side enclose the quantile of the values.
-
-    Replacing a value changes every score by at most 1, in either direction: the range is 2.
-    """
-    n, m = len(values), len(candidates)
-    up_to = count_up_to(values, candidates)
-    below = np.concatenate([[0], up_to[: m - 1]])  # up to the neighbour on the left
-    beyond = np.concatenate([n - up_to[1:], [0]])
-    return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
-
-
-@njit
-def choose_score(scores, grid, mechanism, rng, units):
-    """Index of a large score."""
-    for k in range(scores.shape[0]):
-        units[k] = to_grid(scores[k], grid)
-    return select(mechanism, rng, units)

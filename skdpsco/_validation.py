@@ -15,9 +15,14 @@ SMALLEST, LARGEST = 1e-100, 1e100
 # Noise grows with every step: automatic rules ask for far fewer, and a path keeps all its points.
 MAX_ITER = 10_000
 
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
+    "ledger": [None, HasMethods(["charge"])],
+    "random_state": ["random_state"],
+}
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    **PRIVATE_CONSTRAINTS,
     "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like"],
     "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
@@ -27,7 +32,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     ],
     "fit_intercept": ["boolean"],
     "verbose": ["verbose"],
-    "random_state": ["random_state"],
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither")]

@@ -13,8 +13,8 @@ PACKAGE = ROOT.name
 FLOORS = {
     1: ("privacy", "_random", "_kernels", "_validation", "_progress"),
     2: ("losses", "constraints", "mechanisms", "_design"),
-    3: ("solvers", "_target"),
-    4: ("_estimator",),
+    3: ("solvers", "_target", "_quantiles"),
+    4: ("_base", "_estimator"),
     5: ("linear_model", "minimax", "preprocessing"),
     6: ("model_selection", "inspection"),
     7: ("__init__",),

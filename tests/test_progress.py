@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-import skdpsco._estimator
+import skdpsco._base
 from skdpsco import PrivateLasso, PrivateLogisticL1, _progress
 from skdpsco._progress import progress_bar
 from skdpsco.solvers import FrankWolfe
@@ -114,7 +114,7 @@ def test_without_tqdm(Estimator, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without_tqdm)
-    monkeypatch.setattr(skdpsco._estimator, "generator", drawn.append)
+    monkeypatch.setattr(skdpsco._base, "generator", drawn.append)
     model = Estimator(verbose=1)
     with pytest.raises(ImportError, match=r"pip install 'skdpsco\[progress\]'"):
         model.fit(X, Y)

@@ -7,16 +7,14 @@ import pytest
 from scipy import stats
 
 from skdpsco import PrivateLasso
+from skdpsco._quantiles import choose_score, cover_scores, quantile_scores
 from skdpsco._target import (
     CENTRES,
     MAGNITUDE_SHARE,
     MAGNITUDES,
     SCALES,
     SHARE,
-    choose_score,
-    cover_scores,
     plan_target,
-    quantile_scores,
     release_target,
 )
 from skdpsco.mechanisms import SCALE_BITS, Exponential

@@ -29,6 +29,9 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l1 norm of the coefficients. (With the Frank-Wolfe solvers the intercept, in
         its distance from the centre of the target, counts too.) "auto" runs a path of growing
@@ -108,6 +111,7 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         *,
         epsilon=1.0,
         delta=1e-6,
+        ledger=None,
         radius="auto",
         feature_bound=1.0,
         target_bound=None,
@@ -119,6 +123,7 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.ledger = ledger
         self.radius = radius
         self.feature_bound = feature_bound
         self.target_bound = target_bound
@@ -148,6 +153,8 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         ValueError, TypeError
             Before any noise is drawn, for parameters out of range and for input that is not finite
             and numeric.
+        BudgetExceededError
+            If the ledger has not enough left.
         """
         check_fit_params(fit_params)
         self._validate_params()

@@ -32,6 +32,9 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l1 norm of all coefficients. (With the Frank-Wolfe solvers the intercepts
         count too.) "auto" runs a path of growing radius and spends a tenth of the budget to choose
@@ -110,6 +113,7 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         *,
         epsilon=1.0,
         delta=1e-6,
+        ledger=None,
         radius="auto",
         feature_bound=1.0,
         solver="stagewise",
@@ -121,6 +125,7 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.ledger = ledger
         self.radius = radius
         self.feature_bound = feature_bound
         self.solver = solver
@@ -150,6 +155,8 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         ValueError, TypeError
             Before any noise is drawn, for parameters out of range, for input that is not finite
             and numeric, and for labels that are not among ``classes``.
+        BudgetExceededError
+            If the ledger has not enough left.
         """
         check_fit_params(fit_params)
         self._validate_params()

@@ -5,6 +5,7 @@ records is public. Nothing here sees data or draws noise, and only the standard 
 imported.
 """
 
+from ._history import Charge
 from .accounting import (
     delta_of,
     epsilon_of,
@@ -31,16 +32,21 @@ from .events import (
     ZCDPEvent,
     compose,
 )
+from .ledger import BudgetExceededError, Ledger, Remaining
 
 __all__ = [
     "Budget",
+    "BudgetExceededError",
+    "Charge",
     "ComposedEvent",
     "Event",
     "ExponentialMechanismEvent",
     "GaussianEvent",
     "LaplaceNoisyMaxEvent",
+    "Ledger",
     "NoOpEvent",
     "PureDPEvent",
+    "Remaining",
     "RepeatedEvent",
     "ZCDPEvent",
     "compose",

@@ -1,7 +1,10 @@
 """Validation shared by the budget, the events and the accountant."""
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
+
+RELATIONS = ("replace-one", "add-or-remove-one")
 
 
 def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
@@ -34,3 +37,26 @@ def check_count(name: str, value: object) -> int:
     if value < 0:
         raise ValueError(f"{expected}.")
     return int(value)
+
+
+def check_partition(partition: object) -> int:
+    """Number of parts, which must be disjoint where record numbers are given."""
+    if not isinstance(partition, Sequence):
+        n_parts = check_count("partition", partition)
+    else:
+        n_parts = len(partition)
+        seen: set[int] = set()
+        for part in partition:
+            records = [check_count("partition's record numbers", i) for i in part]
+            if not seen.isdisjoint(records) or len(set(records)) < len(records):
+                raise ValueError("partition must consist of disjoint parts.")
+            seen.update(records)
+    if n_parts < 1:
+        raise ValueError("partition must have at least one part.")
+    return n_parts
+
+
+def check_relation(relation: object) -> None:
+    """Refuse what is no neighbouring relation."""
+    if relation not in RELATIONS:
+        raise ValueError(f"relation must be one of {RELATIONS}, got {relation!r}.")

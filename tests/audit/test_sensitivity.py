@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse
 
+import skdpsco._quantiles as quantiles_module
 import skdpsco._target as target_module
 from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
@@ -397,7 +398,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
         assert charges[0] > charges[1]
     if tail is not None:  # public numbers, which the charge must not depend on
         plan = dataclasses.replace(plan, tail=tail, penalty=0.3, quantile=0.7)
-    kernel = target_module.choose_score.py_func
+    kernel = quantiles_module.choose_score.py_func
 
     def release(y, choices):
         mechanism = Forced(choices, [])
@@ -405,7 +406,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
         def forced(scores, grid, _, rng, units):
             return kernel(scores, grid, mechanism, rng, units)
 
-        monkeypatch.setattr(target_module, "choose_score", forced)
+        monkeypatch.setattr(quantiles_module, "choose_score", forced)
         target_module.release_target(plan, np.array(y), None)
         assert len(mechanism.log) == len(charges)
         return mechanism.log

@@ -1,0 +1,115 @@
+"""What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdpsco._random import generator
+from skdpsco.privacy import Budget, Event, rho_of
+from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers import Allowance
+
+# Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
+MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
+
+
+class PrivateEstimator(BaseEstimator):
+    """Base of everything that is fitted under differential privacy; see the subclasses.
+
+    A fit checks its input, plans with `_available`, opens with `_open`, which charges the ledger,
+    and only then draws noise. What it learns is set on a `_draft`, which `_accept` takes over.
+    """
+
+    epsilon: float
+    delta: float
+    ledger: Any
+    random_state: Any
+
+    def _budget(self) -> Budget:
+        """The checked budget.
+
+        Raises
+        ------
+        ValueError
+            If there is no noise for it.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        if not MIN_RHO <= budget.rho <= MAX_RHO:
+            size = "small" if budget.rho < MIN_RHO else "large"
+            raise ValueError(
+                f"epsilon={self.epsilon!r} is too {size} with delta={self.delta!r}: they allow "
+                f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
+            )
+        return budget
+
+    def _available(self, budget: Budget) -> Budget | Allowance:
+        """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
+        return budget if self.ledger is None else Allowance(budget.rho)
+
+    def _open(self, event: Event, stacklevel: int = 3) -> tuple[np.random.Generator, bool]:
+        """Charge for ``event`` and make the generator of one fit; noise may be drawn from here on.
+
+        Parameters
+        ----------
+        event : Event
+            The whole cost of the fit, known before it.
+        stacklevel : int
+            Whose line a warning about a fixed seed names: 3 for the caller of our caller.
+        """
+        made = generator(self.random_state, stacklevel=stacklevel + 1)
+        if self.ledger is not None:
+            parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "ledger"}
+            self.ledger.charge(event, type(self).__name__, parameters)
+        return made
+
+    def _report(
+        self, budget: Budget, event: Event, seeded: bool, assumptions: tuple[str, ...]
+    ) -> PrivacyReport:
+        return PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            rho=rho_of(event),
+            event=event,
+            seeded=seeded,
+            assumptions=assumptions,
+        )
+
+    def _draft(self):
+        """Copy to fit, so that a fit that fails leaves the estimator as it was."""
+        draft = copy(self)
+        _forget(draft)
+        return draft
+
+    def _accept(self, draft):
+        """Take over what ``draft`` has learnt, and forget all that an earlier fit has."""
+        _forget(self)
+        vars(self).update({name: vars(draft)[name] for name in _fitted_names(draft)})
+        return self
+
+    def _html_with_privacy(self, html: str) -> str:
+        return html + self.privacy_._repr_html_() if hasattr(self, "privacy_") else html
+
+    def _repr_html_inner(self):
+        return self._html_with_privacy(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._html_with_privacy(bundle["text/html"])
+        return bundle
+
+
+def _fitted_names(estimator: PrivateEstimator) -> list[str]:
+    parameters = estimator._get_param_names()
+    return [
+        name
+        for name in vars(estimator)
+        if name.endswith("_") and not name.startswith("_") and name not in parameters
+    ]
+
+
+def _forget(estimator: PrivateEstimator) -> None:
+    for name in _fitted_names(estimator):
+        delattr(estimator, name)

@@ -1,0 +1,399 @@
+"""What a data set has spent and may still spend, across estimators, notebooks and processes."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from ._checks import check_partition, check_relation
+from ._history import Charge, frame_of, plain, plot_charges
+from ._store import IN_MEMORY, SCHEMA, Store
+from .accounting import rho_of, zcdp_epsilon, zcdp_rho
+from .budget import Budget
+from .events import Event
+
+_ROUNDING = 1e-12  # of sums; a thousandth of what the calibration of a budget leaves free
+
+
+class BudgetExceededError(RuntimeError):
+    """A charge would exceed the budget of a ledger. Nothing was charged, and nothing released."""
+
+
+class Remaining(NamedTuple):
+    """What a ledger has left: one more release of (epsilon, delta), or of rho."""
+
+    epsilon: float
+    delta: float
+    rho: float
+
+
+class Ledger:
+    """Privacy budget of one data set, charged by every estimator that is given it.
+
+    Pass it as ``ledger=`` to any private estimator. The estimator charges it before it draws
+    noise; what would exceed the budget raises `BudgetExceededError`, and nothing is fitted. Copies
+    of an estimator, those of `sklearn.base.clone`, `copy.deepcopy` and a grid search included,
+    charge the same ledger. Charges add up in zero-concentrated differential privacy [1]_, whatever
+    is chosen, adaptively, on the strength of earlier releases [2]_: the sum never exceeds the rho
+    of the budget, so everything that was charged is (epsilon, delta)-differentially private
+    together. (An estimator with a ledger spends zCDP: where all noise is Gaussian, it draws a
+    little more of it than it would without one.) Proof: docs/proofs/ledger.md.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of all charges together; epsilon > 0, delta in (0, 1).
+    path : str or path-like or None, default=None
+        An SQLite file, made if there is none, that outlives the process; several processes on one
+        machine may share it. (Not on a network file system, which cannot lock.) None keeps the
+        ledger in the memory of this process: other processes are then refused.
+    dataset : str, default="data"
+        Name of the data set. One file holds the ledgers of any number of them.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. The estimators of this library need the default.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For parameters out of range; if the file is damaged, newer, or no ledger; if it holds
+        another budget or relation for ``dataset``. Nothing is then overwritten.
+    OSError
+        If the file cannot be read and written.
+
+    References
+    ----------
+    .. [1] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications, Extensions,
+       and Lower Bounds".
+    .. [2] Feldman and Zrnic (2021), "Individual Privacy Accounting via a Rényi Filter";
+       Whitehouse, Ramdas, Rogers and Wu (2023), "Fully-Adaptive Composition in Differential
+       Privacy".
+
+    Examples
+    --------
+    >>> from skdpsco.privacy import GaussianEvent, Ledger
+    >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+    >>> ledger.charge(GaussianEvent(noise_multiplier=10.0), "a noisy count")
+    >>> f"{ledger.remaining().epsilon:.2f}"
+    '0.88'
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        path: Any = None,
+        dataset: str = "data",
+        relation: str = "replace-one",
+    ) -> None:
+        self._attach(epsilon, delta, path, dataset, relation, None)
+        self._store.create()
+        with self._store.transaction() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0)",
+                (self.dataset, self.epsilon, self.delta, self.relation),
+            )
+            self._spent(connection)
+
+    def _attach(self, epsilon, delta, path, dataset, relation, part) -> None:
+        """Become the ledger of these parameters, without a look at the file."""
+        budget = Budget(epsilon, delta)
+        if not isinstance(dataset, str):
+            raise TypeError(f"dataset must be a str, got {dataset!r}.")
+        if not dataset:
+            raise ValueError("dataset must be a name, got an empty str.")
+        check_relation(relation)
+        if path is not None:
+            path = os.path.abspath(os.fsdecode(path))
+        self.epsilon, self.delta, self.rho = budget.epsilon, budget.delta, budget.rho
+        self.path, self.dataset, self.relation = path, dataset, relation
+        self._store = Store(path)
+        self._part = part
+
+    @classmethod
+    def open(cls, path: Any, dataset: str = "data") -> "Ledger":
+        """Open the ledger of ``dataset`` in an existing file, whatever its budget.
+
+        Parameters
+        ----------
+        path : str or path-like
+        dataset : str, default="data"
+
+        Returns
+        -------
+        ledger : Ledger
+
+        Raises
+        ------
+        ValueError, OSError
+            As the constructor, and if there is no such file or data set.
+        """
+        path = os.path.abspath(os.fsdecode(path))
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"There is no ledger {path!r}.")
+        with Store(path).transaction() as connection:
+            rows = connection.execute("SELECT name, epsilon, delta, relation FROM datasets")
+            known = {name: rest for name, *rest in rows}
+        if dataset not in known:
+            raise ValueError(
+                f"dataset must be one of {sorted(known)}, which {path!r} holds; got {dataset!r}."
+            )
+        epsilon, delta, relation = known[dataset]
+        return cls(epsilon, delta, path, dataset, relation)
+
+    def charge(
+        self,
+        event: Event,
+        estimator: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        relation: str = "replace-one",
+    ) -> None:
+        """Charge for a release that is about to be made. When this returns, the charge is durable.
+
+        Parameters
+        ----------
+        event : Event
+            What will be released.
+        estimator : str, default=""
+            Who releases it.
+        parameters : mapping of str or None, default=None
+            Public parameters, for the history.
+        relation : str, default="replace-one"
+            The neighbouring relation that ``event`` is stated for.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the budget does not suffice. Then nothing is charged.
+        ValueError
+            If ``relation`` is not that of the ledger.
+        TypeError
+            If no charge is known for the event.
+        """
+        check_relation(relation)
+        if relation != self.relation:
+            raise ValueError(
+                f"relation must be that of the ledger, {self.relation!r}, got {relation!r}: "
+                "guarantees for different neighbours do not add up."
+            )
+        if not isinstance(estimator, str):
+            raise TypeError(f"estimator must be a str, got {estimator!r}.")
+        rho = rho_of(event)
+        words = json.dumps({str(k): plain(v) for k, v in (parameters or {}).items()})
+        now = datetime.now(timezone.utc).isoformat()
+        partition, part = self._part or (None, None)
+        with self._store.transaction() as connection:
+            spent, counted = self._spent(connection)
+            free = self.rho * (1 + _ROUNDING) - (spent - counted)
+            own = self._spent_on_part(connection)
+            if not own + rho <= free:
+                left = self._left(connection)
+                raise BudgetExceededError(
+                    f"{estimator or 'This release'} costs rho={rho:.6g}, and the ledger of "
+                    f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
+                    f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
+                    "that delta. Nothing was charged or released."
+                )
+            total = spent - counted + max(counted, own + rho)
+            if part is not None:
+                connection.execute(
+                    "INSERT INTO parts VALUES (?, ?, ?) "
+                    "ON CONFLICT (partition, part) DO UPDATE SET spent = excluded.spent",
+                    (partition, part, own + rho),
+                )
+            connection.execute(
+                "UPDATE datasets SET spent = ? WHERE name = ?", (total, self.dataset)
+            )
+            connection.execute(
+                "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, "
+                "event, rho) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (self.dataset, partition, part, now, estimator, words, repr(event), rho),
+            )
+
+    def remaining(self) -> Remaining:
+        """What may still be spent.
+
+        Returns
+        -------
+        remaining : Remaining
+            ``rho``; and ``epsilon``, that of one more release at ``delta``, the ledger's.
+        """
+        with self._store.transaction() as connection:
+            return self._left(connection)
+
+    def charges(self) -> list[Charge]:
+        """All charges so far, the oldest first."""
+        with self._store.transaction() as connection:
+            rows = connection.execute(
+                "SELECT time, estimator, parameters, event, rho, partition || ':' || part "
+                "FROM charges WHERE dataset = ? ORDER BY id",
+                (self.dataset,),
+            ).fetchall()
+        return [
+            Charge(time, estimator, json.loads(words), event, rho, part)
+            for time, estimator, words, event, rho, part in rows
+        ]
+
+    def history(self) -> Any:
+        """All charges so far as a pandas DataFrame.
+
+        Returns
+        -------
+        history : DataFrame
+            A row per charge, the oldest first; columns time, estimator, parameters, event, rho,
+            and part, None but for charges on parts of the data.
+
+        Raises
+        ------
+        ImportError
+            Without pandas; `charges` needs nothing.
+        """
+        return frame_of(self.charges())
+
+    def to_json(self) -> str:
+        """The whole ledger as JSON, to keep or to show to an auditor."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "dataset": self.dataset,
+                "relation": self.relation,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "rho": self.rho,
+                "remaining": self.remaining()._asdict(),
+                "charges": [charge._asdict() for charge in self.charges()],
+            },
+            indent=2,
+        )
+
+    @contextmanager
+    def parallel(self, partition: int | Sequence[Sequence[int]]) -> Iterator[list["Ledger"]]:
+        """Ledgers for disjoint parts of the data, which cost together what the dearest part costs.
+
+        Only a partition that does not depend on the data qualifies: a division of the record
+        numbers, at random or by position, but not by the values of a column, since a replaced
+        record could then change sides.
+
+        Parameters
+        ----------
+        partition : sequence of sequences of int, or int
+            The record numbers of each part, which must be disjoint; or the number of parts, and
+            that they are disjoint is up to you.
+
+        Yields
+        ------
+        parts : list of Ledger
+            One for each part. After the block they accept no more charges.
+
+        Examples
+        --------
+        >>> from skdpsco.privacy import GaussianEvent, Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> with ledger.parallel([range(0, 50), range(50, 100)]) as parts:
+        ...     for part in parts:
+        ...         part.charge(GaussianEvent(noise_multiplier=10.0))
+        >>> f"{ledger.remaining().epsilon:.2f}"
+        '0.88'
+        """
+        if self._part is not None:
+            raise ValueError("A part of the data cannot be partitioned again.")
+        n_parts = check_partition(partition)
+        with self._store.transaction() as connection:
+            self._spent(connection)
+            number = connection.execute(
+                "INSERT INTO partitions (dataset, open) VALUES (?, 1)", (self.dataset,)
+            ).lastrowid
+        try:
+            yield [_same_store(self, (number, k)) for k in range(n_parts)]
+        finally:
+            with self._store.transaction() as connection:
+                connection.execute("UPDATE partitions SET open = 0 WHERE id = ?", (number,))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot what was spent, charge by charge, and the budget. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        return plot_charges(self, ax)
+
+    def _spent(self, connection: Any) -> tuple[float, float]:
+        """What is spent in total, and how much of that by the dearest part of our partition."""
+        row = connection.execute(
+            "SELECT epsilon, delta, relation, spent FROM datasets WHERE name = ?", (self.dataset,)
+        ).fetchone()
+        if row is None:
+            raise ValueError(f"The ledger {self.path!r} holds no data set {self.dataset!r}.")
+        epsilon, delta, relation, spent = row
+        if (epsilon, delta, relation) != (self.epsilon, self.delta, self.relation):
+            raise ValueError(
+                f"The ledger {self.path!r} holds another budget for dataset={self.dataset!r}: "
+                f"epsilon={epsilon!r}, delta={delta!r}, relation={relation!r}. Use these, as "
+                "Ledger.open does, or another name."
+            )
+        if self._part is None:
+            return spent, 0.0
+        is_open = connection.execute(
+            "SELECT open FROM partitions WHERE id = ?", (self._part[0],)
+        ).fetchone()
+        if not is_open or not is_open[0]:
+            raise ValueError("The block of Ledger.parallel that this part belongs to has ended.")
+        (counted,) = connection.execute(
+            "SELECT max(spent) FROM parts WHERE partition = ?", (self._part[0],)
+        ).fetchone()
+        return spent, counted or 0.0
+
+    def _spent_on_part(self, connection: Any) -> float:
+        if self._part is None:
+            return 0.0
+        row = connection.execute(
+            "SELECT spent FROM parts WHERE partition = ? AND part = ?", self._part
+        ).fetchone()
+        return row[0] if row else 0.0
+
+    def _left(self, connection: Any) -> Remaining:
+        spent, counted = self._spent(connection)
+        rho = max(self.rho - (spent - counted) - self._spent_on_part(connection), 0.0)
+        epsilon = zcdp_epsilon(rho, self.delta)
+        while epsilon > 0 and zcdp_rho(epsilon, self.delta) > rho:
+            epsilon *= 1 - _ROUNDING
+        return Remaining(epsilon, self.delta, rho)
+
+    def __copy__(self) -> "Ledger":
+        return self  # a copy would spend the budget a second time
+
+    def __deepcopy__(self, memo: dict) -> "Ledger":
+        return self
+
+    def __reduce__(self) -> tuple:
+        if self.path is None:
+            raise TypeError(IN_MEMORY)
+        parameters = (self.epsilon, self.delta, self.path, self.dataset, self.relation, self._part)
+        return _attached, parameters
+
+    def __repr__(self) -> str:
+        path = "" if self.path is None else f", path={self.path!r}"
+        part = "" if self._part is None else f", part {self._part[0]}:{self._part[1]}"
+        return (
+            f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
+            f"dataset={self.dataset!r}{part})"
+        )
+
+
+def _same_store(ledger: Ledger, part: tuple) -> Ledger:
+    mine = object.__new__(Ledger)
+    vars(mine).update(vars(ledger), _part=part)
+    return mine
+
+
+def _attached(*parameters: Any) -> Ledger:
+    """Unpickle. The file is looked for when it is charged: a model can be loaded without it."""
+    ledger = object.__new__(Ledger)
+    ledger._attach(*parameters)
+    return ledger
