@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
+from sklearn.utils import _safe_indexing
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _num_samples,
+    check_array,
+    validate_data,
+)
 
 # Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -146,7 +153,7 @@ def _refuse_complex(name: str, dtype: Any) -> None:
 @contextmanager
 def _about_X(X: Any):
     """Refuse dates, which NumPy would take for numbers, and say what to do about text."""
-    for dtype in X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]:
+    for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
         if getattr(dtype, "kind", None) in ("m", "M") or (is_temporal and is_temporal()):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
@@ -160,8 +167,8 @@ def _about_X(X: Any):
         if "could not convert string" not in str(error):
             raise
         raise ValueError(
-            "X must be numeric, but contains text. Encode text first, with OneHotEncoder for "
-            "instance."
+            "X must be numeric, but contains text. Encode text first, with "
+            "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
         ) from error
     except OverflowError as error:
         raise ValueError("X contains a number that is too large for float64.") from error
@@ -238,3 +245,114 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         # The labels themselves are not printed: which ones occur is private.
         raise ValueError(f"y contains labels that are not among classes={unique.tolist()!r}.")
     return unique, index
+
+
+def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[float, float]:
+    """Two finite numbers in increasing order, whose difference is one that noise can be scaled to.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    for name, value in ((low_name, low), (high_name, high)):
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+            raise TypeError(f"{name} must be a finite number, got {value!r}.")
+        if not abs(float(value)) <= LARGEST:
+            raise ValueError(f"{name} must be in [{-LARGEST:g}, {LARGEST:g}], got {value!r}.")
+    if not float(high) - float(low) >= SMALLEST:
+        raise ValueError(f"{low_name} must be less than {high_name}, got {low!r} and {high!r}.")
+    return float(low), float(high)
+
+
+def rows_of(values: Any, rows: np.ndarray, n_samples: int) -> Any:
+    """``rows`` of what has one entry per record; anything else as it is."""
+    try:
+        per_record = _num_samples(values) == n_samples
+    except TypeError:  # a number, None
+        per_record = False
+    return _safe_indexing(values, rows) if per_record else values
+
+
+# --- transformers
+
+CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
+    "norm": [StrOptions({"l1", "l2", "max"})],
+    "bound": [Interval(Real, 0, None, closed="neither")],
+}
+ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
+    "unknown": [StrOptions({"ignore"})],  # an error would tell that a value occurs
+    "sparse_output": ["boolean"],
+}
+
+
+def check_features(estimator: Any, X: Any, reset: bool) -> Any:
+    """Finite float64 X, a C-ordered array or CSR matrix, of the features of the fit.
+
+    Raises
+    ------
+    ValueError
+    """
+    with _about_X(X):
+        return validate_data(
+            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
+        )
+
+
+def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
+    """One finite number per column, from a number or from one number per column.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    legal = (
+        f"{name} must be a number in [{-LARGEST:g}, {LARGEST:g}], or a list of one such number for "
+        f"each of {n_features} columns of X"
+    )
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # ragged lists
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "iuf":
+        raise TypeError(f"{legal}; got {value!r}.")
+    if numbers.shape not in ((), (n_features,)):
+        raise ValueError(f"{legal}; got shape {numbers.shape}.")
+    if not ((numbers >= -LARGEST) & (numbers <= LARGEST)).all():
+        raise ValueError(f"{legal}; got {value!r}.")
+    return np.full(n_features, numbers, dtype=np.float64)
+
+
+def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[str]]:
+    """X as an object array, its values as they are, and the name of each column's dtype.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Never because of a value.
+    """
+    with _about_X(X):
+        if hasattr(X, "iter_rows"):
+            # The arrays of polars hold floats where a column of integers has one null.
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+            values = check_array(X.rows(), dtype=object, ensure_all_finite=False)
+        else:
+            values = validate_data(estimator, X, dtype=object, ensure_all_finite=False, reset=reset)
+    n_features = values.shape[1]
+    dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", "object")] * n_features
+    return values, [str(dtype).lower() for dtype in dtypes]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas.NA."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+
+
+def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
+    """Names of the input features, of the fit or made up.
+
+    Raises
+    ------
+    ValueError
+        If ``input_features`` are not those of the fit.
+    """
+    return _check_feature_names_in(estimator, input_features)

@@ -1,0 +1,326 @@
+"""Records brought into public bounds. Nothing is learnt from the data."""
+
+from math import fsum
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import gen_batches
+
+from skdpsco._design import Dense, as_design
+from skdpsco._validation import (
+    CLIPPER_CONSTRAINTS,
+    SMALLEST,
+    check_bound,
+    check_columns,
+    check_features,
+    check_interval,
+)
+
+BLOCK = 2**20  # entries for which there are temporary arrays at any time
+
+
+class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """A map of each record by itself, by public parameters: `fit` has nothing to learn."""
+
+    def fit(self, X, y=None):
+        """Check the parameters and X. Nothing is learnt.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of range and for input that is not finite and numeric.
+        """
+        self._check(X, reset=True)
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.requires_fit = False
+        return tags
+
+
+class RowClipper(_Stateless):
+    """Scale every record that is too long down onto a ball of public radius.
+
+    A record whose norm exceeds `bound` is multiplied by a number below 1, so that its direction
+    stays; the others are unchanged. Data-independent: costs no privacy budget. Replacing one record
+    changes one row of the output only.
+
+    Parameters
+    ----------
+    norm : {"l1", "l2", "max"}, default="l2"
+        Norm of a record: the sum of magnitudes, the Euclidean norm, or the largest magnitude.
+    bound : float, default=1.0
+        Public radius of the ball, in [1e-100, 1e100], in units of X.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Notes
+    -----
+    The norm of every row of the output is at most `bound`: not up to rounding, but as the exact
+    real number. Rows that are scaled end below `bound` by a part of at most
+    ``2**-51 * (n_features + 8)`` for the norms l1 and l2, and a part of ``2**-52`` for "max".
+
+    Examples
+    --------
+    >>> from skdpsco.preprocessing import RowClipper
+    >>> RowClipper("max", bound=2.0).fit_transform([[3.0, 4.0], [1.0, -2.0]])
+    array([[ 1.5,  2. ],
+           [ 1. , -2. ]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLIPPER_CONSTRAINTS
+
+    def __init__(self, norm="l2", bound=1.0):
+        self.norm = norm
+        self.bound = bound
+
+    def _check(self, X, reset: bool):
+        self._validate_params()
+        return check_bound("bound", self.bound), check_features(self, X, reset)
+
+    def transform(self, X):
+        """Clip the norms of records.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_features), float64
+            A copy, sparse if X is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`, and if the features are not those of the fit.
+        """
+        bound, X = self._check(X, reset=False)
+        n, d = X.shape
+        design = as_design(X, np.ones(d), False)
+        if isinstance(design, Dense):
+            data, indptr = design.values.ravel(), np.arange(n + 1) * d
+        else:
+            data, indptr = design.data, design.indptr
+        data = data.copy()
+        # Twice what sums of d terms, roots and quotients may err by.
+        slack = 0.0 if self.norm == "max" else (d + 8) * 2.0**-52
+        with np.errstate(all="ignore"):
+            for rows in gen_batches(n, max(1, BLOCK // d)):
+                ends = indptr[rows.start : rows.stop + 1]
+                _clip_rows(data[ends[0] : ends[-1]], np.diff(ends), self.norm, bound, slack)
+        return _rebuild(X, design, data)
+
+
+class PublicBoundsScaler(_Stateless):
+    """Map public bounds of every column onto a range, after clipping into the bounds.
+
+    What `sklearn.preprocessing.MinMaxScaler` does, with minimum and maximum declared and not read
+    off the data. Data-independent: costs no privacy budget. Replacing one record changes one row of
+    the output only.
+
+    Parameters
+    ----------
+    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
+        Public bounds of the columns, in units of X; what lies beyond is clipped, silently. In
+        [-1e100, 1e100], ``upper - lower`` at least 1e-100.
+    feature_range : tuple of two floats, default=(-1.0, 1.0)
+        What `lower` and `upper` become. Same limits.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Notes
+    -----
+    No output is outside of `feature_range`, not even by a rounding error. X may be sparse where
+    zero stays zero: if ``lower == -upper`` and ``feature_range[0] == -feature_range[1]``.
+
+    Examples
+    --------
+    >>> from skdpsco.preprocessing import PublicBoundsScaler
+    >>> PublicBoundsScaler(lower=[18, 0], upper=[90, 1]).fit_transform([[54, 0.25], [17, 1.0]])
+    array([[ 0. , -0.5],
+           [-1. ,  1. ]])
+    """
+
+    def __init__(self, lower=-1.0, upper=1.0, feature_range=(-1.0, 1.0)):
+        self.lower = lower
+        self.upper = upper
+        self.feature_range = feature_range
+
+    def _keeps_zeros(self) -> bool:
+        try:
+            pairs = (self.lower, self.upper), tuple(self.feature_range)
+            return all(np.all(np.equal(low, np.negative(high))) for low, high in pairs)
+        except (TypeError, ValueError, OverflowError):  # fit checks the parameters
+            return False
+
+    def _check(self, X, reset: bool):
+        """X, the bounds of its columns, and the range, as two pairs."""
+        X = check_features(self, X, reset)
+        d = X.shape[1]
+        lower, upper = check_columns("lower", self.lower, d), check_columns("upper", self.upper, d)
+        wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
+        if len(wrong) > 0:
+            j = wrong[0]
+            raise ValueError(
+                f"lower must be less than upper, by at least {SMALLEST:g}; those of column {j} are "
+                f"{lower[j]:g} and {upper[j]:g}."
+            )
+        if not isinstance(self.feature_range, (tuple, list)) or len(self.feature_range) != 2:
+            raise ValueError(
+                f"feature_range must be a tuple of two numbers, got {self.feature_range!r}."
+            )
+        low, high = self.feature_range
+        ends = check_interval("feature_range[0]", low, "feature_range[1]", high)
+        if not (isinstance(X, np.ndarray) or self._keeps_zeros()):
+            raise ValueError(
+                "X is sparse, but its zeros would not stay zeros. Choose lower == -upper and a "
+                "symmetric feature_range, or make X dense."
+            )
+        return X, (lower, upper), ends
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._keeps_zeros()
+        return tags
+
+    def transform(self, X):
+        """Clip into the bounds and map them onto `feature_range`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_features), float64
+            A copy, sparse if X is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`, and if the features are not those of the fit.
+        """
+        X, bounds, ends = self._check(X, reset=False)
+        return _map(X, bounds, ends)
+
+    def inverse_transform(self, X):
+        """Clip into `feature_range` and map it onto the bounds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_original : ndarray or CSR matrix of shape (n_samples, n_features), float64
+            Inside of the bounds.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `transform`.
+        """
+        X, bounds, ends = self._check(X, reset=False)
+        return _map(X, ends, bounds)
+
+
+def _rebuild(X, design, data: np.ndarray):
+    """``data`` in the place of the entries of X."""
+    if isinstance(design, Dense):
+        return data.reshape(X.shape)
+    return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
+
+
+def _map(X, source, target):
+    """Map the intervals ``source`` of columns onto ``target``, and what lies beyond to its ends."""
+    ones = np.ones(X.shape[1])
+    design = as_design(X, ones, False)
+    if isinstance(design, Dense):
+        data, columns = design.values, slice(None)
+    else:
+        data, columns = design.data, design.indices
+    a, b, c, d = ((end * ones)[columns] for end in (*source, *target))
+    with np.errstate(all="ignore"):
+        # From the centre: if all is symmetric, zero stays zero and small numbers keep their digits.
+        x = (data - (a + b) / 2) / ((b - a) / 2)
+        data = np.clip((c + d) / 2 + x * ((d - c) / 2), c, d)
+    return _rebuild(X, design, data)
+
+
+def _clip_rows(data: np.ndarray, lengths: np.ndarray, norm: str, bound: float, slack: float):
+    """Scale rows, which lie one after the other in ``data``, down onto a ball, in place."""
+    norms = _norms(data, lengths, norm)
+    outside = norms > bound * (1.0 + slack)
+    doubtful = (norms > bound * (1.0 - slack)) & ~outside
+    outside[doubtful] = _exceeds(data[np.repeat(doubtful, lengths)], lengths[doubtful], norm, bound)
+    entries = np.repeat(outside, lengths)
+    rows, lengths = data[entries], lengths[outside]
+    # Without exponents, squares and sums can neither overflow nor vanish.
+    exponents = np.frexp(_norms(rows, lengths, "max"))[1]
+    rows = np.ldexp(rows, -np.repeat(exponents, lengths))
+    factors = bound / _norms(rows, lengths, norm) * (1.0 - slack)
+    data[entries] = np.clip(rows * np.repeat(factors, lengths), -bound, bound)
+
+
+def _norms(data: np.ndarray, lengths: np.ndarray, norm: str) -> np.ndarray:
+    """Norms of rows that lie one after the other in ``data``; infinite where they overflow."""
+    out = np.zeros(len(lengths))
+    filled = lengths > 0  # reduceat would give an empty row the entry that follows it
+    starts = (np.cumsum(lengths) - lengths)[filled]
+    if norm == "max":
+        out[filled] = np.maximum.reduceat(np.abs(data), starts)
+    elif norm == "l1":
+        out[filled] = np.add.reduceat(np.abs(data), starts)
+    else:
+        out[filled] = np.sqrt(np.add.reduceat(data * data, starts))
+    return out
+
+
+def _exceeds(data: np.ndarray, lengths: np.ndarray, norm: str, bound: float) -> list[bool]:
+    """Whether l1 or l2 norms of rows are above ``bound``, exactly; they are close to it."""
+    terms, limit = np.abs(data)[:, None], np.array([[bound]])
+    if norm == "l2":
+        exponent = np.frexp(bound)[1]
+        terms, limit = (_square(x[:, 0], exponent) for x in (terms, limit))
+    ends = np.cumsum(lengths)
+    below = (-limit[0]).tolist()
+    # The sign of a correctly rounded sum is that of the sum.
+    return [
+        fsum(terms[end - length : end].ravel().tolist() + below) > 0.0
+        for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def _square(x: np.ndarray, exponent: int) -> np.ndarray:
+    """Squares of ``x >= 0`` over ``4**exponent``, each as an exact sum of three numbers.
+
+    ``x`` is below ``2**(exponent + 1)``. What is tiny is rounded up, so that nothing underflows.
+    """
+    x = np.where(x > 0.0, np.maximum(np.ldexp(x, -exponent), 2.0**-400), 0.0)
+    # Dekker 1971: halves of 26 bits, whose products are exact.
+    shifted = x * (2.0**27 + 1.0)
+    high = shifted - (shifted - x)
+    low = x - high
+    return np.stack([high * high, 2.0 * high * low, low * low], axis=1)

@@ -1,0 +1,253 @@
+"""One-hot columns of public categories. Nothing is learnt from the data."""
+
+from collections.abc import Mapping, Set
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._validation import (
+    ENCODER_CONSTRAINTS,
+    check_input_names,
+    check_objects,
+    is_missing,
+)
+
+# What columns can hold, by how the names of their dtypes begin, in any library.
+HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
+
+
+class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+    """One-hot columns of public categories.
+
+    What `sklearn.preprocessing.OneHotEncoder` does, with categories declared and not read off the
+    data. A value that is not declared becomes zeros only, silently. Data-independent: costs no
+    privacy budget. Replacing one record changes one row of the output only.
+
+    Parameters
+    ----------
+    categories : list, list of lists, or dict
+        Public categories in the order of the output columns: one list for all columns of X, one
+        list per column, or a dict of one list for every column name. A list holds different
+        numbers or different strings, and None or NaN if missing values are to have a column of
+        their own: both stand for None, NaN and pandas.NA.
+    unknown : {"ignore"}, default="ignore"
+        Values that are not declared become zeros only. There is nothing else to choose: an error or
+        a warning would tell that such a value occurs.
+    dtype : dtype, default=numpy.float64
+        Real number type of the output.
+    sparse_output : bool, default=False
+        Whether the output is a CSR matrix.
+
+    Attributes
+    ----------
+    categories_ : list of ndarray
+        The declared categories of every column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Notes
+    -----
+    Values are compared with ``==``: 1, 1.0 and True are the same, 1 and "1" are not. Categories are
+    rounded to float32 where a column is.
+
+    For a reference category, which has no column, declare all but that one.
+
+    Examples
+    --------
+    >>> from skdpsco.preprocessing import CategoricalDomainEncoder
+    >>> encoder = CategoricalDomainEncoder([["red", "green"], [1, 2, 3]])
+    >>> encoder.fit_transform([["green", 1], ["blue", 3]])
+    array([[0., 1., 1., 0., 0.],
+           [0., 0., 0., 0., 1.]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = ENCODER_CONSTRAINTS
+
+    def __init__(self, categories, *, unknown="ignore", dtype=np.float64, sparse_output=False):
+        self.categories = categories
+        self.unknown = unknown
+        self.dtype = dtype
+        self.sparse_output = sparse_output
+
+    def fit(self, X, y=None):
+        """Check the parameters against the columns of X. Nothing is learnt from its values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Numbers, strings or both.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            For categories that are not legal, that do not fit the columns of X, or of which none
+            could occur in a column of its dtype; for sparse or complex X, and for dates.
+        """
+        self._validate_params()
+        _check_dtype(self.dtype)
+        _, dtypes = check_objects(self, X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        declared = _declared(self.categories, len(dtypes), names)
+        for j, (categories, dtype) in enumerate(zip(declared, dtypes, strict=True)):
+            _check_possible(j, categories, dtype)
+        self.categories_ = declared
+        return self
+
+    def transform(self, X):
+        """Encode X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_categories)
+            The columns of the first feature, then those of the second, and so on.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the features are not those of the fit.
+        """
+        check_is_fitted(self)
+        values, dtypes = check_objects(self, X, reset=False)
+        codes = np.empty(values.shape, dtype=np.int64)
+        for j, (categories, dtype) in enumerate(zip(self.categories_, dtypes, strict=True)):
+            codes[:, j] = _codes(values[:, j], categories, dtype)
+        encoder = OneHotEncoder(
+            categories=[np.arange(len(categories)) for categories in self.categories_],
+            handle_unknown="ignore",
+            dtype=self.dtype,
+            sparse_output=self.sparse_output,
+        )
+        return encoder.set_output(transform="default").fit_transform(codes)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the output columns: name of the column, underscore, category.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns, None for those of the fit.
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        check_is_fitted(self)
+        names = check_input_names(self, input_features)
+        pairs = zip(names, self.categories_, strict=True)
+        return np.array([f"{name}_{c}" for name, categories in pairs for c in categories], object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _check_dtype(dtype: Any) -> None:
+    try:
+        legal = np.dtype(dtype).kind in "biuf"
+    except TypeError:
+        legal = False
+    if not legal:
+        raise TypeError(f"dtype must be a real number type of NumPy, got {dtype!r}.")
+
+
+def _is_list(value: Any) -> bool:
+    wrong = isinstance(value, (str, bytes, Mapping, Set)) or hasattr(value, "columns")
+    return not wrong and np.iterable(value) and hasattr(value, "__len__")
+
+
+def _declared(categories: Any, n_features: int, names: np.ndarray | None) -> list[np.ndarray]:
+    """One checked array of categories per column."""
+    if isinstance(categories, Mapping):
+        if names is None:
+            raise ValueError("categories is a dict, but the columns of X have no names.")
+        if set(categories) != set(names):
+            absent = [name for name in names if name not in categories]
+            other = [name for name in categories if name not in set(names)]
+            raise ValueError(
+                f"categories must have a list for every column of X and for no other; it lacks "
+                f"{absent}, and there are no columns {other}."
+            )
+        return [_check_categories(f"categories[{name!r}]", categories[name]) for name in names]
+    if not _is_list(categories):
+        raise TypeError(
+            f"categories must be a list, one list per column of X, or a dict of lists, got "
+            f"{categories!r}. They are public: reading them off the data would not be private."
+        )
+    if not any(_is_list(item) for item in categories):
+        return [_check_categories("categories", categories)] * n_features
+    if len(categories) != n_features:
+        raise ValueError(
+            f"categories must be one list, or one list for each of {n_features} columns of X; got "
+            f"{len(categories)} lists."
+        )
+    return [_check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
+
+
+def _check_categories(name: str, categories: Any) -> np.ndarray:
+    values = list(categories) if _is_list(categories) else []
+    values = [v.item() if isinstance(v, np.generic) else v for v in values]
+    known = [v for v in values if not is_missing(v)]
+    if (
+        not values
+        or len(values) - len(known) > 1
+        or not (all(isinstance(v, str) for v in known) or all(isinstance(v, Real) for v in known))
+        or len(set(known)) < len(known)
+    ):
+        raise ValueError(
+            f"{name} must be a list of at least one category, all different, all numbers or all "
+            f"strings, and at most one None or NaN; got {categories!r}."
+        )
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
+    """Refuse categories that can only give zeros: dtypes are public."""
+    for beginnings, kind in HOLDS.items():
+        impossible = not any(isinstance(c, kind) or is_missing(c) for c in categories)
+        if dtype.startswith(beginnings) and impossible:
+            raise ValueError(
+                f"Column {j} of X has dtype {dtype}, which holds none of the categories "
+                f"{categories.tolist()!r}. Numbers and strings differ, even 1 and '1'."
+            )
+
+
+def _codes(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
+    """Positions of values among the categories, -1 for what is not declared."""
+    # NumPy would sort the values, which may be of types that cannot be compared.
+    position, missing = {}, -1
+    for code, category in enumerate(categories):
+        if is_missing(category):
+            missing = code
+        elif dtype in ("float16", "float32") and isinstance(category, Real):
+            with np.errstate(over="ignore"):
+                position[np.dtype(dtype).type(category).item()] = code
+        else:
+            position[category] = code
+
+    def code_of(value):
+        try:
+            return position[value]
+        except (KeyError, TypeError):  # not declared; lists and the like, which have no hash
+            return missing if is_missing(value) else -1
+
+    return [code_of(value) for value in values.tolist()]
