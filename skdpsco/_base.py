@@ -15,6 +15,23 @@ from skdpsco.solvers import Allowance
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 
 
+def check_budget(epsilon: Any, delta: Any) -> Budget:
+    """The budget, if there is noise for it.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    budget = Budget(epsilon, delta)
+    if not MIN_RHO <= budget.rho <= MAX_RHO:
+        size = "small" if budget.rho < MIN_RHO else "large"
+        raise ValueError(
+            f"epsilon={epsilon!r} is too {size} with delta={delta!r}: they allow "
+            f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
+        )
+    return budget
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
@@ -28,21 +45,7 @@ class PrivateEstimator(BaseEstimator):
     random_state: Any
 
     def _budget(self) -> Budget:
-        """The checked budget.
-
-        Raises
-        ------
-        ValueError
-            If there is no noise for it.
-        """
-        budget = Budget(self.epsilon, self.delta)
-        if not MIN_RHO <= budget.rho <= MAX_RHO:
-            size = "small" if budget.rho < MIN_RHO else "large"
-            raise ValueError(
-                f"epsilon={self.epsilon!r} is too {size} with delta={self.delta!r}: they allow "
-                f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
-            )
-        return budget
+        return check_budget(self.epsilon, self.delta)
 
     def _available(self, budget: Budget) -> Budget | Allowance:
         """What a planner may spend: with a ledger zCDP, which adds up with other charges."""

@@ -7,6 +7,7 @@ imported.
 
 from ._history import Charge
 from .accounting import (
+    calibrate,
     delta_of,
     epsilon_of,
     gaussian_delta,
@@ -28,11 +29,13 @@ from .events import (
     LaplaceNoisyMaxEvent,
     NoOpEvent,
     PureDPEvent,
+    RandomStoppingEvent,
     RepeatedEvent,
     ZCDPEvent,
     compose,
 )
 from .ledger import BudgetExceededError, Ledger, Remaining
+from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
 __all__ = [
     "Budget",
@@ -45,10 +48,15 @@ __all__ = [
     "LaplaceNoisyMaxEvent",
     "Ledger",
     "NoOpEvent",
+    "Poisson",
     "PureDPEvent",
+    "RandomStoppingEvent",
     "Remaining",
     "RepeatedEvent",
+    "Tries",
+    "TruncatedNegativeBinomial",
     "ZCDPEvent",
+    "calibrate",
     "compose",
     "delta_of",
     "epsilon_of",

@@ -2,7 +2,8 @@
 
 The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
 If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
-mu-values add, and that mu is never mixed with the rho of another mechanism.
+mu-values add, and that mu is never mixed with the rho of another mechanism. The best of a random
+number of tries has a Renyi curve of its own, which is added to those of the others.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
@@ -23,8 +24,10 @@ References
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from ._checks import check_real
+from ._numerics import minimise, solve
 from .events import (
     Event,
     ExponentialMechanismEvent,
@@ -32,12 +35,17 @@ from .events import (
     LaplaceNoisyMaxEvent,
     NoOpEvent,
     PureDPEvent,
+    RandomStoppingEvent,
     ZCDPEvent,
+    compose,
     leaves,
 )
+from .random_stopping import Tries, log_moment_of_best, zcdp_of_best
 
 _REPORT_SLACK = 1e-11
 _CALIBRATION_SLACK = 1e-9
+_SMALLEST_RHO = 1e-90  # of a try; an event holds a little less
+_NOTHING = NoOpEvent()
 _SMALLEST_DELTA = math.ulp(0.0)  # what a positive delta is rounded up to, where exp gives 0
 
 # Looked up by exact type: a subclass may mean something else, so it is unknown too.
@@ -47,6 +55,7 @@ _RHO: dict[type, Callable[..., float]] = {
     ExponentialMechanismEvent: lambda event: event.epsilon0**2 / 8,  # [5]
     PureDPEvent: lambda event: event.epsilon0**2 / 2,
     LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 2,
+    RandomStoppingEvent: lambda event: zcdp_of_best(event.tries, event.rho),
     ZCDPEvent: lambda event: event.rho,
 }
 
@@ -60,7 +69,10 @@ def _known_leaves(event: Event) -> list[tuple[Event, int]]:
 
 
 def rho_of(event: Event) -> float:
-    """Return the rho for which `event` is rho-zCDP; TypeError if its type is unknown."""
+    """Return a rho for which `event` is rho-zCDP; TypeError if its type is unknown.
+
+    That of a random stopping is several times what `epsilon_of` and `delta_of` make of it.
+    """
     # fsum: the total does not depend on the order.
     return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
 
@@ -84,6 +96,8 @@ def epsilon_of(event: Event, delta: float) -> float:
     """Return an epsilon for which `event` is (epsilon, delta)-DP."""
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
+    if _stops_at_random(event):
+        return _renyi_epsilon(event, delta)
     return zcdp_epsilon(rho_of(event), delta)
 
 
@@ -91,6 +105,8 @@ def delta_of(event: Event, epsilon: float) -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP."""
     if is_gaussian(event):
         return gaussian_delta(mu_of(event), epsilon)
+    if _stops_at_random(event):
+        return _renyi_delta(event, epsilon)
     return zcdp_delta(rho_of(event), epsilon)
 
 
@@ -107,7 +123,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     if rho == 0:
         return 0.0
     rho *= 1 + _REPORT_SLACK
-    b = _solve(lambda b: (2 * b + 1) * rho - math.log1p(1 / b), epsilon)
+    b = _order_for_epsilon(rho, epsilon)
     log_delta = b * ((1 + b) * rho - epsilon - math.log1p(1 / b)) - math.log1p(b)
     return _round_up(math.exp(min(log_delta, 0.0)))
 
@@ -119,7 +135,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
     log_inverse = -math.log(delta)
-    b = _solve(lambda b: rho * b * b + math.log1p(b), log_inverse)
+    b = _order_for_delta(rho, log_inverse)
     epsilon, slack = 0.0, _REPORT_SLACK
     while True:  # once, as a rule
         slack *= 2
@@ -143,7 +159,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     epsilon = check_real("epsilon", epsilon, 0, math.inf)
     delta = check_real("delta", delta, 0, 1)
     log_inverse = -math.log(delta)
-    b = _solve(
+    b = solve(
         lambda b: b * (b / (2 * b + 1)) * (epsilon + math.log1p(1 / b)) + math.log1p(b),
         log_inverse,
     )
@@ -151,16 +167,12 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return _shrink(max(rho, 0.0), lambda rho: zcdp_delta(rho, epsilon) <= delta)
 
 
-def _solve(increasing: Callable[[float], float], target: float) -> float:
-    """Return b in (1e-304, 1e304) with increasing(b) = target, by bisection of log b."""
-    low, high = -700.0, 700.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if increasing(math.exp(middle)) < target:
-            low = middle
-        else:
-            high = middle
-    return math.exp(low)
+def _order_for_epsilon(rho: float, epsilon: float) -> float:
+    return solve(lambda b: (2 * b + 1) * rho - math.log1p(1 / b), epsilon)
+
+
+def _order_for_delta(rho: float, log_inverse: float) -> float:
+    return solve(lambda b: rho * b * b + math.log1p(b), log_inverse)
 
 
 def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
@@ -171,8 +183,111 @@ def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
     return value * (1 - slack)
 
 
+def _largest(low: float, is_private: Callable[[float], bool], n_steps: int = 50) -> float:
+    """Return the largest value that is private, as `low` is."""
+    high = 2 * low
+    while is_private(high):
+        low, high = high, 2 * high
+    for _ in range(n_steps):
+        middle = (low + high) / 2
+        if is_private(middle):
+            low = middle
+        else:
+            high = middle
+    return _shrink(low, is_private)
+
+
 def _round_up(delta: float) -> float:
     return min(max(delta * (1 + _REPORT_SLACK), _SMALLEST_DELTA), 1.0)
+
+
+# Random stopping. The bound of [2] for any Renyi curve R, with b as above and g(b) = b R(1 + b):
+#     log delta <= g(b) - b (epsilon + log(1 + 1/b)) - log(1 + b).
+# It may have several minima. They are sought around that of the zCDP of a single try.
+
+
+def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
+    """Return the largest rho of a try for which a random stopping and `others` keep to a budget.
+
+    Parameters
+    ----------
+    budget : Budget, or an object with `rho` only
+        A limit on `rho_of` everything allows much less than (epsilon, delta) does.
+    tries : TruncatedNegativeBinomial or Poisson
+    others : Event, default=NoOpEvent()
+        What else the budget is for, such as a last fit of the best candidate.
+
+    Returns
+    -------
+    rho : float
+        For `RandomStoppingEvent(rho, tries)`.
+
+    Raises
+    ------
+    ValueError
+        If `others` leave nothing.
+    TypeError
+    """
+
+    def allows(event: Event) -> bool:
+        if hasattr(budget, "delta"):
+            return delta_of(event, budget.epsilon) <= budget.delta
+        return rho_of(event) <= budget.rho
+
+    def is_private(rho: float) -> bool:
+        return allows(compose(others, RandomStoppingEvent(rho, tries)))
+
+    rho = budget.rho if allows(others) else 0.0
+    while rho > _SMALLEST_RHO and not is_private(rho):
+        rho /= 2
+    if rho <= _SMALLEST_RHO:
+        raise ValueError(f"others must leave something of {budget!r}, got {others!r}.")
+    return _largest(rho, is_private, n_steps=34)
+
+
+def _stops_at_random(event: Event) -> bool:
+    return any(isinstance(leaf, RandomStoppingEvent) for leaf, _ in _known_leaves(event))
+
+
+def _log_moment(event: Event) -> tuple[Callable[[float], float], float]:
+    """Return g, and the rho that one try and all other events have together."""
+    found = _known_leaves(event)
+    best = [(leaf, k) for leaf, k in found if isinstance(leaf, RandomStoppingEvent)]
+    others = ((leaf, k) for leaf, k in found if not isinstance(leaf, RandomStoppingEvent))
+    rho = math.fsum(k * _RHO[type(leaf)](leaf) for leaf, k in others) * (1 + _REPORT_SLACK)
+
+    def log_moment(b: float) -> float:
+        moments = (k * log_moment_of_best(leaf.tries, leaf.rho, b) for leaf, k in best)
+        return math.fsum([b * rho * (1 + b), *moments])
+
+    return log_moment, rho + math.fsum(k * leaf.rho for leaf, k in best)
+
+
+def _renyi_delta(event: Event, epsilon: float) -> float:
+    epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
+    log_moment, rho = _log_moment(event)
+
+    def log_delta(b: float) -> float:
+        return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
+
+    least = log_delta(minimise(log_delta, _order_for_epsilon(rho, epsilon)))
+    return _round_up(math.exp(min(least, 0.0)))
+
+
+def _renyi_epsilon(event: Event, delta: float) -> float:
+    delta = check_real("delta", delta, 0, 1)
+    log_moment, rho = _log_moment(event)
+    log_inverse = -math.log(delta)
+
+    def epsilon_at(b: float) -> float:
+        return (log_moment(b) + log_inverse - math.log1p(b)) / b - math.log1p(1 / b)
+
+    epsilon = max(epsilon_at(minimise(epsilon_at, _order_for_delta(rho, log_inverse))), 0.0)
+    slack = _REPORT_SLACK
+    while _renyi_delta(event, epsilon) > delta:  # by rounding only
+        epsilon += slack * max(epsilon, 1.0)
+        slack *= 2
+    return epsilon
 
 
 # Gaussian noise. The exact curve [3, 4] is
@@ -228,16 +343,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     low = _shrink(math.sqrt(2) * math.sqrt(zcdp_rho(epsilon, delta)), is_private)  # as above
     if low == 0:  # epsilon so small that rho underflows
         return 0.0
-    high = 2 * low
-    while is_private(high):
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        if is_private(middle):
-            low = middle
-        else:
-            high = middle
-    return _shrink(low, is_private)
+    return _largest(low, is_private)
 
 
 def _mills(x: float) -> float:

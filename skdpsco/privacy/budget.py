@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ._checks import check_real
-from .accounting import gaussian_mu, zcdp_rho
+from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,20 @@ class Budget:
         # Stored as floats, so that equal budgets hash and print alike.
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, 0, math.inf))
         object.__setattr__(self, "delta", check_real("delta", self.delta, 0, 1))
+
+    @classmethod
+    def from_rho(cls, rho: float, delta: float) -> "Budget":
+        """Return the largest budget with this delta that ``rho`` zCDP, > 0, is enough to pay for.
+
+        Raises
+        ------
+        ValueError
+            If that is none.
+        """
+        epsilon = zcdp_epsilon(rho, delta)
+        while epsilon > 0 and zcdp_rho(epsilon, delta) > rho:
+            epsilon *= 1 - 1e-12
+        return cls(epsilon, delta)
 
     @property
     def rho(self) -> float:

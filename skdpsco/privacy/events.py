@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._checks import check_count, check_real
+from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
 _SMALLEST, _LARGEST = 1e-100, 1e100
 
@@ -140,6 +141,37 @@ class ZCDPEvent(Event):
 
     def __post_init__(self) -> None:
         self._store_positive("rho")
+
+
+@dataclass(frozen=True)
+class RandomStoppingEvent(Event):
+    """The best of a random number of independent tries, each of them rho-zCDP.
+
+    A try draws a candidate from a public law, with replacement, and releases a fit and the score
+    that the tries are ranked by; both together are rho-zCDP. The number of tries and those that
+    lost stay secret [1]_. Proof: docs/proofs/random_stopping.md.
+
+    Parameters
+    ----------
+    rho : float
+        Of one try.
+    tries : TruncatedNegativeBinomial or Poisson
+        Law of the number of tries.
+
+    References
+    ----------
+    .. [1] Papernot and Steinke (2022), "Hyperparameter Tuning with Renyi Differential Privacy".
+    """
+
+    rho: float
+    tries: Tries
+
+    def __post_init__(self) -> None:
+        self._store_positive("rho")
+        if type(self.tries) not in (TruncatedNegativeBinomial, Poisson):
+            raise TypeError(
+                f"tries must be a TruncatedNegativeBinomial or a Poisson, got {self.tries!r}."
+            )
 
 
 @dataclass(frozen=True)

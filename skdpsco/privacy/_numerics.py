@@ -1,0 +1,41 @@
+"""Roots and minima of functions of a positive number."""
+
+import math
+from collections.abc import Callable
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def solve(increasing: Callable[[float], float], target: float) -> float:
+    """Return b in (1e-304, 1e304) with increasing(b) = target, by bisection of log b."""
+    low, high = -700.0, 700.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if increasing(math.exp(middle)) < target:
+            low = middle
+        else:
+            high = middle
+    return math.exp(low)
+
+
+def minimise(function: Callable[[float], float], near: float) -> float:
+    """Return the best b found in (exp(-12) near, exp(4) near); `near` is moved to [1e-100, 1e100].
+
+    A coarse search, since there may be several minima, and golden sections, all in log b.
+    """
+    middle = math.log(min(max(near, 1e-100), 1e100))
+    grid = [middle + k / 2 for k in range(-23, 8)]
+    low = min(grid, key=lambda t: function(math.exp(t))) - 0.5
+    high = low + 1
+    left, right = high - _GOLDEN, low + _GOLDEN
+    at_left, at_right = function(math.exp(left)), function(math.exp(right))
+    for _ in range(25):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(math.exp(right))
+    return math.exp(left if at_left <= at_right else right)

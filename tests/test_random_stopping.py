@@ -1,0 +1,365 @@
+"""Random stopping: laws of the number of tries, published bounds, conversions, calibration."""
+
+import itertools
+import math
+import pickle
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpsco.privacy import (
+    Budget,
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    NoOpEvent,
+    Poisson,
+    RandomStoppingEvent,
+    RepeatedEvent,
+    TruncatedNegativeBinomial,
+    ZCDPEvent,
+    calibrate,
+    compose,
+    delta_of,
+    epsilon_of,
+    is_gaussian,
+    mu_of,
+    rho_of,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from skdpsco.privacy.random_stopping import log_moment_of_best
+
+for_mean = TruncatedNegativeBinomial.for_mean
+BINOMIALS = [for_mean(s, k) for s in (0.0, 0.5, 1.0, 3.0, 10.0) for k in (1.5, 20.0)]
+TRIES = [
+    for_mean(-0.5, 6.0),
+    *BINOMIALS,
+    for_mean(10.0, 300.0),
+    *map(Poisson, (0.1, 1.0, 4.0, 20.0)),
+]
+each_tries = pytest.mark.parametrize("tries", TRIES, ids=repr)
+SOME = [for_mean(0.0, 20.0), for_mean(3.0, 5.0), Poisson(0.3), Poisson(20.0)]
+some_tries = pytest.mark.parametrize("tries", SOME, ids=repr)
+ORDERS = np.exp(np.linspace(-5, 5, 21))  # less one
+
+
+# Laws of the number of tries
+
+
+def n_terms(tries):
+    return 200 if isinstance(tries, Poisson) else math.ceil(60 / tries.gamma)
+
+
+PMFS = {t: np.array([t.pmf(j) for j in range(n_terms(t))]) for t in TRIES}
+
+
+def by_scipy(tries, j):
+    if isinstance(tries, Poisson):
+        return stats.poisson.pmf(j, tries.mean)
+    shape, gamma = tries.shape, tries.gamma
+    if shape == 0:
+        return stats.logser.pmf(j, 1 - gamma)
+    if shape > 0:
+        return stats.nbinom.pmf(j, shape, gamma) / -math.expm1(shape * math.log(gamma))
+    weights = np.cumprod(np.append(1.0, (1 - gamma) * (j[1:-1] + shape) / j[2:]))
+    return np.append(0.0, weights / weights.sum())  # scipy has none; j ends in the far tail
+
+
+@each_tries
+def test_pmf_and_mean(tries):
+    pmf = PMFS[tries]
+    j = np.arange(len(pmf))
+    expected = by_scipy(tries, j)
+    if not isinstance(tries, Poisson):
+        expected[0] = 0.0
+    np.testing.assert_allclose(pmf, expected, rtol=1e-10, atol=1e-300)
+    assert math.fsum(pmf) == pytest.approx(1, rel=1e-12)
+    assert math.fsum(j * pmf) == pytest.approx(tries.mean, rel=1e-10)
+
+
+@pytest.mark.parametrize("shape", [-0.999, -0.5, -1e-9, 0.0, 5e-324, 1e-12, 0.3, 1.0, 7.0, 999.0])
+@pytest.mark.parametrize("mean", [1 + 1e-12, 1.001, 2.0, 20.0, 1e4])
+def test_for_mean_finds_the_law(shape, mean):
+    largest = TruncatedNegativeBinomial(shape, 1e-9).mean
+    if mean > largest:
+        with pytest.raises(ValueError, match=r"mean must be in \(1, "):
+            for_mean(shape, mean)
+    else:
+        tries = for_mean(shape, mean)
+        assert tries.mean == pytest.approx(mean, rel=1e-11)
+        assert 1e-9 <= tries.gamma < 1
+
+
+def test_closed_forms():
+    assert for_mean(1.0, 20.0).gamma == pytest.approx(1 / 20, rel=1e-12)
+    gamma = for_mean(0.0, 20.0).gamma
+    assert (1 / gamma - 1) / math.log(1 / gamma) == pytest.approx(20, rel=1e-12)
+    continuous = [TruncatedNegativeBinomial(shape, 0.3).mean for shape in (-1e-7, 0.0, 1e-7)]
+    assert np.ptp(continuous) < 1e-6
+
+
+@each_tries
+def test_quantile_inverts_the_cdf(tries):
+    cdf = np.cumsum([tries.pmf(j) for j in range(3000)])
+    for u in np.random.default_rng(0).random(100):
+        j = tries.quantile(float(u))
+        assert cdf[j] > u - 1e-12
+        assert j == 0 or cdf[j - 1] <= u + 1e-12
+    first = 0 if isinstance(tries, Poisson) else 1
+    assert tries.quantile(0.0) == tries.quantile(0) == first
+    tail = [tries.quantile(1 - Fraction(1, 2**k)) for k in (1, 10, 53, 128, 300)]
+    assert tail == sorted(tail)
+    assert tail[1] < tail[2] < tail[3]
+
+
+@pytest.mark.parametrize("j", [1, 2, 50, 250])
+def test_quantile_is_exact_to_150_bits(j):
+    tries = TruncatedNegativeBinomial(1.0, 0.25)  # P(J > j) = (3 / 4)^j
+    cdf = 1 - Fraction(3, 4) ** j
+    assert tries.quantile(cdf + Fraction(1, 2**150)) == j + 1
+    assert tries.quantile(cdf - Fraction(1, 2**150)) == j
+
+
+@pytest.mark.parametrize("bad", [1.0, 1, -0.1, 1.5, math.nan, math.inf, Fraction(1)])
+@some_tries
+def test_quantile_refuses_what_is_no_uniform(tries, bad):
+    with pytest.raises(ValueError, match="u must be"):
+        tries.quantile(bad)
+    with pytest.raises(TypeError, match="u must be"):
+        tries.quantile("0.5")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, -2])
+def test_laws_refuse_values_outside_the_range(bad):
+    for make in (
+        lambda: TruncatedNegativeBinomial(bad, 0.5),
+        lambda: TruncatedNegativeBinomial(0.0, bad),
+        lambda: for_mean(bad, 2.0),
+        lambda: for_mean(0.0, bad),
+        lambda: Poisson(bad),
+    ):
+        with pytest.raises(ValueError, match=r"shape|gamma|mean"):
+            make()
+
+
+@pytest.mark.parametrize("bad", ["1", None, True, 1j, [1.0]])
+def test_laws_refuse_what_is_not_a_real_number(bad):
+    for make in (
+        lambda: TruncatedNegativeBinomial(bad, 0.5),
+        lambda: TruncatedNegativeBinomial(0.0, bad),
+        lambda: for_mean(0.0, bad),
+        lambda: Poisson(bad),
+    ):
+        with pytest.raises(TypeError, match=r"shape|gamma|mean"):
+            make()
+
+
+def test_laws_refuse_the_ends_of_their_ranges():
+    for gamma in (0.0, 1.0, 1e-10):
+        with pytest.raises(ValueError, match="gamma must be"):
+            TruncatedNegativeBinomial(0.0, gamma)
+    for mean in (0.0, 1e7):
+        with pytest.raises(ValueError, match="mean must be"):
+            Poisson(mean)
+    with pytest.raises(ValueError, match="mean must be"):
+        for_mean(0.0, 1.0)
+    with pytest.raises(ValueError, match="j must be"):
+        Poisson(1.0).pmf(-1)
+
+
+# The published bounds. They are implied by ours, hence never smaller.
+
+
+def published(tries, rho, b):
+    """Theorems 2 and 6 of Papernot and Steinke, times b = order - 1."""
+    curve = b * (1 + b) * rho + math.log(tries.mean)
+    if isinstance(tries, Poisson):
+        return curve + b * tries.mean * zcdp_delta(rho, math.log1p(1 / b))
+    log_inverse = math.log(1 / tries.gamma)
+    order = max(1.0, math.sqrt(log_inverse / rho))
+    return curve + b * (1 + tries.shape) * (rho * (order - 1) + log_inverse / order)
+
+
+def converted(log_moment, delta):
+    b = np.exp(np.linspace(-4, 8, 600))
+    moments = np.array([log_moment(t) for t in b])
+    return np.min((moments - np.log(delta) - np.log1p(b)) / b - np.log1p(1 / b))
+
+
+@each_tries
+@pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.02, 0.5, 10.0])
+def test_never_looser_than_the_published_bounds(tries, rho):
+    if tries.mean >= 1:
+        for b in ORDERS:
+            assert log_moment_of_best(tries, rho, b) <= published(tries, rho, b) * (1 + 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("tries", "known", "ours"),
+    [
+        (for_mean(0.0, 20.0), 0.55, 0.641),
+        (for_mean(0.5, 20.0), 0.49, 0.604),
+        (for_mean(1.0, 20.0), 0.44, 0.576),
+        (Poisson(20.0), 0.30, 0.298),
+        (Poisson(100.0), 0.14, 0.149),
+    ],
+    ids=repr,
+)
+def test_known_figures(tries, known, ours):
+    # The budget of one try, as an epsilon, if the search has (1, 1e-6).
+    low, high = 0.0, zcdp_rho(1.0, 1e-6)
+    for _ in range(12):
+        rho = (low + high) / 2
+        fits = converted(lambda b, rho=rho: published(tries, rho, b), 1e-6) <= 1
+        low, high = (rho, high) if fits else (low, rho)
+    assert zcdp_epsilon(low, 1e-6) == pytest.approx(known, abs=0.005)
+    assert zcdp_epsilon(calibrate(Budget(1, 1e-6), tries), 1e-6) == pytest.approx(ours, abs=5e-4)
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, math.inf])
+def test_published_bounds_agree_with_an_independent_accountant(shape):
+    reason = "dp-accounting is an optional oracle: a second implementation of the same theorems"
+    dp = pytest.importorskip("dp_accounting", reason=reason)
+    rdp = pytest.importorskip("dp_accounting.rdp", reason=reason)
+    tries = for_mean(shape, 20.0) if shape < math.inf else Poisson(20.0)
+    event = dp.dp_event.RepeatAndSelectDpEvent(dp.ZCDpEvent(0.005), 20.0, shape)
+    accountant = rdp.RdpAccountant(orders=1 + np.exp(np.linspace(-2, 5, 300)))
+    oracle = accountant.compose(event).get_epsilon(1e-6)
+    assert oracle == pytest.approx(
+        converted(lambda b: published(tries, 0.005, b), 1e-6), rel=2e-3 if shape < math.inf else 0.1
+    )
+    assert epsilon_of(RandomStoppingEvent(0.005, tries), 1e-6) < oracle
+
+
+# Events and conversions
+
+
+def test_event_is_a_value_and_checks_its_fields():
+    event = RandomStoppingEvent(0.01, SOME[0])
+    assert pickle.loads(pickle.dumps(event)) == event
+    assert hash(event) == hash(RandomStoppingEvent(0.01, for_mean(0.0, 20.0)))
+    with pytest.raises(ValueError, match="rho must be"):
+        RandomStoppingEvent(0.0, SOME[0])
+    for bad in (20, None, "poisson", Poisson, type("Other", (Poisson,), {})(1.0)):
+        with pytest.raises(TypeError, match="tries must be"):
+            RandomStoppingEvent(0.01, bad)
+
+
+def test_it_is_not_gaussian():
+    event = compose(GaussianEvent(3.0), RandomStoppingEvent(0.01, SOME[0]))
+    assert not is_gaussian(event)
+    with pytest.raises(ValueError, match="Gaussian"):
+        mu_of(event)
+
+
+def test_one_sure_try_costs_what_it_costs():
+    event = RandomStoppingEvent(0.01, for_mean(1.0, 1 + 1e-13))
+    assert epsilon_of(event, 1e-6) == pytest.approx(zcdp_epsilon(0.01, 1e-6), rel=1e-8)
+    assert delta_of(event, 0.5) == pytest.approx(zcdp_delta(0.01, 0.5), rel=1e-6)
+
+
+OTHERS = [GaussianEvent(10.0), ExponentialMechanismEvent(0.1), ZCDPEvent(0.005)]
+
+
+@some_tries
+def test_curves_add(tries):
+    event = RandomStoppingEvent(0.01, tries)
+    rest = 0.005 + 0.1**2 / 8 + 0.005
+    composed = ComposedEvent([event, *OTHERS, NoOpEvent(), RepeatedEvent(event, 2)])
+    assert rho_of(composed) == pytest.approx(3 * rho_of(event) + rest)
+    exact = converted(lambda b: 3 * log_moment_of_best(tries, 0.01, b) + b * (1 + b) * rest, 1e-6)
+    assert epsilon_of(composed, 1e-6) == pytest.approx(exact, rel=1e-4)
+    orders = itertools.permutations([event, event, *OTHERS[:2]])
+    assert len({delta_of(ComposedEvent(order), 1.0) for order in orders}) == 1
+    # Dropping zCDP's detour through one rho is what makes a search affordable.
+    assert epsilon_of(composed, 1e-6) < zcdp_epsilon(rho_of(composed), 1e-6)
+
+
+@some_tries
+@pytest.mark.parametrize("rho", [1e-80, 1e-3, 0.1, 1e4])
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.1])
+def test_reported_epsilon_errs_on_the_private_side_and_hardly(tries, rho, delta):
+    event = RandomStoppingEvent(rho, tries)
+    epsilon = epsilon_of(event, delta)
+    assert 0 <= epsilon < math.inf
+    assert delta_of(event, epsilon) <= delta
+    assert epsilon < 1e-9 or delta_of(event, epsilon * (1 - 1e-4) - 1e-9) > delta
+
+
+@some_tries
+@pytest.mark.parametrize("rho", [1e-80, 30.0, 1e3, 1e50])
+def test_a_search_is_never_cheaper_than_a_try(tries, rho):
+    if tries.mean >= 1:
+        event = RandomStoppingEvent(rho, tries)
+        assert rho_of(event) >= rho
+        assert epsilon_of(event, 1e-6) >= zcdp_epsilon(rho, 1e-6) * (1 - 1e-9)
+        for epsilon in (0.0, 1.0, 1e4):
+            assert delta_of(event, epsilon) >= zcdp_delta(rho, epsilon) * (1 - 1e-9)
+
+
+@some_tries
+def test_costs_are_monotone(tries):
+    events = [RandomStoppingEvent(rho, tries) for rho in np.logspace(-3, 1, 9)]
+    assert np.all(np.diff([epsilon_of(event, 1e-6) for event in events]) > 0)
+    assert np.all(np.diff([delta_of(event, 1.0) for event in events]) >= 0)
+    assert np.all(np.diff([rho_of(event) for event in events]) > 0)
+    deltas = [delta_of(events[4], epsilon) for epsilon in np.linspace(0, 6, 12)]
+    assert np.all(np.diff(deltas) <= 0)
+    means = [1.1, 2, 5, 20, 100]
+    for law in (Poisson, lambda mean: for_mean(0.0, mean)):
+        costs = [epsilon_of(RandomStoppingEvent(0.01, law(mean)), 1e-6) for mean in means]
+        assert np.all(np.diff(costs) > 0)
+
+
+@some_tries
+@pytest.mark.parametrize("rho", [1e-12, 0.01, 1.0, 1e3])
+def test_rho_bounds_the_whole_curve_closely(tries, rho):
+    total = rho_of(RandomStoppingEvent(rho, tries))
+    b = np.exp(np.linspace(-6, 25, 400))
+    divergence = np.array([log_moment_of_best(tries, rho, t) / t for t in b])
+    least = np.minimum.accumulate(divergence[::-1])[::-1]  # over all larger orders
+    ratio = np.max(least / (1 + b)) / total
+    assert 0.95 < ratio <= 1
+    assert total >= min(1.0, tries.mean) * rho
+
+
+# Calibration
+
+
+@some_tries
+@pytest.mark.parametrize(
+    ("epsilon", "others"),
+    [(0.7, ZCDPEvent(0.005)), (1.0, GaussianEvent(30.0)), (8.0, NoOpEvent())],
+    ids=repr,
+)
+def test_calibration_errs_on_the_private_side_and_hardly(tries, epsilon, others):
+    budget = Budget(epsilon, 1e-6)
+    rho = calibrate(budget, tries, others)
+    dearer = RandomStoppingEvent(rho * (1 + 1e-6), tries)
+    assert delta_of(compose(RandomStoppingEvent(rho, tries), others), epsilon) <= 1e-6
+    assert delta_of(compose(dearer, others), epsilon) > 1e-6
+    assert epsilon_of(compose(RandomStoppingEvent(rho, tries), others), 1e-6) <= epsilon
+
+
+@pytest.mark.parametrize("tries", SOME[1::2], ids=repr)
+def test_calibration_to_a_limit_in_zcdp(tries):
+    limit, others = SimpleNamespace(rho=0.02), ZCDPEvent(0.005)
+    rho = calibrate(limit, tries, others)
+    assert rho_of(compose(RandomStoppingEvent(rho, tries), others)) <= 0.02
+    assert rho_of(compose(RandomStoppingEvent(rho * (1 + 1e-6), tries), others)) > 0.02
+    assert rho <= calibrate(Budget.from_rho(0.02, 1e-6), tries, others) * (1 + 1e-6)
+
+
+def test_calibration_refuses_what_others_have_spent():
+    for budget in (Budget(1.0, 1e-6), SimpleNamespace(rho=0.02)):
+        with pytest.raises(ValueError, match="others must leave something"):
+            calibrate(budget, SOME[0], ZCDPEvent(0.03))
+    with pytest.raises(TypeError, match="tries must be"):
+        calibrate(Budget(1.0, 1e-6), 20.0)
+    with pytest.raises(TypeError, match="Event"):
+        calibrate(Budget(1.0, 1e-6), SOME[0], 0.01)
