@@ -241,7 +241,10 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     while rho > _SMALLEST_RHO and not is_private(rho):
         rho /= 2
     if rho <= _SMALLEST_RHO:
-        raise ValueError(f"others must leave something of {budget!r}, got {others!r}.")
+        raise ValueError(
+            f"others must leave something of {budget!r}, got {others!r}. (Beside a search Gaussian "
+            "noise counts in zCDP.)"
+        )
     return _largest(rho, is_private, n_steps=34)
 
 
