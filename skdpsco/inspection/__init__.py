@@ -1,0 +1,20 @@
+"""What a pipeline costs, and plots of utility against privacy."""
+
+from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
+from .pipeline_report import (
+    PipelineReport,
+    StepReport,
+    not_private_steps,
+    privacy_report,
+    private_steps,
+)
+
+__all__ = [
+    "PipelineReport",
+    "PrivacyUtilityDisplay",
+    "RadiusPathDisplay",
+    "StepReport",
+    "not_private_steps",
+    "privacy_report",
+    "private_steps",
+]

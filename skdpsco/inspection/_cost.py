@@ -1,0 +1,132 @@
+"""The private steps of an estimator, and what their fits may cost."""
+
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
+
+from skdpsco._base import PrivateEstimator
+from skdpsco.privacy import Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+
+
+def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
+    """The private estimators in an estimator, each with the prefix of its parameters.
+
+    Parameters
+    ----------
+    estimator : estimator
+
+    Returns
+    -------
+    steps : list of (str, PrivateEstimator)
+        The prefix is "" for the estimator itself, else such as "scaler__". Not listed are those
+        that a private estimator contains, which answers for their cost, and those that are
+        frozen, which are not fitted again.
+    """
+    if isinstance(estimator, PrivateEstimator):
+        return [("", estimator)]
+    if isinstance(estimator, FrozenEstimator) or not hasattr(estimator, "get_params"):
+        return []
+    params = estimator.get_params(deep=True)
+    closed = (PrivateEstimator, FrozenEstimator)
+    inside = tuple(f"{name}__" for name, value in params.items() if isinstance(value, closed))
+    return [
+        (f"{name}__", value)
+        for name, value in params.items()
+        if isinstance(value, PrivateEstimator) and not name.startswith(inside)
+    ]
+
+
+def planned(step: PrivateEstimator) -> Event | None:
+    """What a fit may cost at most; None if its budget says nothing about zCDP.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a budget out of range.
+    """
+    budget = step._budget()
+    if getattr(step, "ledger", None) is not None:  # which is charged in zCDP
+        return ZCDPEvent(budget.rho)
+    if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
+        return None
+    # A fit whose noise is all Gaussian uses the exact curve; any other keeps to rho.
+    return ZCDPEvent(max(budget.rho, budget.mu**2 / 2))
+
+
+def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
+    """Number of fits of a search by cross-validation, in words, and what they cost at most.
+
+    Parameters
+    ----------
+    search : GridSearchCV or RandomizedSearchCV
+    fitted : bool
+        Whether to look at what a fit has left.
+
+    Returns
+    -------
+    fits : str
+    cost : dict
+        Epsilon, delta and rho; empty if there is no private step, or no number.
+    """
+    candidates = _candidates(search, fitted)
+    n_candidates = len(candidates) if candidates is not None else int(search.n_iter)
+    n_splits = _n_splits(search, fitted)
+    if n_splits is None:
+        return "the number of its fits depends on the data", {}
+    refit = search.refit is not False
+    n_fits = n_candidates * n_splits + refit
+    fits = f"{n_fits} fits: {n_candidates} candidates on {n_splits} splits{' and the best' * refit}"
+    steps = [] if candidates is None else [_steps_with(search, params) for params in candidates]
+    events = [[planned(step) for step in of_one] for of_one in steps]
+    if not any(events) or any(event is None for of_one in events for event in of_one):
+        return fits, {}
+    each = [compose(*filter(None, of_one)) for of_one in events]
+    total = compose(*(RepeatedEvent(event, n_splits) for event in each))
+    if refit:
+        total = compose(total, max(each, key=rho_of))
+    delta = max(float(step.delta) for of_one in steps for step in of_one)
+    return fits, {"epsilon": epsilon_of(total, delta), "delta": delta, "rho": rho_of(total)}
+
+
+def _candidates(search: Any, fitted: bool) -> list[dict] | None:
+    """Parameters of the candidates; None if they are yet to be drawn, and may set budgets."""
+    if fitted and hasattr(search, "cv_results_"):
+        return search.cv_results_["params"]
+    if not isinstance(search, RandomizedSearchCV):
+        return list(ParameterGrid(search.param_grid))
+    drawn = search.param_distributions
+    grids = [drawn] if isinstance(drawn, dict) else list(drawn)
+    params = search.estimator.get_params(deep=True)
+    for name in {name for grid in grids for name in grid}:
+        is_step = hasattr(params.get(name), "fit")
+        if is_step or name.rsplit("__", 1)[-1] in ("epsilon", "delta", "ledger"):
+            return None
+    n_candidates = int(search.n_iter)
+    if not any(hasattr(values, "rvs") for grid in grids for values in grid.values()):
+        n_candidates = min(n_candidates, len(ParameterGrid(grids)))
+    return [{}] * n_candidates
+
+
+def _steps_with(search: Any, params: dict) -> list[PrivateEstimator]:
+    estimator = clone(search.estimator).set_params(**clone(params, safe=False))
+    return [step for _, step in private_steps(estimator)]
+
+
+def _n_splits(search: Any, fitted: bool) -> int | None:
+    if fitted and hasattr(search, "n_splits_"):
+        return search.n_splits_
+    if isinstance(search.cv, (list, tuple)):
+        return len(search.cv)
+    try:
+        if hasattr(search.cv, "get_n_splits"):
+            return search.cv.get_n_splits()
+        return check_cv(search.cv).get_n_splits() if _is_count(search.cv) else None
+    except (TypeError, ValueError):  # it asks for the data
+        return None
+
+
+def _is_count(cv: Any) -> bool:
+    return cv is None or isinstance(cv, Integral)  # not a generator, which could be used up

@@ -1,0 +1,330 @@
+"""A row about every step of an estimator, however deep it is nested."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpsco._base import PrivateEstimator
+from skdpsco.privacy import Event
+from skdpsco.privacy.report import PrivacyReport
+
+from ._cost import planned, private_steps, search_cost
+from ._record_wise import may_be_sparse, unmet
+
+FREE, PRIVATE, NOT_PRIVATE = "data-independent", "private", "NOT private"
+
+SPARSE = "the type of its output may depend on the data; set sparse_threshold=0"
+_LASSO, _LOGISTIC, _BOUNDS = "PrivateLasso", "PrivateLogisticL1", "PublicBoundsScaler"
+_SELECTOR = "PrivateFeatureSelector"
+ALTERNATIVES = {
+    "CountVectorizer": "HashingVectorizer",
+    "ElasticNet": _LASSO,
+    "ElasticNetCV": _LASSO,
+    "GenericUnivariateSelect": _SELECTOR,
+    "GridSearchCV": "PrivateGridSearchCV",
+    "HalvingGridSearchCV": "PrivateGridSearchCV",
+    "HalvingRandomSearchCV": "PrivateGridSearchCV",
+    "Lasso": _LASSO,
+    "LassoCV": _LASSO,
+    "LinearRegression": _LASSO,
+    "LinearSVC": _LOGISTIC,
+    "LogisticRegression": _LOGISTIC,
+    "LogisticRegressionCV": _LOGISTIC,
+    "MaxAbsScaler": _BOUNDS,
+    "MinMaxScaler": _BOUNDS,
+    "OneHotEncoder": "CategoricalDomainEncoder",
+    "RandomizedSearchCV": "PrivateGridSearchCV",
+    "Ridge": _LASSO,
+    "RidgeClassifier": _LOGISTIC,
+    "RobustScaler": f"PrivateQuantileClipper or {_BOUNDS}",
+    "SGDClassifier": _LOGISTIC,
+    "SGDRegressor": _LASSO,
+    "SelectKBest": _SELECTOR,
+    "SelectPercentile": _SELECTOR,
+    "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
+    "TfidfVectorizer": "HashingVectorizer",
+}
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step of an estimator costs, or why that is not known.
+
+    Parameters
+    ----------
+    name : str
+        Path of the step, as in ``set_params``; empty for the estimator itself.
+    estimator : str
+        Name of its class.
+    status : {"data-independent", "private", "NOT private"}
+    epsilon, delta, rho : float or None
+        Its cost; rho in zero-concentrated differential privacy, an upper bound before the fit.
+    note : str
+        The reason, what is assumed, or what to use instead.
+    """
+
+    name: str
+    estimator: str
+    status: str
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    note: str = ""
+    event: Event | None = field(default=None, repr=False)
+
+
+class Walk:
+    """Visits every step, and keeps a row about each.
+
+    Parameters
+    ----------
+    record_wise : iterable of str or object
+        Names of steps, steps and functions that the caller vouches for.
+    fitted : bool
+        Whether to look at what was fitted, where it was, or at what a fit would do.
+    params : dict
+        Those of the whole: from the name of a step to what a fitted step was cloned from.
+    """
+
+    def __init__(self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any]) -> None:
+        self.fitted = fitted
+        self._params = params
+        self.rows: list[StepReport] = []
+        self.names: list[str] = []
+        self.unused = _check_record_wise(record_wise)
+        self._declared = list(self.unused)
+
+    def vouched(self, *things: Any, name: str | None = None) -> bool:
+        """Whether the caller has declared one of ``things``, or what has this name."""
+        found = [
+            d
+            for d in self._declared
+            if (d == name if isinstance(d, str) else any(d is thing for thing in things))
+        ]
+        self.unused = [d for d in self.unused if not any(d is f for f in found)]
+        return bool(found)
+
+    def add(self, name: str, step: Any, status: str, note: str = "", **cost: Any) -> None:
+        """Write a row."""
+        kind = "passthrough" if step is None else step
+        kind = kind if isinstance(kind, str) else type(step).__name__
+        self.rows.append(StepReport(name, kind, status, note=note, **cost))
+
+    def visit(self, name: str, step: Any, note: str = "") -> None:
+        """Write the rows of a step.
+
+        Parameters
+        ----------
+        name : str
+        step : estimator, "passthrough" or "drop"
+        note : str
+            What is to be said about a cost.
+        """
+        self.names.append(name)
+        if self.vouched(step, self._params.get(name), name=name):
+            if private_steps(step) or _report_of(step) is not None:
+                raise ValueError(
+                    f"record_wise must not contain {name!r}: {type(step).__name__} has a cost."
+                )
+            self.add(name, step, FREE, "declared by the caller")
+        elif step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
+            self.add(name, step, FREE)
+        elif type(step) in COMPOSITES:
+            COMPOSITES[type(step)](self, name, step, note)
+        elif not self._add_private(name, step, note):
+            wrong = _why_not(step, self.vouched)
+            self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
+
+    def _add_private(self, name: str, step: Any, note: str) -> bool:
+        report = _report_of(step) if self.fitted else None
+        if report is not None:
+            seed = "SEEDED: holds only without the seed" if report.seeded else ""
+            status = PRIVATE
+            if report.relation != "replace-one":
+                status, note = NOT_PRIVATE, f"its guarantee is for {report.relation!r} neighbours"
+            self.add(
+                name,
+                step,
+                status,
+                "; ".join(filter(None, [seed, note])),
+                epsilon=report.epsilon,
+                delta=report.delta,
+                rho=report.rho,
+                event=report.event,
+            )
+            return True
+        if not isinstance(step, PrivateEstimator):
+            return False
+        try:
+            event = planned(step)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name or 'estimator'}: {error}") from error
+        is_seeded = getattr(step, "random_state", None) is not None
+        seed = "SEEDED: will hold only without the seed" if is_seeded else ""
+        self.add(
+            name,
+            step,
+            PRIVATE,
+            "; ".join(filter(None, ["not fitted", seed, note])),
+            epsilon=float(step.epsilon),
+            delta=float(step.delta),
+            rho=getattr(event, "rho", None),
+            event=event,
+        )
+        return True
+
+
+def _report_of(step: Any) -> PrivacyReport | None:
+    # Of its own: a wrapper may hand through the attributes of what it wraps.
+    report = getattr(step, "__dict__", {}).get("privacy_")
+    return report if isinstance(report, PrivacyReport) else None
+
+
+def _check_record_wise(record_wise: Any) -> list[Any]:
+    if isinstance(record_wise, str) or not np.iterable(record_wise):
+        raise TypeError(
+            "record_wise must be a list of names of steps, steps or functions, got "
+            f"{record_wise!r}."
+        )
+    declared = list(record_wise)
+    for item in declared:
+        if not (isinstance(item, str) or callable(item) or hasattr(item, "get_params")):
+            raise TypeError(
+                f"record_wise must contain names of steps, steps or functions, got {item!r}."
+            )
+    return declared
+
+
+def _why_not(step: Any, vouched: Callable[[Any], bool]) -> str:
+    """Why a step is not private; empty if it is data-independent."""
+    conditions = unmet(step, vouched)
+    if conditions == []:
+        return ""
+    if conditions:
+        why = f"data-independent only if {' and '.join(conditions)}"
+    elif private_steps(step):
+        why = "how often it fits its private steps is not known"
+    elif type(step).__module__.startswith("sklearn."):
+        why = "learns from the data, without noise"
+    else:
+        why = "of unknown type; if it treats every record by itself, declare it in record_wise"
+    alternative = ALTERNATIVES.get(type(step).__name__)
+    return f"{why}; use {alternative}" if alternative else why
+
+
+# Composites, looked up by exact type. Each writes the rows of its children, and one of its own if
+# there is something to say about itself.
+
+
+def _join(name: str, child: str) -> str:
+    return f"{name}__{child}" if name else child
+
+
+def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
+    if step.memory is not None:
+        walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
+    for child, estimator in step.steps:
+        walk.visit(_join(name, child), estimator, note)
+
+
+def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
+    for child, estimator in step.transformer_list:
+        walk.visit(_join(name, child), estimator, note)
+
+
+def _columns(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
+    parts = [*step.transformers, ("remainder", step.remainder, ())]
+    parts = [part for part in parts if part[:2] != ("remainder", "drop")]
+    wrong = [
+        f"the columns of {child!r} are chosen by a function, which may look at values: declare it "
+        "in record_wise, or list them"
+        for child, _, columns in parts
+        if callable(columns)
+        and type(columns) is not make_column_selector  # it looks at names and dtypes
+        and not walk.vouched(columns)
+    ]
+    # Whether the output is sparse is decided by the number of zeros, if any part of it is.
+    named = any(_is_by_name(columns) for _, _, columns in parts)  # so that X is a frame
+    if walk.fitted and getattr(step, "sparse_output_", False):
+        wrong.append(SPARSE)
+    elif not _equals_zero(step.sparse_threshold):
+        if any(may_be_sparse(part[1], not named) for part in parts):
+            wrong.append(SPARSE)
+        elif any(may_be_sparse(part[1], True) for part in parts):
+            walk.add(name, step, FREE, "if no column of X is of a sparse dtype")
+    if wrong:
+        walk.add(name, step, NOT_PRIVATE, "; ".join(wrong))
+    fitted = getattr(step, "transformers_", []) if walk.fitted else []
+    clones = {child: estimator for child, estimator, _ in fitted}
+    for child, estimator, _ in parts:
+        # Of "passthrough" it makes a FunctionTransformer.
+        used = estimator if isinstance(estimator, str) else clones.get(child, estimator)
+        walk.visit(_join(name, child), used, note)
+
+
+def _equals_zero(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value == 0
+
+
+def _is_by_name(columns: Any) -> bool:
+    if isinstance(columns, slice):
+        return isinstance(columns.start, str) or isinstance(columns.stop, str)
+    if isinstance(columns, (list, tuple, np.ndarray)):
+        return any(isinstance(column, str) for column in columns)
+    return isinstance(columns, (str, make_column_selector))
+
+
+def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) -> None:
+    if step.transformer is not None and step.check_inverse is not False:
+        walk.add(name, step, NOT_PRIVATE, "it warns about values of y; set check_inverse=False")
+    fitted = walk.fitted and hasattr(step, "regressor_")
+    regressor = LinearRegression() if step.regressor is None else step.regressor
+    used = step.regressor_ if fitted else regressor
+    walk.visit(_join(name, "regressor"), used, note)
+    transformer = step.transformer
+    if transformer is None:
+        transformer = FunctionTransformer(
+            step.func, step.inverse_func, check_inverse=step.check_inverse
+        )
+    used = step.transformer_ if fitted else transformer
+    walk.visit(_join(name, "transformer"), used, note)
+
+
+def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:
+    before, walk.fitted = walk.fitted, True  # a fit of the whole does not change it
+    note = "frozen; counted as if it was fitted on the same records"
+    walk.visit(_join(name, "estimator"), step.estimator, note)
+    walk.fitted = before
+
+
+def _search(walk: Walk, name: str, step: GridSearchCV | RandomizedSearchCV, note: str) -> None:
+    before = len(walk.rows)
+    best = getattr(step, "best_estimator_", step.estimator) if walk.fitted else step.estimator
+    walk.visit(_join(name, "estimator"), best)
+    # The costs of its private steps are in its own row.
+    inner = [row for row in walk.rows[before:] if row.status == NOT_PRIVATE]
+    del walk.rows[before:]
+    fits, cost = search_cost(step, walk.fitted)
+    why = f"chooses by scores without noise, and keeps them; {fits}"
+    alternative = ALTERNATIVES[type(step).__name__]
+    walk.add(name, step, NOT_PRIVATE, f"{why}; use {alternative}", **cost)
+    walk.rows += inner
+
+
+COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
+    ColumnTransformer: _columns,
+    FeatureUnion: _union,
+    FrozenEstimator: _frozen,
+    GridSearchCV: _search,
+    Pipeline: _pipeline,
+    RandomizedSearchCV: _search,
+    TransformedTargetRegressor: _target,
+}

@@ -1,0 +1,383 @@
+"""Plots: utility against epsilon, and coefficients against the radius."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco.privacy import Budget, Ledger
+from skdpsco.privacy._history import axes, literal, pyplot
+
+from ._cost import private_steps
+from .pipeline_report import not_private_steps
+
+SMALL_DELTA = 1e-6  # a small share of zCDP has an epsilon > 0 at small delta only
+NAMED = 10  # curves that have a colour and a name in the legend
+
+
+class PrivacyUtilityDisplay:
+    """Score of a private estimator against epsilon.
+
+    **For public or synthetic data only**: see `from_estimator`.
+
+    Parameters
+    ----------
+    epsilons : array-like of shape (n_epsilons,)
+    scores : array-like of shape (n_epsilons, n_repeats)
+    baseline : float or None, default=None
+        Score without privacy.
+    score_name : str, default="score"
+    delta : float or None, default=None
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        Medians.
+    range_ : matplotlib PolyCollection
+        From the least to the largest score.
+    baseline_ : matplotlib Line2D or None
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, *, epsilons, scores, baseline=None, score_name="score", delta=None):
+        self.epsilons = epsilons
+        self.scores = scores
+        self.baseline = baseline
+        self.score_name = score_name
+        self.delta = delta
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        epsilons,
+        X_test=None,
+        y_test=None,
+        n_repeats=5,
+        scoring=None,
+        baseline=None,
+        record_wise=(),
+        random_state=None,
+        ax=None,
+        name=None,
+        **kwargs,
+    ):
+        """Fit with every epsilon, several times, and plot the scores on other records.
+
+        **For public or synthetic data only.** Every point is another fit, with another epsilon, and
+        every score is published without noise: none of that is private, nor charged to anyone. On
+        private data use `skdpsco.model_selection`. An estimator with a ledger is refused, since a
+        ledger says that the data are private.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A private estimator, or a pipeline whose steps are private or data-independent. It is
+            cloned. If several steps are private, epsilon is that of all together, at the largest
+            of their deltas, and each has the share of it, in zCDP, that it has in ``estimator``.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        epsilons : array-like of shape (n_epsilons,)
+            Budgets, > 0.
+        X_test, y_test : array-like or None, default=None
+            Records to score on. None holds out a quarter of X and y, at random.
+        n_repeats : int, default=5
+            Fits for each epsilon, at least 1.
+        scoring : str, callable or None, default=None
+            As in scikit-learn; None is the ``score`` of the estimator.
+        baseline : estimator, float or None, default=None
+            An estimator that is not private, to be fitted and scored on the same records, or its
+            score.
+        record_wise : list, default=()
+            As for `privacy_report`.
+        random_state : int, RandomState instance or None, default=None
+            Anything but None makes the division of the records and all noise reproducible, and
+            warns as every seeded fit does.
+        ax : matplotlib Axes or None, default=None
+        name : str or None, default=None
+            For the legend; None is the name of the class.
+        **kwargs : dict
+            Of the line, passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of range, a step that is not private or none that is, and whatever
+            the fits refuse.
+        ImportError
+            Without matplotlib.
+        """
+        pyplot(cls.__name__)  # before the fits
+        epsilons = _check_epsilons(epsilons)
+        if isinstance(n_repeats, bool) or not isinstance(n_repeats, Integral) or n_repeats < 1:
+            raise ValueError(f"n_repeats must be an int, at least 1, got {n_repeats!r}.")
+        if (X_test is None) != (y_test is None):
+            raise ValueError("X_test and y_test must be given together, or neither.")
+        _check_estimator(estimator, record_wise)
+        _check_baseline(baseline)
+        check_scoring(estimator, scoring=scoring)
+        random = None if random_state is None else check_random_state(random_state)
+        if X_test is None:
+            X, X_test, y, y_test = train_test_split(X, y, random_state=random)
+
+        def score(model: Any) -> float:
+            model.fit(X, y)
+            return float(check_scoring(model, scoring=scoring)(model, X_test, y_test))
+
+        scores = np.array(
+            [
+                [score(_with_budget(estimator, epsilon, random)) for _ in range(n_repeats)]
+                for epsilon in epsilons
+            ]
+        )
+        if hasattr(baseline, "fit"):
+            baseline = score(clone(baseline))
+        display = cls(
+            epsilons=epsilons,
+            scores=scores,
+            baseline=baseline,
+            score_name=_score_name(estimator, scoring),
+            delta=max(float(step.delta) for _, step in private_steps(estimator)),
+        )
+        return display.plot(ax=ax, name=name or type(estimator).__name__, **kwargs)
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Plot medians, and the range of the repeats.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        name : str or None, default=None
+            For the legend.
+        **kwargs : dict
+            Of the line, passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self : PrivacyUtilityDisplay
+        """
+        ax = axes(type(self).__name__, ax)
+        order = np.argsort(self.epsilons)
+        epsilons, scores = np.asarray(self.epsilons)[order], np.asarray(self.scores)[order]
+        n_repeats = scores.shape[1]
+        label = literal(name or "private")
+        label = f"{label}, median of {n_repeats}" if n_repeats > 1 else label
+        style = {"marker": "o", "label": label, **kwargs}
+        (self.line_,) = ax.plot(epsilons, np.median(scores, axis=1), **style)
+        self.range_ = ax.fill_between(
+            epsilons,
+            scores.min(axis=1),
+            scores.max(axis=1),
+            color=self.line_.get_color(),
+            alpha=0.2,
+            linewidth=0,
+        )
+        self.baseline_ = None
+        if self.baseline is not None:
+            self.baseline_ = ax.axhline(
+                self.baseline, color="0.4", linestyle="--", label="without privacy"
+            )
+        at_delta = "" if self.delta is None else f" (delta = {self.delta:g})"
+        ax.set(xscale="log", xlabel=f"epsilon{at_delta}", ylabel=self.score_name)
+        gaps = np.diff(np.log(epsilons))
+        ticks = [f"{epsilon:g}" for epsilon in epsilons]
+        if np.all(gaps >= gaps.sum() / 10) and max(map(len, ticks)) <= 6:  # none overlap
+            ax.set_xticks(epsilons, ticks)
+            ax.set_xticks([], minor=True)
+        else:
+            ax.xaxis.set_major_formatter("{x:g}")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _check_epsilons(epsilons: Any) -> np.ndarray:
+    values = list(epsilons) if np.iterable(epsilons) and not isinstance(epsilons, str) else []
+    wrong = any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values)
+    if not values or wrong or not all(0 < e < float("inf") for e in values):
+        raise ValueError(f"epsilons must be a list of finite numbers > 0, got {epsilons!r}.")
+    return np.array(values, dtype=np.float64)
+
+
+def _check_baseline(baseline: Any) -> None:
+    number = isinstance(baseline, Real) and not isinstance(baseline, bool)
+    estimator = hasattr(baseline, "fit") and not isinstance(baseline, type)
+    if not (baseline is None or number or estimator):
+        raise TypeError(f"baseline must be an estimator, a number or None, got {baseline!r}.")
+
+
+def _check_estimator(estimator: Any, record_wise: Any) -> None:
+    wrong = not_private_steps(estimator, record_wise=record_wise)
+    if wrong:
+        names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
+        raise ValueError(f"estimator must be private in every step. Not private: {names}.")
+    steps = private_steps(estimator)
+    if not steps:
+        raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+    params = estimator.get_params(deep=True)
+    if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
+        raise ValueError(
+            "estimator must have ledger=None: a ledger says that the data are private, and the "
+            "scores of this plot are releases that no ledger is charged for. Use public or "
+            "synthetic data."
+        )
+
+
+def _with_budget(estimator: Any, epsilon: float, random: Any) -> Any:
+    """Clone of ``estimator`` whose private steps cost ``epsilon`` together."""
+    estimator = clone(estimator)
+    steps = private_steps(estimator)
+    params: dict[str, Any] = {f"{steps[0][0]}epsilon": float(epsilon)}
+    if len(steps) > 1:
+        budget = Budget(epsilon, max(float(step.delta) for _, step in steps))
+        shares = np.array([Budget(step.epsilon, step.delta).rho for _, step in steps])
+        # With a ledger they spend zCDP, and no more than that together.
+        ledger = Ledger(budget.epsilon, budget.delta)
+        for (prefix, step), share in zip(steps, shares / shares.sum(), strict=True):
+            part = Budget.from_rho(budget.rho * share, min(float(step.delta), SMALL_DELTA))
+            params[f"{prefix}epsilon"], params[f"{prefix}delta"] = part.epsilon, part.delta
+            params[f"{prefix}ledger"] = ledger
+    for prefix, _ in steps:
+        params[f"{prefix}random_state"] = None if random is None else int(random.randint(2**31))
+    return estimator.set_params(**params)
+
+
+def _score_name(estimator: Any, scoring: Any) -> str:
+    if isinstance(scoring, str):
+        return scoring.replace("_", " ")
+    if scoring is not None:
+        return "score"
+    if is_classifier(estimator):
+        return "accuracy"
+    return "R²" if is_regressor(estimator) else "score"
+
+
+class RadiusPathDisplay:
+    """Coefficients of a private linear model against the l1 radius.
+
+    A view of what the fit has released: it costs nothing.
+
+    Parameters
+    ----------
+    radius : array-like of shape (n_points,)
+    coef : array-like of shape (n_points, n_curves)
+    names : sequence of str of shape (n_curves,)
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, *, radius, coef, names):
+        self.radius = radius
+        self.coef = coef
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, fitted_model, *, feature_names=None, n_features=10, ax=None, **kwargs):
+        """Plot the path of a fitted model.
+
+        Parameters
+        ----------
+        fitted_model : PrivateLasso or PrivateLogisticL1
+            Fitted with the solver "stagewise", the default.
+        feature_names : array-like of shape (n_features_in_,) or None, default=None
+            None uses ``feature_names_in_``, or x0, x1, ...
+        n_features : int, default=10
+            Number of curves, at least 1: those of the largest coefficients along the path. With
+            more than two classes there is one for each class and feature.
+        ax : matplotlib Axes or None, default=None
+        **kwargs : dict
+            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : RadiusPathDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters out of range, and a model without a path.
+        NotFittedError
+        ImportError
+            Without matplotlib.
+        """
+        pyplot(cls.__name__)
+        if isinstance(n_features, bool) or not isinstance(n_features, Integral) or n_features < 1:
+            raise ValueError(f"n_features must be an int, at least 1, got {n_features!r}.")
+        check_is_fitted(fitted_model)
+        path = getattr(fitted_model, "path_", None)
+        if path is None:
+            raise ValueError(
+                "fitted_model must have a path_, as PrivateLasso and PrivateLogisticL1 have with "
+                f"solver='stagewise'; got {fitted_model!r}."
+            )
+        coef = path.coef
+        names = _names(fitted_model, feature_names, coef.shape[-1])
+        if coef.ndim == 3:
+            names = [f"{name}, class {c}" for c in fitted_model.classes_ for name in names]
+        coef = coef.reshape(len(coef), -1)
+        largest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:n_features]
+        display = cls(radius=path.radius, coef=coef[:, largest], names=[names[j] for j in largest])
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Plot the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        **kwargs : dict
+            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        self : RadiusPathDisplay
+        """
+        ax = axes(type(self).__name__, ax)
+        self.lines_ = []
+        for j, (name, curve) in enumerate(zip(self.names, np.transpose(self.coef), strict=True)):
+            style = {"color": f"C{j}", "label": literal(name)}
+            if j >= NAMED:
+                others = len(self.names) - NAMED
+                style = {
+                    "color": "0.8",
+                    "zorder": 1,
+                    "label": "_" if j > NAMED else f"{others} more",
+                }
+            self.lines_ += ax.plot(self.radius, curve, **{**style, **kwargs})
+        ax.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
+        ax.set(xlabel="l1 radius", ylabel="coefficient")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _names(model: Any, feature_names: Any, n_features: int) -> list[str]:
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+    is_list = np.iterable(feature_names) and not isinstance(feature_names, str)
+    names = [str(name) for name in feature_names] if is_list else []
+    if len(names) != n_features:
+        raise ValueError(
+            f"feature_names must be a list of {n_features} names, one per feature of the fit; got "
+            f"{feature_names!r}."
+        )
+    return names

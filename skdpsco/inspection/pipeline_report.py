@@ -1,0 +1,221 @@
+"""What a whole pipeline costs, and which of its steps are not private."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from skdpsco.privacy import Event, compose, epsilon_of, rho_of
+
+from ._cost import private_steps
+from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk
+
+__all__ = ["PipelineReport", "StepReport", "not_private_steps", "privacy_report", "private_steps"]
+
+_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
+
+
+@dataclass(frozen=True)
+class PipelineReport:
+    """The guarantee of an estimator of several steps; prints as a table, also as HTML.
+
+    Parameters
+    ----------
+    steps : tuple of StepReport
+    """
+
+    steps: tuple[StepReport, ...]
+
+    @property
+    def private(self) -> bool:
+        """Whether every step is private or data-independent."""
+        return all(step.status != NOT_PRIVATE for step in self.steps)
+
+    @property
+    def rho(self) -> float | None:
+        """Sum of the costs, in zero-concentrated DP.
+
+        None if a step is not private, and if the cost of one is not known in these units.
+        """
+        if not self.private or any(step.event is None for step in self._costs()):
+            return None
+        return rho_of(self._known())
+
+    @property
+    def delta(self) -> float | None:
+        """The largest delta of the steps; None if a step is not private."""
+        return self._total()[1]
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon of everything, at `delta`; None if a step is not private."""
+        return self._total()[0]
+
+    def _costs(self) -> list[StepReport]:
+        return [step for step in self.steps if step.status == PRIVATE]
+
+    def _known(self) -> Event:
+        return compose(*(step.event for step in self._costs() if step.event is not None))
+
+    def _total(self) -> tuple[float | None, float | None]:
+        """Epsilon and delta."""
+        if not self.private:
+            return None, None
+        costs = self._costs()
+        if len(costs) == 1:
+            return costs[0].epsilon, costs[0].delta
+        # zCDP adds up; what is not known in zCDP is added to it by basic composition.
+        delta = max((step.delta or 0.0 for step in costs if step.event is not None), default=0.0)
+        epsilon = epsilon_of(self._known(), delta) if delta > 0.0 else 0.0
+        others = [step for step in costs if step.event is None]
+        epsilon += sum(step.epsilon or 0.0 for step in others)
+        return epsilon, min(delta + sum(step.delta or 0.0 for step in others), 1.0)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells of the table, without its head."""
+        epsilon, delta = self._total()
+        status = PRIVATE if self.private else NOT_PRIVATE
+        seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
+        total = StepReport("total", "", status, epsilon, delta, self.rho, seeded)
+        return [_cells(step) for step in (*self.steps, total)]
+
+    def __str__(self) -> str:
+        table = [_HEAD, *self.rows()]
+        widths = [max(len(row[j]) for row in table) for j in range(len(_HEAD))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in table
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def line(tag: str, cells: tuple[str, ...]) -> str:
+            style = "style='text-align:left'"
+            return "".join(f"<{tag} {style}>{escape(cell)}</{tag}>" for cell in cells)
+
+        body = "".join(f"<tr>{line('td', row)}</tr>" for row in self.rows())
+        return (
+            "<table><caption>Differential privacy</caption>"
+            f"<tr>{line('th', _HEAD)}</tr>{body}</table>"
+        )
+
+    def to_frame(self) -> Any:
+        """The steps as a pandas DataFrame, a row for each.
+
+        Raises
+        ------
+        ImportError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "PipelineReport.to_frame() needs pandas: pip install pandas. Its steps do not."
+            ) from error
+        columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note"]
+        rows = [[getattr(step, column) for column in columns] for step in self.steps]
+        return pd.DataFrame(rows, columns=columns)
+
+
+def _cells(step: StepReport) -> tuple[str, ...]:
+    numbers = ("" if x is None else f"{x:.6g}" for x in (step.epsilon, step.delta, step.rho))
+    return step.name or "-", step.estimator, step.status, *numbers, step.note
+
+
+def privacy_report(estimator: Any, *, record_wise: Iterable[Any] = ()) -> PipelineReport:
+    """Say what an estimator costs, step by step, and which steps are not private.
+
+    Understands scikit-learn's own `Pipeline`, `ColumnTransformer`, `FeatureUnion`,
+    `TransformedTargetRegressor`, `FrozenEstimator`, `GridSearchCV` and `RandomizedSearchCV`, nested
+    in any way, fitted or not. A step is
+
+    - "private" if it is a `skdpsco` estimator, or one derived from their base, or has a
+      `PrivacyReport` of its own as ``privacy_``: after a fit with what the fit has cost, before it
+      with what it will cost at most;
+    - "data-independent" if it is a transformer that treats every record by itself and learns
+      nothing from the data. This is known of a number of transformers of scikit-learn and of this
+      library, under conditions on their parameters, and not of classes derived from them;
+    - "NOT private" otherwise. Then the total is, too.
+
+    Costs add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
+    The order of the steps does not matter.
+
+    Parameters
+    ----------
+    estimator : estimator
+    record_wise : list of str or object, default=()
+        Transformers that you vouch for: names of steps as the report shows them, instances, or
+        functions that steps are given. You declare that what they do to one record does not depend
+        on the other records.
+
+    Returns
+    -------
+    report : PipelineReport
+
+    Raises
+    ------
+    TypeError
+        If ``estimator`` is no estimator, or ``record_wise`` no list of names and objects.
+    ValueError
+        If ``record_wise`` contains something that is no part of ``estimator``, or that has a cost;
+        for a budget out of range.
+
+    Notes
+    -----
+    Each private step is counted once, with its latest fit; what repeated fits cost together is for
+    a `Ledger` to say, and how the parameters of a fitted step were chosen cannot be seen from it.
+    Parameters are taken to be public, and those of the fit. What steps say about their input,
+    errors and floating-point warnings, is not covered, see docs/threat-model.md.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer, StandardScaler
+    >>> from skdpsco import PrivateLogisticL1
+    >>> from skdpsco.inspection import privacy_report
+    >>> privacy_report(make_pipeline(Normalizer(), PrivateLogisticL1(epsilon=1.0))).epsilon
+    1.0
+    >>> report = privacy_report(make_pipeline(StandardScaler(), PrivateLogisticL1()))
+    >>> report.private
+    False
+    >>> report.steps[0].note
+    'learns from the data, without noise; use PrivateStandardScaler or PublicBoundsScaler'
+    """
+    return PipelineReport(_rows(estimator, record_wise, fitted=True))
+
+
+def not_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> list[StepReport]:
+    """The steps that a fit of a clone of ``estimator`` would make "NOT private".
+
+    Parameters
+    ----------
+    estimator, record_wise
+        As for `privacy_report`. What was fitted is not looked at.
+
+    Returns
+    -------
+    steps : list of StepReport
+        Empty if there are none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `privacy_report`.
+    """
+    rows = _rows(estimator, record_wise, fitted=False)
+    return [row for row in rows if row.status == NOT_PRIVATE]
+
+
+def _rows(estimator: Any, record_wise: Iterable[Any], fitted: bool) -> tuple[StepReport, ...]:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise TypeError(f"estimator must be an instance of an estimator, got {estimator!r}.")
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    walk = Walk(record_wise, fitted, params)
+    walk.visit("", estimator)
+    if walk.unused:
+        raise ValueError(
+            f"record_wise contains {walk.unused}, which are no parts of the estimator. The names "
+            f"of its steps are {[name for name in walk.names if name]}."
+        )
+    return tuple(walk.rows)
