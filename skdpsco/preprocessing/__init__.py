@@ -2,5 +2,15 @@
 
 from .bounds import PublicBoundsScaler, RowClipper
 from .categorical import CategoricalDomainEncoder
+from .clipper import PrivateQuantileClipper
+from .scaler import PrivateStandardScaler
+from .selector import PrivateFeatureSelector
 
-__all__ = ["CategoricalDomainEncoder", "PublicBoundsScaler", "RowClipper"]
+__all__ = [
+    "CategoricalDomainEncoder",
+    "PrivateFeatureSelector",
+    "PrivateQuantileClipper",
+    "PrivateStandardScaler",
+    "PublicBoundsScaler",
+    "RowClipper",
+]

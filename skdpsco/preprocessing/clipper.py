@@ -1,0 +1,287 @@
+"""Private ranges of columns. Proof: docs/proofs/preprocessing.md, section 2."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._quantiles import choose, cover_scores, quantile_scores
+from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST, check_interval
+from skdpsco.mechanisms import exponential_grid
+from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
+
+from ._common import CLIPPED, ColumnTransform, planning, public_scaler
+
+OCTAVES = 24  # factors of two between the shortest and the longest distance from a centre
+N_POINTS = 513  # centres that are equidistant
+# Centres around zero, in units of the width of the bounds.
+SPREAD = 2.0 ** (np.arange(-2 * OCTAVES, 1) / 2.0)
+N_CENTRES = N_POINTS + 2 * len(SPREAD) + 1  # at most
+MAX_PENALTY = 0.3  # of all records, for all distances together
+
+
+@dataclass(frozen=True)
+class RangePlan:
+    """Which draws are made, and their grids; None where there is none.
+
+    Parameters
+    ----------
+    centre_grid, end_grid : float or None
+    distances : ndarray
+        Candidates for the distance of an end from the centre, in units of the width of the bounds.
+    penalty : float
+        How many records a distance must cover more than the next smaller one.
+    event : Event
+    """
+
+    centre_grid: float | None
+    end_grid: float | None
+    distances: np.ndarray
+    penalty: float
+    event: Event
+
+
+def plan_ranges(n_samples: int, n_features: int, rho: float) -> RangePlan:
+    """Three draws per column; two without a centre if it would be a guess, or none."""
+    for n_draws in (3, 2):
+        with_centre = n_draws == 3
+        count = n_draws * n_features
+        epsilon0 = math.sqrt(8.0 * rho / count)
+        signal = n_samples * epsilon0  # the largest difference of two counts, in units of noise
+        share = min(MAX_PENALTY, 2.0 / math.sqrt(signal))
+        steps = round(min(max(2.0 * signal * share / OCTAVES, 2.0), 16.0))  # per factor of two
+        distances = 2.0 ** (np.arange(-OCTAVES * steps, 1) / steps)
+        if with_centre:
+            needed = 4.0 * (math.log(N_CENTRES) + 1.0)
+        else:
+            needed = (math.log(len(distances)) + 3.0) / (1.0 - MAX_PENALTY)
+        if signal > needed:
+            return RangePlan(
+                exponential_grid(2.0, epsilon0, 2.0 * n_samples) if with_centre else None,
+                exponential_grid(1.0, epsilon0, 2.0 * n_samples),
+                distances,
+                share * n_samples / len(distances),
+                RepeatedEvent(ExponentialMechanismEvent(epsilon0), count),
+            )
+    return RangePlan(None, None, np.ones(1), 0.0, NoOpEvent())
+
+
+def centres(lower: float, upper: float, zero: float) -> np.ndarray:
+    """Candidates for a centre, in increasing order: dense around ``zero``."""
+    around = (upper - lower) * SPREAD
+    points = (np.linspace(lower, upper, N_POINTS), [zero], zero - around, zero + around)
+    return np.unique(np.clip(np.concatenate(points), lower, upper))
+
+
+def release_range(
+    plan: RangePlan, x: np.ndarray, lower: float, upper: float, tails: tuple[float, float], rng
+) -> tuple[float, float]:
+    """Noisy range of one column, which is within its public bounds."""
+    if plan.end_grid is None:
+        return lower, upper
+    centre = min(max(0.0, lower), upper)
+    width = upper - lower
+    if plan.centre_grid is not None:
+        points = centres(lower, upper, centre)
+        centre = choose(quantile_scores(x, points, 0.5), points, plan.centre_grid, rng)
+
+    def end(values, start, bound, tail):
+        points = np.minimum(start + width * plan.distances, bound)
+        scores = cover_scores(values, points, tail, plan.penalty)
+        return choose(scores, points, plan.end_grid, rng)
+
+    low = -end(-x, -centre, -lower, tails[0])
+    high = end(x, centre, upper, tails[1])
+    return (low, high) if high - low >= SMALLEST else (lower, upper)
+
+
+class PrivateQuantileClipper(ColumnTransform):
+    """Clip columns into private ranges, found within generous public bounds.
+
+    Each range goes from a low to a high quantile of its column, approximately. It is for columns
+    whose range is not known to a factor of a million.
+
+    Parameters
+    ----------
+    quantile_range : tuple of two floats, default=(0.01, 0.99)
+        Quantiles that a range should reach, in [0, 0.5) and (0.5, 1].
+    lower, upper : float or array-like of shape (n_features,), default=-1e6, 1e6
+        Public bounds of the columns, in units of X; what lies beyond is clipped first. They may be
+        generous: ranges as short as ``6e-8 * (upper - lower)`` can be found, if they are near zero
+        or wider than ``(upper - lower) / 500``. In [-1e100, 1e100], ``upper - lower`` at least
+        1e-100.
+    feature_range : tuple of two floats or None, default=None
+        What the private ranges become, (-1, 1) for instance. None clips only, and keeps the units.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    lower_, upper_ : ndarray of shape (n_features,)
+        The private ranges; ``lower_ < upper_``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee.
+
+    With little budget ranges come out too wide, half of them by more than a factor of two, rather
+    than too narrow. At epsilon 1 and delta 1e-6 ranges around a private centre need about
+    ``120 * sqrt(n_features)`` records; with fewer they are ranges around zero, and with fewer than
+    ``32 * sqrt(n_features)`` the public bounds are the result, and nothing is charged. That is
+    decided by these public numbers only.
+
+    Columns that are nearly constant may lose their rare values: in the worst case those of
+    30 % of the records, and less as records become more. Leave one-hot, binary and count columns
+    out, with `sklearn.compose.ColumnTransformer`.
+
+    Proof: docs/proofs/preprocessing.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.preprocessing import PrivateQuantileClipper
+    >>> X = np.random.default_rng(0).normal(0.0, [5.0, 300.0], (20000, 2))
+    >>> clipper = PrivateQuantileClipper(epsilon=1.0).fit(X)
+    >>> bool(np.all(clipper.upper_ < [1e3, 1e4]))  # the 99% quantiles are 11.6 and 698
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = PRIVATE_CONSTRAINTS
+
+    def __init__(
+        self,
+        *,
+        quantile_range=(0.01, 0.99),
+        lower=-1e6,
+        upper=1e6,
+        feature_range=None,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        random_state=None,
+    ):
+        self.quantile_range = quantile_range
+        self.lower = lower
+        self.upper = upper
+        self.feature_range = feature_range
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _tails(self) -> tuple[float, float]:
+        """Shares of the records that may lie outside, on either side."""
+        if not isinstance(self.quantile_range, (tuple, list)) or len(self.quantile_range) != 2:
+            raise ValueError(
+                f"quantile_range must be a tuple of two numbers, got {self.quantile_range!r}."
+            )
+        low, high = check_interval(
+            "quantile_range[0]", self.quantile_range[0], "quantile_range[1]", self.quantile_range[1]
+        )
+        if not 0.0 <= low < 0.5 < high <= 1.0:
+            raise ValueError(
+                "quantile_range must be two numbers in [0, 0.5) and (0.5, 1], got "
+                f"{self.quantile_range!r}."
+            )
+        return low, 1.0 - high
+
+    def _scaler(self, lower: Any, upper: Any):
+        unit = self.feature_range is None
+        return public_scaler(lower, upper, (-1.0, 1.0) if unit else self.feature_range)
+
+    def fit(self, X, y=None):
+        """Release a range for every column.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for input that is sparse, or
+            not finite and numeric.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        self._validate_params()
+        draft = self._draft()
+        X = draft._check(X, reset=True)
+        n, d = X.shape
+        budget = self._budget()
+        tails = self._tails()
+        self._scaler(self.lower, self.upper).fit(X)  # refuses what is not legal
+        lower, upper = self._bounds(d)
+        with planning(self, n, d):
+            plan = plan_ranges(n, d, self._available(budget).rho)
+
+        rng, seeded = self._open(plan.event)
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            X = np.clip(X, lower, upper)
+            ranges = [
+                release_range(plan, X[:, j], float(lower[j]), float(upper[j]), tails, rng)
+                for j in range(d)
+            ]
+        draft.lower_, draft.upper_ = np.array(ranges).T.copy()
+        draft.privacy_ = self._report(budget, plan.event, seeded, (CLIPPED,))
+        return self._accept(draft)
+
+    def transform(self, X):
+        """Clip into the private ranges, and map them onto `feature_range` if there is one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : ndarray of shape (n_samples, n_features), float64
+        """
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        with np.errstate(all="ignore"):
+            if self.feature_range is None:
+                return np.clip(X, self.lower_, self.upper_)
+            return self._scaler(self.lower_, self.upper_).fit_transform(X)
+
+    def inverse_transform(self, X):
+        """Map `feature_range` back onto the private ranges; without it, clip only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features), float64
+        """
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        with np.errstate(all="ignore"):
+            if self.feature_range is None:
+                return np.clip(X, self.lower_, self.upper_)
+            return self._scaler(self.lower_, self.upper_).fit(X).inverse_transform(X)

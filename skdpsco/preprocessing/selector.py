@@ -1,0 +1,301 @@
+"""Private selection of features. Proof: docs/proofs/preprocessing.md, section 3."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._base import PrivateEstimator
+from skdpsco._design import as_design, correlate
+from skdpsco._kernels import njit
+from skdpsco._quantiles import choose
+from skdpsco._target import TargetPlan, plan_target, release_target
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMMON_CONSTRAINTS,
+    PRIVATE_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
+    Integral,
+    Interval,
+    StrOptions,
+    check_bound,
+    check_feature_bound,
+    check_X_y,
+    encode_classes,
+)
+from skdpsco.mechanisms import exponential_grid, summation_error
+from skdpsco.privacy import (
+    Event,
+    ExponentialMechanismEvent,
+    NoOpEvent,
+    RepeatedEvent,
+    compose,
+    rho_of,
+)
+
+from ._common import planning
+
+
+@dataclass(frozen=True)
+class SelectionPlan:
+    """Made of a budget and public sizes.
+
+    Parameters
+    ----------
+    n_selected : int
+    grid : float or None
+        Of one draw; None if all features are taken and nothing is drawn.
+    target : TargetPlan or None
+        How the centre and the scale of a regression target are found.
+    event : Event
+        The cost of the whole.
+    """
+
+    n_selected: int
+    grid: float | None
+    target: TargetPlan | None
+    event: Event
+
+
+def plan_selection(
+    n_samples: int,
+    n_features: int,
+    n_selected: int,
+    regression: bool,
+    target_bound: float | None,
+    rho: float,
+) -> SelectionPlan:
+    """A target first, then one draw of the exponential mechanism per feature."""
+    if n_selected >= n_features:
+        return SelectionPlan(n_features, None, None, NoOpEvent())
+    target = plan_target(target_bound, True, n_samples, rho) if regression else None
+    spent = NoOpEvent() if target is None else target.event
+    epsilon0 = math.sqrt(8.0 * (rho - rho_of(spent)) / n_selected)
+    width = 2.0 if regression else 1.0  # of the interval that targets are in
+    # Of n times a covariance, and its rounding in both of the data sets.
+    change = 2.0 * width * (n_samples - 1) / n_samples + 16.0 * summation_error(n_samples, 1.0)
+    grid = exponential_grid(2.0 * change, epsilon0, 2.0 * n_samples)
+    draws = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_selected)
+    return SelectionPlan(n_selected, grid, target, compose(spent, draws))
+
+
+def memberships(index: np.ndarray, n_classes: int) -> np.ndarray:
+    """A column of 0 and 1 for every class; of two classes, which differ in sign, the last."""
+    classes = np.arange(1 if n_classes == 2 else 0, n_classes)
+    return (index[:, None] == classes).astype(np.float64)
+
+
+@njit
+def correlate_columns(X, R, out):
+    """Write ``X' R``, flat."""
+    correlate(X, R, out)
+
+
+def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
+    """Largest ``n |cov|`` of every feature with a column of the targets ``T``."""
+    R = T - T.mean(axis=0)
+    out = np.empty(T.shape[1] * len(design.bounds))
+    correlate_columns(design, R, out)
+    return np.abs(out).reshape(T.shape[1], -1).max(axis=0)
+
+
+def draw_without_replacement(scores: np.ndarray, k: int, grid: float, rng) -> np.ndarray:
+    """Mask of ``k`` candidates with large scores, chosen one after the other."""
+    chosen = np.zeros(len(scores), dtype=bool)
+    for _ in range(k):
+        rest = np.flatnonzero(~chosen)
+        chosen[int(choose(scores[rest], rest, grid, rng))] = True
+    return chosen
+
+
+class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
+    """Select the features of largest covariance with the target, privately.
+
+    The score of a feature is the magnitude of its covariance with the target; with more than two
+    classes, the largest covariance with membership in one of them. The features are drawn one after
+    the other by the exponential mechanism [1]_.
+
+    Parameters
+    ----------
+    n_features_to_select : int, default=10
+        If X has no more features than that, all are selected, and nothing is charged.
+    task : {"classification", "regression"}, default="classification"
+        What y is: labels, or numbers.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped to compute scores, not in the output.
+        Features are measured in units of their bounds, so that one that uses a tenth of its bound
+        counts for a tenth.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The public labels of a classification. None takes those that occur in y, and so assumes that
+        which labels occur is public.
+    target_bound : float or None, default=None
+        Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
+        finds the magnitude of y privately, for a twentieth of the budget. (With too few records
+        for that, about 400 at epsilon 1, None means 1: declare a bound.)
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_features,), bool
+        Which features were selected. Scores are not released.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record, features and target; the number
+    of records, the number and names of the features, their dtypes and the set of labels are public.
+    Errors in the input (a NaN, say) are reported to the caller and are not covered by the
+    guarantee.
+
+    A covariance, in units of the bounds, stands out if it is well above
+    ``sqrt(2 * n_features_to_select) * log(n_features) / (n_samples * sqrt(rho))``, or twice that in
+    a regression; rho is 0.024 at epsilon 1 and delta 1e-6. Proof: docs/proofs/preprocessing.md.
+
+    References
+    ----------
+    .. [1] Durfee and Rogers (2019), "Practical Differentially Private Top-k Selection with
+       Pay-what-you-get Composition".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.preprocessing import PrivateFeatureSelector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 50))
+    >>> y = X[:, 0] - X[:, 3] > 0.1
+    >>> selector = PrivateFeatureSelector(n_features_to_select=2, classes=[False, True])
+    >>> selector.fit(X, y).get_support(indices=True)
+    array([0, 3])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRIVATE_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        **TARGET_CONSTRAINTS,
+        "n_features_to_select": [Interval(Integral, 1, None, closed="left")],
+        "task": [StrOptions({"classification", "regression"})],
+        "feature_bound": COMMON_CONSTRAINTS["feature_bound"],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_features_to_select=10,
+        task="classification",
+        feature_bound=1.0,
+        classes=None,
+        target_bound=None,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        random_state=None,
+    ):
+        self.n_features_to_select = n_features_to_select
+        self.task = task
+        self.feature_bound = feature_bound
+        self.classes = classes
+        self.target_bound = target_bound
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Select features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        self._validate_params()
+        if isinstance(self.n_features_to_select, (bool, np.bool_)):
+            raise TypeError(
+                f"n_features_to_select must be an int in [1, inf), got {self.n_features_to_select}."
+            )
+        regression = self.task == "regression"
+        draft = self._draft()
+        X, y = check_X_y(draft, X, y, y_numeric=regression)
+        n, d = X.shape
+        budget = self._budget()
+        bounds = check_feature_bound(self.feature_bound, d)
+        assumptions = ("features are clipped to their public feature_bound",)
+        target_bound = None
+        if regression:
+            if self.target_bound is not None:
+                target_bound = check_bound("target_bound", self.target_bound)
+                assumptions = ("targets are clipped to their public target_bound", *assumptions)
+        else:
+            classes, index = encode_classes(y, self.classes)
+            source = "read off y" if self.classes is None else "declared"
+            assumptions = (f"the {len(classes)} labels are public ({source})", *assumptions)
+            T = memberships(index, len(classes))
+        design = as_design(X, bounds, False)
+        with planning(self, n, d):
+            rho = self._available(budget).rho
+            k = int(self.n_features_to_select)
+            plan = plan_selection(n, d, k, regression, target_bound, rho)
+
+        rng, seeded = self._open(plan.event)
+        draft.support_ = np.ones(d, dtype=bool)
+        if plan.grid is not None:
+            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+                if plan.target is not None:
+                    T = release_target(plan.target, y, rng).apply(y)[:, None]
+                scores = covariance_scores(design, T)
+                draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
+        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+        return self._accept(draft)
+
+    def transform(self, X):
+        """Keep the selected features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
+        """
+        with np.errstate(all="ignore"):  # scikit-learn adds up all of X
+            return super().transform(X)
+
+    def _get_support_mask(self):
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,268 @@
+"""Mistakes of users of private transformers, which draw no noise, and extreme input."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import skdpsco._base
+from skdpsco._random import generator
+from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.preprocessing import (
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+)
+from skdpsco.preprocessing.scaler import SQUARES, plan_moments
+from skdpsco.preprocessing.selector import plan_selection
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+SCALER, CLIPPER = PrivateStandardScaler(), PrivateQuantileClipper()
+SELECTOR = PrivateFeatureSelector(n_features_to_select=2)
+REGRESSION = PrivateFeatureSelector(n_features_to_select=2, task="regression")
+ALL = {"scaler": SCALER, "clipper": CLIPPER, "selector": SELECTOR, "regression": REGRESSION}
+each = pytest.mark.parametrize("name", ALL)
+N, D = 40, 4
+X = np.random.default_rng(0).uniform(-1, 1, (N, D))
+Y = (X[:, 0] > 0).astype(int)
+FRAME = pd.DataFrame(X, columns=["one", "two", "three", "four"])
+NAN, INF = float("nan"), float("inf")
+
+
+def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **params):
+    """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
+    model = clone(model).set_params(random_state=0).fit(FRAME, Y)
+    model.set_params(**params)
+    before = dict(vars(model))
+    drawn = []
+
+    def record(*args, **kwargs):
+        drawn.append(generator(*args, **kwargs))
+        return drawn[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skdpsco._base, "generator", record)
+        with pytest.raises(error, match=match):
+            model.fit(X, y)
+    assert drawn == []
+    after = vars(model)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    never_fitted = clone(model).set_params(**params)
+    with pytest.raises(error, match=match):
+        never_fitted.fit(X, y)
+    assert vars(never_fitted).keys() == model.get_params().keys()
+
+
+EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
+DELTA = r"delta.* \(0\.0, 1\.0\)"
+
+
+@each
+@pytest.mark.parametrize(
+    ("parameter", "value", "match"),
+    [
+        *(("epsilon", value, EPSILON) for value in (NAN, INF, 0, -1, "1", None, True, [1.0])),
+        ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06"),
+        ("epsilon", 1e-8, r"epsilon=1e-08 is too small with delta=1e-06"),
+        *(("delta", value, DELTA) for value in (NAN, 0, 1, "1", None, True)),
+        ("ledger", 3, "ledger.* None or an object implementing 'charge'"),
+        ("random_state", "x", "random_state.*RandomState"),
+        ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
+    ],
+)
+def test_common_parameters(name, parameter, value, match):
+    refuses(ALL[name], match, **{parameter: value})
+
+
+NUMBER = r"{} must be a number in \[-1e\+100, 1e\+100\], or a list of one such number for each of 4"
+BOUNDS = [
+    *(
+        ({end: value}, NUMBER.format(end))
+        for end in ("lower", "upper")
+        for value in (NAN, INF, 1e101, None, "a", True, 1j, [1, 2], [1, 2, 3, NAN], [[1] * 4])
+    ),
+    ({"lower": 5e6, "upper": 1.0}, "lower must be less than upper, by at least 1e-100"),
+    ({"lower": 2.0, "upper": 2.0}, "lower must be less than upper"),
+    ({"lower": [0, 0, 7, 0], "upper": 7}, "lower must be less than upper.*of column 2 are 7 and 7"),
+]
+
+
+@pytest.mark.parametrize("name", ["scaler", "clipper"])
+@pytest.mark.parametrize(("params", "match"), BOUNDS)
+def test_bounds(name, params, match):
+    refuses(ALL[name], match, **params)
+
+
+PAIR = "quantile_range must be a tuple of two numbers, got"
+SIDES = r"quantile_range must be two numbers in \[0, 0.5\) and \(0.5, 1\], got"
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "match"),
+    [
+        (SCALER, {"with_mean": "yes"}, "with_mean.*'bool'"),
+        (SCALER, {"with_std": None}, "with_std.*'bool'"),
+        (SCALER, {"with_mean": False, "with_std": False}, "both False: there is nothing to learn"),
+        *((CLIPPER, {"quantile_range": v}, PAIR) for v in (None, 0.9, "ab", (0.1,), {0.1, 0.9})),
+        *(
+            (CLIPPER, {"quantile_range": v}, SIDES)
+            for v in ((1.0, 99.0), (-0.1, 0.9), (0.1, 0.4), (0.5, 0.9), (0.6, 0.9), (0.1, 1.1))
+        ),
+        (CLIPPER, {"quantile_range": (0.9, 0.1)}, r"quantile_range\[0\] must be less than"),
+        (CLIPPER, {"quantile_range": (NAN, 0.9)}, r"quantile_range\[0\] must be in"),
+        (CLIPPER, {"quantile_range": ("a", 0.9)}, r"quantile_range\[0\] must be a finite number"),
+        (CLIPPER, {"quantile_range": (0.1, True)}, r"quantile_range\[1\] must be a finite number"),
+        (CLIPPER, {"feature_range": 1.0}, "feature_range must be a tuple of two numbers"),
+        (CLIPPER, {"feature_range": (1, -1)}, r"feature_range\[0\] must be less than"),
+        *(
+            (SELECTOR, {"n_features_to_select": v}, r"n_features_to_select.*\[1, inf\)")
+            for v in (0, -1, 2.0, 0.5, "all", None, True)
+        ),
+        *((SELECTOR, {"task": v}, r"task.*among \{'(cl|r)") for v in ("auto", None)),
+        *(
+            (SELECTOR, {"feature_bound": v}, "feature_bound")
+            for v in (0, NAN, None, "a", True, [1, 2], [1, 1, 1, -1])
+        ),
+        (SELECTOR, {"classes": [0]}, "classes must be a list of at least two different labels"),
+        (SELECTOR, {"classes": [0, 2]}, r"y contains labels that are not among classes=\[0, 2\]"),
+        *((REGRESSION, {"target_bound": v}, "target_bound") for v in (0, NAN, "a", True, 1e101)),
+    ],
+)
+def test_parameters(model, params, match):
+    refuses(model, match, **params)
+
+
+def with_entry(value):
+    changed = X.copy()
+    changed[3, 2] = value
+    return changed
+
+
+@each
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        (with_entry(NAN), "X contains NaN"),
+        (with_entry(-INF), "X contains infinity"),
+        (pd.DataFrame(with_entry(NAN)).astype("Float64"), "X contains NaN"),
+        (np.full((N, D), "a"), "X must be numeric, but contains text"),
+        (np.full((N, D), "a", dtype=object), "X must be numeric, but contains text"),
+        (pl.DataFrame({"a": ["x"] * N}), "X must be numeric, but contains text"),
+        (X * 1j, "Complex data not supported"),
+        (np.full((N, D), np.datetime64("2020-01-01")), "Turn dates into numbers first"),
+        (X[:, 0], "Expected 2D array, got 1D array"),
+        (X[:0], r"0 sample\(s\)"),
+        (X[:, :0], r"0 feature\(s\)"),
+        (None, "Expected 2D array, got scalar"),
+    ],
+)
+def test_X(name, bad, match):
+    refuses(ALL[name], match, X=bad)
+    model = clone(ALL[name]).set_params(random_state=0).fit(X, Y)
+    if name in ("scaler", "clipper") and isinstance(bad, np.ndarray):
+        with pytest.raises((ValueError, TypeError), match=match):
+            model.transform(bad)
+        with pytest.raises((ValueError, TypeError), match=match):
+            model.inverse_transform(bad)
+
+
+@pytest.mark.parametrize("name", ["scaler", "clipper"])
+def test_sparse(name):
+    match = r"X is sparse, but Private\w+ moves zeros: make it dense, with X.toarray\(\)"
+    refuses(ALL[name], match, X=sparse.csr_array(X))
+    model = clone(ALL[name]).set_params(random_state=0).fit(X)
+    with pytest.raises(ValueError, match=match):
+        model.transform(sparse.csc_array(X))
+
+
+def test_invalid_sparse():
+    bad = sparse.csr_array(X)
+    bad.indices[3] = 99
+    refuses(SELECTOR, "X is not a valid CSR matrix", X=bad)
+
+
+@pytest.mark.parametrize(
+    ("model", "bad", "match"),
+    [
+        (SELECTOR, None, "requires y to be passed"),
+        (SELECTOR, Y[:5], "inconsistent numbers of samples"),
+        (SELECTOR, np.zeros(N), "only one class"),
+        (SELECTOR, X[:, 0], "Unknown label type"),
+        (REGRESSION, np.where(Y, NAN, 0.0), "y contains NaN"),
+        (REGRESSION, np.where(Y, INF, 0.0), "y contains infinity"),
+        (REGRESSION, np.where(Y, "a", "b"), "y must be numeric"),
+        (REGRESSION, np.c_[Y, Y], r"y should be a 1d array.*\(40, 2\)"),
+    ],
+)
+def test_y(model, bad, match):
+    refuses(model, match, y=bad)
+
+
+@pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
+def test_extreme_magnitudes(bound):
+    """No overflow on the way, whatever NumPy does about one."""
+    huge = np.where(X > 0, 1e308, -1e308)
+    for name, params in (
+        ("scaler", {"lower": -bound, "upper": bound}),
+        ("clipper", {"lower": -bound, "upper": bound, "epsilon": 50.0}),
+        ("selector", {"feature_bound": bound}),
+        ("regression", {"feature_bound": bound, "target_bound": bound}),
+    ):
+        for given in (huge, X * 1e-310):
+            model = clone(ALL[name]).set_params(random_state=0, **params)
+            with np.errstate(all="raise"):
+                out = model.fit(given, Y).transform(given)
+            assert np.isfinite(out).all()
+
+
+def test_bounds_without_room_for_a_range():
+    C = np.full((200, 1), 1e15 + 2)
+    clipper = PrivateQuantileClipper(lower=1e15, upper=1e15 + 4, epsilon=100.0, random_state=0)
+    clipper.fit(C)  # the shortest distances are rounded to zero
+    assert (clipper.lower_, clipper.upper_) == (1e15, 1e15 + 4)
+    assert np.isfinite(clipper.set_params(feature_range=(-1, 1)).transform(C)).all()
+
+
+def test_plans_cover_rounding_where_it_matters():
+    n, d, mu = 2**31, 2000, 1e-4
+    error = summation_error(n, 1.0)
+    assert error > 400
+    plan = plan_moments(n, d, True, mu)
+    sensitivity = 2 * math.sqrt(d) * (1 + error * (1 + 2 * SQUARES))
+    units = sensitivity / plan.grid + 1.25 * math.sqrt(2 * d)
+    assert units <= mu * math.sqrt(4.0**SCALE_BITS - 16)
+    assert units > 0.999 * mu * 2**SCALE_BITS
+    for regression, width in ((False, 1.0), (True, 2.0)):
+        grid = plan_selection(n, d, 1, regression, 1.0, 0.02).grid
+        epsilon0 = math.sqrt(8 * 0.02 * (0.94 if regression else 1.0))
+        change = 2 * width + 16 * error
+        assert grid * 2**SCALE_BITS == pytest.approx(2 * change / epsilon0, rel=1e-3)
+
+
+def test_too_many_columns():
+    match = r"no plan for epsilon=0\.0001, delta=1e-06, 1 records and {} features.*too large"
+    refuses(SCALER, match.format(310000), np.zeros((1, 310_000)), [0], epsilon=1e-4)
+    params = {"epsilon": 1e-4, "n_features_to_select": 450_000, "classes": [0, 1]}
+    refuses(SELECTOR, match.format(450001), np.zeros((1, 450_001)), [0], **params)
+
+
+@each
+def test_before_fit(name):
+    with pytest.raises(NotFittedError):
+        clone(ALL[name]).transform(X)
+    with pytest.raises(NotFittedError):
+        clone(ALL[name]).inverse_transform(X)
+
+
+@each
+def test_other_features(name):
+    model = clone(ALL[name]).set_params(random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has 3 features, but Private\w+ is expecting 4"):
+        model.transform(X[:, :3])
