@@ -4,7 +4,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator
 from skdpsco.privacy import Budget, Event, rho_of
@@ -30,6 +30,20 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
             f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
         )
     return budget
+
+
+def public_only(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for a ledger's history: without ledgers, and without seeds, which undo noise."""
+    hidden = ("ledger", "random_state")
+    shown = {name: value for name, value in params.items() if name not in hidden}
+    for name, value in shown.items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            inner = clone(value)
+            for deep in inner.get_params(deep=True):
+                if deep.rsplit("__", 1)[-1] in hidden:
+                    inner.set_params(**{deep: None})
+            shown[name] = inner
+    return shown
 
 
 class PrivateEstimator(BaseEstimator):
@@ -63,8 +77,7 @@ class PrivateEstimator(BaseEstimator):
         """
         made = generator(self.random_state, stacklevel=stacklevel + 1)
         if self.ledger is not None:
-            parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "ledger"}
-            self.ledger.charge(event, type(self).__name__, parameters)
+            self.ledger.charge(event, type(self).__name__, public_only(self.get_params(deep=False)))
         return made
 
     def _report(

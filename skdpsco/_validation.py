@@ -217,7 +217,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
-                "This classifier needs at least two classes, but y contains only one class. If "
+                "Classification needs at least two classes, but y contains only one class. If "
                 "others are possible, declare all of them: classes=[...]."
             )
         return classes, index
@@ -296,6 +296,19 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
         return validate_data(
             estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
         )
+
+
+def check_width(estimator: Any, X: Any) -> Any:
+    """Finite float64 X with as many columns as in the fit, whatever their names."""
+    with _about_X(X):
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C")
+    expected = getattr(estimator, "n_features_in_", X.shape[1])  # some need no fit
+    if X.shape[1] != expected:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{expected} features as input."
+        )
+    return X
 
 
 def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:

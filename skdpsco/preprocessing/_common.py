@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skdpsco._base import PrivateEstimator
-from skdpsco._validation import check_columns, check_features
+from skdpsco._validation import check_columns, check_features, check_width
 
 from .bounds import PublicBoundsScaler
 
@@ -44,8 +44,8 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     lower: Any
     upper: Any
 
-    def _check(self, X, reset: bool) -> np.ndarray:
-        X = check_features(self, X, reset)
+    def _check(self, X, reset: bool, named: bool = True) -> np.ndarray:
+        X = check_features(self, X, reset) if named else check_width(self, X)
         if sparse.issparse(X):
             raise ValueError(
                 f"X is sparse, but {type(self).__name__} moves zeros: make it dense, with "

@@ -15,6 +15,7 @@ from skdpsco._validation import (
     check_columns,
     check_features,
     check_interval,
+    check_width,
 )
 
 BLOCK = 2**20  # entries for which there are temporary arrays at any time
@@ -175,9 +176,9 @@ class PublicBoundsScaler(_Stateless):
         except (TypeError, ValueError, OverflowError):  # fit checks the parameters
             return False
 
-    def _check(self, X, reset: bool):
+    def _check(self, X, reset: bool, named: bool = True):
         """X, the bounds of its columns, and the range, as two pairs."""
-        X = check_features(self, X, reset)
+        X = check_features(self, X, reset) if named else check_width(self, X)
         d = X.shape[1]
         lower, upper = check_columns("lower", self.lower, d), check_columns("upper", self.upper, d)
         wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
@@ -242,7 +243,7 @@ class PublicBoundsScaler(_Stateless):
         ValueError, TypeError
             As for `transform`.
         """
-        X, bounds, ends = self._check(X, reset=False)
+        X, bounds, ends = self._check(X, reset=False, named=False)
         return _map(X, ends, bounds)
 
 

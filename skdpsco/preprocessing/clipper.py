@@ -280,7 +280,7 @@ class PrivateQuantileClipper(ColumnTransform):
         X_original : ndarray of shape (n_samples, n_features), float64
         """
         check_is_fitted(self)
-        X = self._check(X, reset=False)
+        X = self._check(X, reset=False, named=False)
         with np.errstate(all="ignore"):
             if self.feature_range is None:
                 return np.clip(X, self.lower_, self.upper_)

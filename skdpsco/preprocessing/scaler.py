@@ -241,7 +241,7 @@ class PrivateStandardScaler(ColumnTransform):
         X_original : ndarray of shape (n_samples, n_features), float64
         """
         check_is_fitted(self)
-        X = self._check(X, reset=False)
+        X = self._check(X, reset=False, named=False)
         with np.errstate(all="ignore"):
             if self.with_std:
                 X = X * self.scale_

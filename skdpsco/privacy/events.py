@@ -219,9 +219,9 @@ def leaves(event: Event) -> Iterator[tuple[Event, int]]:
     stack = [(_check_event(event), 1)]
     while stack:
         event, count = stack.pop()
-        if isinstance(event, RepeatedEvent):
+        if type(event) is RepeatedEvent:  # a subclass may mean something else
             stack.append((event.event, count * event.count))
-        elif isinstance(event, ComposedEvent):
+        elif type(event) is ComposedEvent:
             stack.extend((part, count) for part in reversed(event.events))
         elif count:
             yield event, count

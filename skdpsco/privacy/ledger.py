@@ -1,6 +1,7 @@
 """What a data set has spent and may still spend, across estimators, notebooks and processes."""
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,13 +9,13 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ._checks import check_partition, check_relation
-from ._history import Charge, frame_of, plain, plot_charges
-from ._store import IN_MEMORY, SCHEMA, Store
-from .accounting import rho_of, zcdp_epsilon, zcdp_rho
+from ._history import Charge, brief, frame_of, plain, plot_charges
+from ._store import IN_MEMORY, SCHEMA, Store, absolute, check_dataset
+from .accounting import rho_of, zcdp_delta
 from .budget import Budget
 from .events import Event
 
-_ROUNDING = 1e-12  # of sums; a thousandth of what the calibration of a budget leaves free
+_ROUNDING = 1e-10  # of sums, which are rounded up; the calibration of rho leaves 1e-9 free
 
 
 class BudgetExceededError(RuntimeError):
@@ -47,7 +48,7 @@ class Ledger:
         Budget of all charges together; epsilon > 0, delta in (0, 1).
     path : str or path-like or None, default=None
         An SQLite file, made if there is none, that outlives the process; several processes on one
-        machine may share it. (Not on a network file system, which cannot lock.) None keeps the
+        machine may share it. (Not on a network file system: few of them lock.) None keeps the
         ledger in the memory of this process: other processes are then refused.
     dataset : str, default="data"
         Name of the data set. One file holds the ledgers of any number of them.
@@ -88,25 +89,17 @@ class Ledger:
         relation: str = "replace-one",
     ) -> None:
         self._attach(epsilon, delta, path, dataset, relation, None)
-        self._store.create()
-        with self._store.transaction() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0)",
-                (self.dataset, self.epsilon, self.delta, self.relation),
-            )
-            self._spent(connection)
+        self._store.run(self._register, create=True)
 
     def _attach(self, epsilon, delta, path, dataset, relation, part) -> None:
         """Become the ledger of these parameters, without a look at the file."""
         budget = Budget(epsilon, delta)
-        if not isinstance(dataset, str):
-            raise TypeError(f"dataset must be a str, got {dataset!r}.")
-        if not dataset:
-            raise ValueError("dataset must be a name, got an empty str.")
+        check_dataset(dataset)
         check_relation(relation)
-        if path is not None:
-            path = os.path.abspath(os.fsdecode(path))
+        path = None if path is None else absolute(path)
         self.epsilon, self.delta, self.rho = budget.epsilon, budget.delta, budget.rho
+        limit = self.rho * (1 + _ROUNDING)
+        self._limit = limit if zcdp_delta(limit, self.epsilon) <= self.delta else self.rho
         self.path, self.dataset, self.relation = path, dataset, relation
         self._store = Store(path)
         self._part = part
@@ -126,15 +119,16 @@ class Ledger:
 
         Raises
         ------
-        ValueError, OSError
+        ValueError, TypeError, OSError
             As the constructor, and if there is no such file or data set.
         """
-        path = os.path.abspath(os.fsdecode(path))
+        path = absolute(path)
+        check_dataset(dataset)
         if not os.path.exists(path):
             raise FileNotFoundError(f"There is no ledger {path!r}.")
-        with Store(path).transaction() as connection:
-            rows = connection.execute("SELECT name, epsilon, delta, relation FROM datasets")
-            known = {name: rest for name, *rest in rows}
+        query = "SELECT name, epsilon, delta, relation FROM datasets"
+        rows = Store(path).run(lambda connection: connection.execute(query).fetchall())
+        known = {name: rest for name, *rest in rows}
         if dataset not in known:
             raise ValueError(
                 f"dataset must be one of {sorted(known)}, which {path!r} holds; got {dataset!r}."
@@ -158,7 +152,7 @@ class Ledger:
         estimator : str, default=""
             Who releases it.
         parameters : mapping of str or None, default=None
-            Public parameters, for the history.
+            Public parameters, for the history, which shortens them.
         relation : str, default="replace-one"
             The neighbouring relation that ``event`` is stated for.
 
@@ -170,46 +164,24 @@ class Ledger:
             If ``relation`` is not that of the ledger.
         TypeError
             If no charge is known for the event.
+        OSError
+            If the file cannot be written. Release nothing then.
         """
         check_relation(relation)
         if relation != self.relation:
-            raise ValueError(
-                f"relation must be that of the ledger, {self.relation!r}, got {relation!r}: "
-                "guarantees for different neighbours do not add up."
-            )
+            raise ValueError(f"relation must be the ledger's {self.relation!r}, got {relation!r}.")
         if not isinstance(estimator, str):
             raise TypeError(f"estimator must be a str, got {estimator!r}.")
-        rho = rho_of(event)
-        words = json.dumps({str(k): plain(v) for k, v in (parameters or {}).items()})
-        now = datetime.now(timezone.utc).isoformat()
-        partition, part = self._part or (None, None)
-        with self._store.transaction() as connection:
-            spent, counted = self._spent(connection)
-            free = self.rho * (1 + _ROUNDING) - (spent - counted)
-            own = self._spent_on_part(connection)
-            if not own + rho <= free:
-                left = self._left(connection)
-                raise BudgetExceededError(
-                    f"{estimator or 'This release'} costs rho={rho:.6g}, and the ledger of "
-                    f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
-                    f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
-                    "that delta. Nothing was charged or released."
-                )
-            total = spent - counted + max(counted, own + rho)
-            if part is not None:
-                connection.execute(
-                    "INSERT INTO parts VALUES (?, ?, ?) "
-                    "ON CONFLICT (partition, part) DO UPDATE SET spent = excluded.spent",
-                    (partition, part, own + rho),
-                )
-            connection.execute(
-                "UPDATE datasets SET spent = ? WHERE name = ?", (total, self.dataset)
-            )
-            connection.execute(
-                "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, "
-                "event, rho) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (self.dataset, partition, part, now, estimator, words, repr(event), rho),
-            )
+        if not isinstance(parameters, Mapping | None):
+            raise TypeError(f"parameters must be a mapping or None, got {brief(parameters)}.")
+        try:
+            rho = rho_of(event)
+        except OverflowError:
+            rho = math.inf
+        words = json.dumps({brief(k): plain(v) for k, v in (parameters or {}).items()})
+        now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+        row = (now, brief(estimator), words, brief(event, 1000), rho)
+        self._store.run(lambda connection: self._record(connection, *row))
 
     def remaining(self) -> Remaining:
         """What may still be spent.
@@ -219,21 +191,11 @@ class Ledger:
         remaining : Remaining
             ``rho``; and ``epsilon``, that of one more release at ``delta``, the ledger's.
         """
-        with self._store.transaction() as connection:
-            return self._left(connection)
+        return self._store.run(self._left)
 
     def charges(self) -> list[Charge]:
         """All charges so far, the oldest first."""
-        with self._store.transaction() as connection:
-            rows = connection.execute(
-                "SELECT time, estimator, parameters, event, rho, partition || ':' || part "
-                "FROM charges WHERE dataset = ? ORDER BY id",
-                (self.dataset,),
-            ).fetchall()
-        return [
-            Charge(time, estimator, json.loads(words), event, rho, part)
-            for time, estimator, words, event, rho, part in rows
-        ]
+        return self._store.run(self._charges)
 
     def history(self) -> Any:
         """All charges so far as a pandas DataFrame.
@@ -253,19 +215,15 @@ class Ledger:
 
     def to_json(self) -> str:
         """The whole ledger as JSON, to keep or to show to an auditor."""
-        return json.dumps(
-            {
-                "schema": SCHEMA,
-                "dataset": self.dataset,
-                "relation": self.relation,
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "rho": self.rho,
-                "remaining": self.remaining()._asdict(),
-                "charges": [charge._asdict() for charge in self.charges()],
-            },
-            indent=2,
-        )
+        remaining, charges = self._store.run(lambda c: (self._left(c), self._charges(c)))
+        names = ("dataset", "relation", "epsilon", "delta", "rho")
+        content = {
+            "schema": SCHEMA,
+            **{name: getattr(self, name) for name in names},
+            "remaining": remaining._asdict(),
+            "charges": [charge._asdict() for charge in charges],
+        }
+        return json.dumps(content, indent=2)
 
     @contextmanager
     def parallel(self, partition: int | Sequence[Sequence[int]]) -> Iterator[list["Ledger"]]:
@@ -273,7 +231,7 @@ class Ledger:
 
         Only a partition that does not depend on the data qualifies: a division of the record
         numbers, at random or by position, but not by the values of a column, since a replaced
-        record could then change sides.
+        record could then change sides. (Nor if records may be absent: they change the numbers.)
 
         Parameters
         ----------
@@ -285,6 +243,11 @@ class Ledger:
         ------
         parts : list of Ledger
             One for each part. After the block they accept no more charges.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If parts overlap, on a part, or for another relation than "replace-one".
 
         Examples
         --------
@@ -298,17 +261,15 @@ class Ledger:
         """
         if self._part is not None:
             raise ValueError("A part of the data cannot be partitioned again.")
+        if self.relation != "replace-one":
+            raise ValueError(f"relation must be 'replace-one' for parts, got {self.relation!r}.")
         n_parts = check_partition(partition)
-        with self._store.transaction() as connection:
-            self._spent(connection)
-            number = connection.execute(
-                "INSERT INTO partitions (dataset, open) VALUES (?, 1)", (self.dataset,)
-            ).lastrowid
+        number = self._store.run(self._open_partition)
         try:
             yield [_same_store(self, (number, k)) for k in range(n_parts)]
         finally:
-            with self._store.transaction() as connection:
-                connection.execute("UPDATE partitions SET open = 0 WHERE id = ?", (number,))
+            close = "UPDATE partitions SET open = 0 WHERE id = ?"
+            self._store.run(lambda connection: connection.execute(close, (number,)))
 
     def plot(self, ax: Any = None) -> Any:
         """Plot what was spent, charge by charge, and the budget. Needs matplotlib.
@@ -323,8 +284,43 @@ class Ledger:
         """
         return plot_charges(self, ax)
 
-    def _spent(self, connection: Any) -> tuple[float, float]:
-        """What is spent in total, and how much of that by the dearest part of our partition."""
+    # What the store runs
+
+    def _register(self, connection: Any) -> None:
+        connection.execute(
+            "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0)",
+            (self.dataset, self.epsilon, self.delta, self.relation),
+        )
+        self._spent(connection)
+
+    def _record(self, connection: Any, time, estimator, words, event, rho) -> None:
+        spent, counted, own = self._spent(connection)
+        own = _add(own, rho)
+        spent = _add(spent, max(own - counted, 0.0))
+        if not (rho >= 0 and spent <= self._limit):
+            left = self._left(connection)
+            raise BudgetExceededError(
+                f"{estimator or 'This release'} costs rho={rho:.6g}, and the ledger of "
+                f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
+                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
+                "that delta. Nothing was charged or released."
+            )
+        if self._part is not None:
+            connection.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (*self._part, own))
+        connection.execute("UPDATE datasets SET spent = ? WHERE name = ?", (spent, self.dataset))
+        connection.execute(
+            "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, event, "
+            "rho) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.dataset, *(self._part or (None, None)), time, estimator, words, event, rho),
+        )
+
+    def _open_partition(self, connection: Any) -> int:
+        self._spent(connection)
+        new = "INSERT INTO partitions (dataset, open) VALUES (?, 1)"
+        return connection.execute(new, (self.dataset,)).lastrowid
+
+    def _spent(self, connection: Any) -> tuple[float, float, float]:
+        """What is spent in total, by the dearest part of our partition, and by our part."""
         row = connection.execute(
             "SELECT epsilon, delta, relation, spent FROM datasets WHERE name = ?", (self.dataset,)
         ).fetchone()
@@ -338,32 +334,29 @@ class Ledger:
                 "Ledger.open does, or another name."
             )
         if self._part is None:
-            return spent, 0.0
-        is_open = connection.execute(
-            "SELECT open FROM partitions WHERE id = ?", (self._part[0],)
-        ).fetchone()
-        if not is_open or not is_open[0]:
+            return spent, 0.0, 0.0
+        is_open = "SELECT open FROM partitions WHERE id = ?"
+        if connection.execute(is_open, self._part[:1]).fetchone() != (1,):
             raise ValueError("The block of Ledger.parallel that this part belongs to has ended.")
-        (counted,) = connection.execute(
-            "SELECT max(spent) FROM parts WHERE partition = ?", (self._part[0],)
-        ).fetchone()
-        return spent, counted or 0.0
-
-    def _spent_on_part(self, connection: Any) -> float:
-        if self._part is None:
-            return 0.0
-        row = connection.execute(
-            "SELECT spent FROM parts WHERE partition = ? AND part = ?", self._part
-        ).fetchone()
-        return row[0] if row else 0.0
+        of_parts = "SELECT part, spent FROM parts WHERE partition = ?"
+        parts = dict(connection.execute(of_parts, self._part[:1]))
+        return spent, max(parts.values(), default=0.0), parts.get(self._part[1], 0.0)
 
     def _left(self, connection: Any) -> Remaining:
-        spent, counted = self._spent(connection)
-        rho = max(self.rho - (spent - counted) - self._spent_on_part(connection), 0.0)
-        epsilon = zcdp_epsilon(rho, self.delta)
-        while epsilon > 0 and zcdp_rho(epsilon, self.delta) > rho:
-            epsilon *= 1 - _ROUNDING
-        return Remaining(epsilon, self.delta, rho)
+        spent, counted, own = self._spent(connection)
+        rho = max(self.rho - (spent - counted) - own, 0.0)
+        try:
+            return Remaining(Budget.from_rho(rho, self.delta).epsilon, self.delta, rho)
+        except ValueError:  # too little for any epsilon
+            return Remaining(0.0, self.delta, rho)
+
+    def _charges(self, connection: Any) -> list[Charge]:
+        rows = connection.execute(
+            "SELECT time, estimator, parameters, event, rho, partition || ':' || part "
+            "FROM charges WHERE dataset = ? ORDER BY id",
+            (self.dataset,),
+        )
+        return [Charge(*row)._replace(parameters=json.loads(row[2])) for row in rows]
 
     def __copy__(self) -> "Ledger":
         return self  # a copy would spend the budget a second time
@@ -384,6 +377,11 @@ class Ledger:
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
             f"dataset={self.dataset!r}{part})"
         )
+
+
+def _add(x: float, y: float) -> float:
+    """The sum, rounded up, so that no number of charges is too small to count."""
+    return math.nextafter(x + y, math.inf) if y else x
 
 
 def _same_store(ledger: Ledger, part: tuple) -> Ledger:

@@ -1,0 +1,257 @@
+"""Estimators and a ledger: charged before noise, counted whatever scikit-learn copies."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import skdpsco._base
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco._random import generator
+from skdpsco.privacy import (
+    Budget,
+    BudgetExceededError,
+    ExponentialMechanismEvent,
+    Ledger,
+    is_gaussian,
+    rho_of,
+)
+
+BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+SOLVERS = ["stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"]
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (120, 3))
+Y = (X[:, 0] > 0).astype(float)
+PUBLIC = {PrivateLasso: {"target_bound": 1.0}, PrivateLogisticL1: {"classes": [0.0, 1.0]}}
+
+
+def model_of(Estimator, ledger, **params):
+    return Estimator(**{"ledger": ledger, "epsilon": 0.5, **PUBLIC[Estimator], **params})
+
+
+# --- what a fit costs
+
+
+@BOTH
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize(
+    "params",
+    [*({"radius": 2.0, "solver": solver} for solver in SOLVERS), {}, {"n_iter": 5}],
+    ids=[*SOLVERS, "auto", "selection"],
+)
+def test_a_fit_costs_what_it_reports_and_no_more_than_its_budget(Estimator, epsilon, params):
+    ledger = Ledger(100.0, 1e-6)
+    model = model_of(Estimator, ledger, epsilon=epsilon, **params).fit(X, Y)
+    (charge,) = ledger.charges()
+    budget = Budget(epsilon, model.delta)
+    assert charge.rho == model.privacy_.rho == rho_of(model.privacy_.event)
+    assert 0.99 * budget.rho < charge.rho <= budget.rho * (1 + 1e-10)
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (epsilon, model.delta)
+    assert charge.event == repr(model.privacy_.event)
+    assert charge.estimator == Estimator.__name__
+    assert charge.parameters.keys() >= model.get_params().keys() - {"ledger", "random_state"}
+    assert "ledger" not in charge.parameters
+    assert charge.parameters["epsilon"] == epsilon
+
+
+@pytest.mark.parametrize("target_bound", [None, 1.0])
+@pytest.mark.parametrize("radius", ["auto", 2.0])
+def test_the_scale_of_the_target_is_charged_too(target_bound, radius):
+    ledger = Ledger(100.0, 1e-6)
+    large = np.tile(X, (50, 1))
+    model = PrivateLasso(ledger=ledger, target_bound=target_bound, radius=radius)
+    model.fit(large, large[:, 0])
+    assert "ExponentialMechanismEvent" in ledger.charges()[0].event
+    assert ledger.charges()[0].rho <= Budget(1.0, 1e-6).rho * (1 + 1e-10)
+    assert not is_gaussian(model.privacy_.event)
+    assert ExponentialMechanismEvent.__name__ in repr(model.privacy_.event)
+
+
+@BOTH
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_k_fits_of_one_kth(Estimator, k):
+    ledger = Ledger(1.0, 1e-6)
+    share = Budget.from_rho(ledger.rho / k, 1e-6)
+    model = model_of(Estimator, ledger, epsilon=share.epsilon, delta=share.delta)
+    for _ in range(k):
+        model.fit(X, Y)
+    with pytest.raises(BudgetExceededError, match=f"{Estimator.__name__} costs"):
+        model.set_params(epsilon=1e-3).fit(X, Y)
+    assert len(ledger.charges()) == k
+
+
+@BOTH
+def test_what_remains_is_enough_for_a_fit(Estimator):
+    ledger = Ledger(1.0, 1e-6)
+    model = model_of(Estimator, ledger).fit(X, Y)
+    model.set_params(epsilon=ledger.remaining().epsilon).fit(X, Y)
+    assert ledger.remaining().rho < 1e-8 * ledger.rho
+    assert ledger.remaining().epsilon < 1e-4
+
+
+# --- the order of things
+
+
+@BOTH
+@pytest.mark.parametrize("params", [{}, {"radius": 2.0}, {"radius": 2.0, "solver": SOLVERS[1]}])
+def test_charged_before_noise(Estimator, params, monkeypatch):
+    """Any use of the generator finds the charge on record."""
+    ledger = Ledger(1.0, 1e-6)
+    used = []
+
+    class Watched(np.random.Generator):
+        def __getattribute__(self, name):
+            used.append((name, len(ledger.charges())))
+            return super().__getattribute__(name)
+
+    def watched(random_state, stacklevel):
+        made, seeded = generator(random_state, stacklevel)
+        assert ledger.charges() == []
+        return Watched(made.bit_generator), seeded
+
+    monkeypatch.setattr(skdpsco._base, "generator", watched)
+    model_of(Estimator, ledger, **params).fit(X, Y)
+    assert used
+    assert all(charged == 1 for _, charged in used)
+
+
+class Interrupted(Exception):
+    pass
+
+
+@BOTH
+def test_a_fit_that_dies_after_its_charge_stays_charged(Estimator, monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+
+    def fail(*args):
+        raise Interrupted
+
+    monkeypatch.setattr("skdpsco.solvers.Stagewise.run", fail)
+    with pytest.raises(Interrupted):
+        model_of(Estimator, ledger).fit(X, Y)
+    assert len(ledger.charges()) == 1
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("params", "records"),
+    [({"epsilon": -1.0}, X), ({"radius": "big"}, X), ({}, X + np.nan), ({"feature_bound": [1]}, X)],
+)
+def test_bad_input_costs_nothing(Estimator, params, records):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=r"epsilon|radius|NaN|feature_bound"):
+        model_of(Estimator, ledger, **params).fit(records, Y)
+    assert ledger.charges() == []
+
+
+@BOTH
+def test_an_exceeded_budget_draws_nothing_and_keeps_the_earlier_fit(Estimator):
+    ledger = Ledger(0.6, 1e-6)
+    model = model_of(Estimator, ledger).fit(X, Y)
+    before = dict(vars(model))
+
+    class Exhausted:
+        """A ledger that refuses; any fit that went on would return."""
+
+        def charge(self, *args):
+            raise BudgetExceededError("no")
+
+    for refusing in (ledger, Exhausted()):
+        model.set_params(ledger=refusing)
+        with pytest.raises(BudgetExceededError):
+            model.fit(-X, Y)
+        after = dict(vars(model), ledger=ledger)
+        assert after.keys() == before.keys()
+        assert all(after[name] is before[name] for name in before)
+    assert len(ledger.charges()) == 1
+    new = model_of(Estimator, ledger)
+    with pytest.raises(BudgetExceededError):
+        new.fit(X, Y)
+    assert vars(new).keys() == new.get_params().keys()
+
+
+@pytest.mark.parametrize("ledger", [1.0, "ledger.db", {}, Budget(1.0, 1e-6)])
+@BOTH
+def test_what_is_no_ledger(Estimator, ledger):
+    with pytest.raises((TypeError, ValueError), match="The 'ledger' parameter"):
+        model_of(Estimator, ledger).fit(X, Y)
+
+
+# --- scikit-learn
+
+
+@BOTH
+def test_clones_and_copies_charge_the_same_ledger(Estimator):
+    ledger = Ledger(8.0, 1e-6)
+    model = model_of(Estimator, ledger)
+    fitted = copy.deepcopy(model).fit(X, Y)
+    for other in (model, clone(model), copy.copy(model), fitted, copy.deepcopy(fitted)):
+        other.fit(X, Y)
+    assert len(ledger.charges()) == 6
+
+
+@BOTH
+def test_cross_validation_that_the_budget_allows(Estimator):
+    ledger = Ledger(8.0, 1e-6)
+    cross_val_score(model_of(Estimator, ledger), X, Y, cv=3, error_score="raise")
+    assert len(ledger.charges()) == 3
+
+
+@BOTH
+def test_cross_validation_cannot_pass_a_ceiling(Estimator):
+    """Ten fits of epsilon 0.1 under a ceiling of 0.3: each is counted, none fits beyond it."""
+    ledger = Ledger(0.3, 1e-6)
+    model = model_of(Estimator, ledger, epsilon=0.1)
+    allowed = int(ledger.rho // Budget(0.1, 1e-6).rho)
+    assert 3 <= allowed < 10
+    with pytest.raises(BudgetExceededError, match="Nothing was charged or released"):
+        cross_val_score(model, X, Y, cv=10, error_score="raise")
+    assert len(ledger.charges()) == allowed
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = cross_val_score(model.set_params(ledger=Ledger(0.3, 1e-6)), X, Y, cv=10)
+    assert np.isnan(scores).tolist() == [False] * allowed + [True] * (10 - allowed)
+    (warning,) = caught
+    assert warning.category is FitFailedWarning
+    assert "BudgetExceededError" in str(warning.message)
+
+
+@BOTH
+def test_grid_search(Estimator):
+    ledger = Ledger(8.0, 1e-6)
+    search = GridSearchCV(
+        model_of(Estimator, ledger), {"radius": [1.0, 2.0]}, cv=3, error_score="raise"
+    ).fit(X, Y)
+    assert search.best_estimator_.ledger is ledger
+    charges = ledger.charges()
+    assert len(charges) == 7
+    assert ledger.remaining().rho == pytest.approx(ledger.rho - sum(c.rho for c in charges))
+    assert search.best_estimator_.privacy_.rho == charges[-1].rho
+
+
+@BOTH
+def test_pipelines(Estimator):
+    ledger = Ledger(8.0, 1e-6)
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), model_of(Estimator, ledger))
+    clone(pipeline).fit(X, Y)
+    pipeline.fit(X, Y).set_params(**{f"{Estimator.__name__.lower()}__radius": 2.0}).fit(X, Y)
+    assert [charge.parameters["radius"] for charge in ledger.charges()] == ["auto", "auto", 2.0]
+
+
+@BOTH
+def test_a_part_pays_for_a_fit(Estimator):
+    ledger = Ledger(1.0, 1e-6)
+    halves = np.arange(0, 60), np.arange(60, 120)
+    with ledger.parallel(halves) as parts:
+        for part, records in zip(parts, halves, strict=True):
+            model_of(Estimator, part).fit(X[records], Y[records])
+    one = Budget(0.5, 1e-6).rho
+    assert ledger.remaining().rho == pytest.approx(ledger.rho - one, rel=1e-6)
+    with pytest.raises(ValueError, match="has ended"):
+        model_of(Estimator, parts[0]).fit(X, Y)
