@@ -2,6 +2,7 @@
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.linear_model import PrivateLasso, PrivateLogisticL1
+from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 
 __version__ = "0.1.0"
@@ -11,6 +12,7 @@ __all__ = [
     "BudgetExceededError",
     "Ledger",
     "PrivacyWarning",
+    "PrivateGridSearchCV",
     "PrivateLasso",
     "PrivateLogisticL1",
 ]

@@ -100,10 +100,38 @@ def test_csv_missing_file(quickstart, tmp_path, capsys):
     assert "cannot read" in capsys.readouterr().err
 
 
+def python_blocks():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
 def test_readme():
     """The first Python block of the README, which checks itself."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     names = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(python_blocks()[0], "README.md", "exec"), names)
     assert names["model"].score(names["X"], names["y"]) > 0.8
+
+
+def test_readme_ledger(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(python_blocks()[1], "README.md", "exec"), names)
+    rng = np.random.default_rng(0)
+    X = rng.uniform([0, 0], [120, 300], (2000, 2))
+    names["pipeline"].fit(X, (X[:, 0] > 60).astype(int))
+    assert names["ledger"].history()["estimator"].tolist() == [
+        "PrivateStandardScaler",
+        "PrivateLogisticL1",
+    ]
+
+
+@pytest.mark.parametrize("name", ["plot_pipeline_budget", "plot_private_grid_search"])
+def test_plots(name, monkeypatch, capsys):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    assert len(shown) == 1
+    assert shown[0].axes
+    plt.close("all")
+    assert "epsilon" in capsys.readouterr().out

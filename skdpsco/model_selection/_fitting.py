@@ -1,0 +1,92 @@
+"""Data of a search, and one fit of it, as it runs on a worker."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite, indexable
+from sklearn.utils.validation import column_or_1d
+
+from skdpsco._validation import check_bound, check_target, encode_classes, rows_of
+from skdpsco.inspection import private_steps
+
+from ._allotment import quieten
+from ._selection import centred_sum
+from .scorers import PrivateScorer
+
+
+def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
+    """X that rows can be taken of, and y of the same length, of finite numbers if asked for."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    # scikit-learn refuses it too, but prints the data.
+    if getattr(getattr(y, "dtype", None), "kind", None) == "c":
+        raise ValueError("Complex data not supported: y must be real.")
+    X, y = indexable(X, y)
+    y = column_or_1d(y, warn=True)
+    return Part(X, check_target(y) if numeric else y, fit_params)
+
+
+def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]:
+    """Declare the labels of all of y, which a part of the records might lack; for the report."""
+    labels = None
+    for candidate in candidates:
+        for prefix, step in private_steps(candidate):
+            classifies = getattr(step, "task", "classification") == "classification"
+            if classifies and getattr(step, "classes", ()) is None:
+                if labels is None:
+                    assert_all_finite(y, input_name="y")
+                    labels = encode_classes(y, None)[0]
+                candidate.set_params(**{f"{prefix}classes": labels})
+    return () if labels is None else (f"the {len(labels)} labels are public (read off y)",)
+
+
+def n_classes_of(estimator: Any, y: np.ndarray) -> int:
+    """Number of columns of the probabilities of a classifier; else 1."""
+    if not is_classifier(estimator):
+        return 1
+    declared = [getattr(step, "classes", None) for _, step in private_steps(estimator)]
+    return len(next((c for c in reversed(declared) if c is not None), np.unique(y)))
+
+
+def target_bound_of(estimators: Iterable[Any]) -> float | None:
+    """The largest declared bound on y; None if there is none."""
+    bounds = [getattr(_last_step(estimator), "target_bound", None) for estimator in estimators]
+    declared = [check_bound("target_bound", bound) for bound in bounds if bound is not None]
+    return max(declared, default=None)
+
+
+def _last_step(estimator: Any) -> Any:
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+class Part(NamedTuple):
+    """Some of the records, and what ``fit`` is passed for them."""
+
+    X: Any
+    y: np.ndarray
+    fit_params: dict[str, Any]
+
+    def rows(self, rows: np.ndarray) -> "Part":
+        """A part of the part."""
+        n = len(self.y)
+        params = {name: rows_of(value, rows, n) for name, value in self.fit_params.items()}
+        return Part(rows_of(self.X, rows, n), self.y[rows], params)
+
+    def fit(self, estimator: Any) -> Any:
+        """Fit ``estimator`` on it."""
+        with np.errstate(all="ignore"):  # a warning may be about values, and each try would warn
+            return estimator.fit(self.X, self.y, **self.fit_params)
+
+
+def fit_and_sum(
+    estimator: Any, train: Part, validation: Part, scorer: PrivateScorer, keep: bool
+) -> tuple[float, Any]:
+    """The un-noised sum of scores on one part of a model of the other, and that model if asked."""
+    train.fit(quieten(estimator))
+    scores = scorer.records(estimator, validation.X, validation.y)
+    return centred_sum(scores, scorer), estimator if keep else None

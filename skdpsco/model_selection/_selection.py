@@ -1,0 +1,197 @@
+"""What a search spends on what, and the noisy choice of a winner. Proof: docs/proofs/search.md."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from skdpsco._quantiles import choose
+from skdpsco._random import below, next_uint64
+from skdpsco._target import TargetPlan, plan_target, release_target
+from skdpsco.mechanisms import (
+    SCALE_BITS,
+    Exponential,
+    exponential_grid,
+    gaussian_grid,
+    gaussian_mechanism,
+)
+from skdpsco.privacy import (
+    Budget,
+    Event,
+    NoOpEvent,
+    RandomStoppingEvent,
+    Tries,
+    ZCDPEvent,
+    calibrate,
+    compose,
+    rho_of,
+)
+from skdpsco.solvers import Allowance
+from skdpsco.solvers.base import replace_one
+
+from .scorers import PrivateScorer, clipped_r2
+
+_calibrate = lru_cache(maxsize=128)(calibrate)  # takes a fifth of a second
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """Made of the budget and public sizes; feeds the fits, the ledger and the report.
+
+    Parameters
+    ----------
+    rho_fit : float
+        zCDP of one fit on the training part; of random stopping, also of its score.
+    rho_refit : float
+        Of the winner's fit on all records; 0 if there is none.
+    scores : ScorePlan
+    tries : TruncatedNegativeBinomial, Poisson or None
+        Law of the number of tries; None if every candidate is tried once.
+    event : Event
+        The cost of the whole.
+    """
+
+    rho_fit: float
+    rho_refit: float
+    scores: "ScorePlan"
+    tries: Tries | None
+    event: Event
+
+    def draw(self, n_candidates: int, rng: Any) -> list[int]:
+        """The candidates to try, in order; independent of the data."""
+        if self.tries is None:
+            return list(range(n_candidates))
+        bits = (int(next_uint64(rng)) << 64) | int(next_uint64(rng))
+        n_tries = self.tries.quantile(Fraction(bits, 2**128))
+        return [int(below(rng, n_candidates)) for _ in range(n_tries)]
+
+
+def plan_search(
+    budget: Budget | Allowance,
+    n_candidates: int,
+    n_validation: int,
+    scorer: PrivateScorer | None,
+    target_bound: float | None,
+    share: float,
+    tries: Tries | None,
+) -> SearchPlan:
+    """Divide the budget among the fits, the scores and the refit, which gets 1 - ``share`` of it.
+
+    A record is in the training part or in the validation part, so that what is spent on one does
+    not add to what is spent on the other.
+    """
+    search, rho_refit = share * budget.rho, (1.0 - share) * budget.rho
+    refit: Event = ZCDPEvent(rho_refit) if rho_refit > 0.0 else NoOpEvent()
+    scores = plan_scores(scorer, target_bound, n_validation, search)
+    if tries is None:
+        event = compose(ZCDPEvent(search), refit)
+        return SearchPlan(search / n_candidates, rho_refit, scores, None, event)
+    others = compose(scores.event, refit)
+    rho_try = _calibrate(budget, tries, others)
+    event = compose(RandomStoppingEvent(rho_try, tries), others)
+    return SearchPlan(rho_try, rho_refit, scores, tries, event)
+
+
+@dataclass(frozen=True)
+class ScorePlan:
+    """How sums of scores over the validation part are released.
+
+    Parameters
+    ----------
+    target : TargetPlan or None
+        How the scale of a clipped R^2 is found.
+    event : Event
+        What everything released about the validation part costs.
+    rho : float
+        What is left for the scores themselves.
+    """
+
+    target: TargetPlan | None
+    event: Event
+    rho: float
+
+
+def plan_scores(
+    scorer: PrivateScorer | None, bound: float | None, n_validation: int, rho: float
+) -> ScorePlan:
+    """Spend ``rho`` on scores, and before that on the scale of a regression target if need be."""
+    if scorer is not None:
+        return ScorePlan(None, NoOpEvent(), rho)
+    target = plan_target(bound, True, n_validation, rho)
+    return ScorePlan(target, target.event, rho - rho_of(target.event))
+
+
+def release_scorer(
+    plan: ScorePlan, scorer: PrivateScorer | None, y: np.ndarray, rng: Any
+) -> PrivateScorer:
+    """The scorer, with its scale."""
+    if plan.target is None:
+        assert scorer is not None
+        return scorer
+    return clipped_r2(release_target(plan.target, y, rng).scale)
+
+
+def _sensitivity(n_validation: int, width: float) -> float:
+    """Of a float64 sum, over the validation part, of scores in an interval of this width."""
+    return replace_one(n_validation, width / 2.0)
+
+
+def centred_sum(scores: np.ndarray, scorer: PrivateScorer) -> float:
+    """Sum of the scores, measured from the middle of their interval."""
+    return float(np.sum(np.clip(scores - _middle(scorer), -_half(scorer), _half(scorer))))
+
+
+def _middle(scorer: PrivateScorer) -> float:
+    return scorer.lower + (scorer.upper - scorer.lower) / 2.0
+
+
+def _half(scorer: PrivateScorer) -> float:
+    return (scorer.upper - scorer.lower) / 2.0
+
+
+def choose_winner(
+    sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
+) -> int:
+    """Index of a large sum, by the exponential mechanism, for ``rho``.
+
+    Replacing a record changes every sum by at most the width of the scorer's interval, in either
+    direction.
+    """
+    sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))
+    magnitude = n_validation * _half(scorer)
+    grid = exponential_grid(2.0 * sensitivity, Exponential().epsilon0(rho), magnitude)
+    return int(choose(sums, np.arange(len(sums)), grid, rng))
+
+
+def noisy_sums(
+    sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
+) -> tuple[np.ndarray, float]:
+    """All sums with Gaussian noise that costs ``rho`` in total, and its standard deviation."""
+    sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))
+    multiplier = 1.0 / math.sqrt(2.0 * rho)
+    grid = gaussian_grid(sensitivity, multiplier, len(sums), n_validation * _half(scorer))
+    noisy = np.array(sums, dtype=np.float64)
+    gaussian_mechanism(rng, noisy, grid)
+    return noisy, grid * 2.0**SCALE_BITS
+
+
+def noisy_means(
+    sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
+) -> tuple[np.ndarray, float]:
+    """Means with noise, which may lie outside of the scorer's interval, and its deviation."""
+    noisy, std = noisy_sums(sums, scorer, n_validation, rho, rng)
+    return _middle(scorer) + noisy / n_validation, std / n_validation
+
+
+def best_try(
+    sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
+) -> int | None:
+    """Index of the try with the best noisy score, the first of equals; None if there was none.
+
+    The score of each try costs ``rho``; those of the other tries are not revealed.
+    """
+    noisy = [noisy_sums(one, scorer, n_validation, rho, rng)[0] for one in sums.reshape(-1, 1)]
+    return int(np.argmax(noisy)) if noisy else None

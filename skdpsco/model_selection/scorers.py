@@ -1,0 +1,191 @@
+"""Scores whose sensitivity is known: means over records of a bounded score."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+
+from skdpsco._validation import check_interval
+
+METHODS = ("predict", "predict_proba", "decision_function")
+
+
+@dataclass(frozen=True)
+class PrivateScorer:
+    """Mean over records of a bounded score; see `make_private_scorer`.
+
+    Calling it gives the mean without noise, as scikit-learn's scorers do: a release that is not
+    private.
+
+    Parameters
+    ----------
+    record_score : callable
+    lower, upper : float
+    response_method : str
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+
+    record_score: Callable[[np.ndarray, np.ndarray], Any]
+    lower: float
+    upper: float
+    response_method: str = "predict"
+
+    def __post_init__(self) -> None:
+        if not callable(self.record_score):
+            raise TypeError(f"record_score must be callable, got {self.record_score!r}.")
+        lower, upper = check_interval("lower", self.lower, "upper", self.upper)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        if self.response_method not in METHODS:
+            raise ValueError(
+                f"response_method must be one of {METHODS}, got {self.response_method!r}."
+            )
+
+    def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
+        """Score of every record, clipped into the declared bounds; what is NaN gets the lower one.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If ``record_score`` does not return one number per record.
+        """
+        with np.errstate(all="ignore"):
+            return self.of_response(np.asarray(y), getattr(estimator, self.response_method)(X))
+
+    def of_response(self, y: np.ndarray, response: np.ndarray) -> np.ndarray:
+        """The same, from what ``response_method`` has returned."""
+        with np.errstate(all="ignore"):
+            # A copy: what one try wrote into y, the next would read.
+            scores = np.asarray(self.record_score(y.copy(), response), dtype=np.float64)
+        if scores.shape != (len(y),):
+            raise ValueError(
+                f"record_score must return one number per record, shape ({len(y)},), got shape "
+                f"{scores.shape}."
+            )
+        # NaN is not greater than the bound.
+        return np.minimum(np.where(scores > self.lower, scores, self.lower), self.upper)
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Mean over the records, without noise."""
+        return float(self.records(estimator, X, y).mean())
+
+
+def make_private_scorer(
+    record_score: Callable[[np.ndarray, np.ndarray], Any],
+    lower: float,
+    upper: float,
+    *,
+    response_method: str = "predict",
+) -> PrivateScorer:
+    """Make a scorer that can be released with noise.
+
+    The sensitivity of a mean of numbers in [lower, upper] over n records, one of which is replaced,
+    is (upper - lower) / n. A score that is no such mean (F1, ROC AUC) has no useful bound.
+
+    Parameters
+    ----------
+    record_score : callable
+        ``record_score(y_true, response)`` returns one number per record, greater is better, each
+        of which may depend on that record alone. It must print nothing. Before a search charges
+        anything, it is called once to see whether it works.
+    lower, upper : float
+        Public bounds; scores are clipped into them.
+    response_method : {"predict", "predict_proba", "decision_function"}, default="predict"
+        Method of the estimator that gives ``response``.
+
+    Returns
+    -------
+    scorer : PrivateScorer
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.model_selection import make_private_scorer
+    >>> def absolute_error(y_true, y_pred):
+    ...     return -np.abs(y_true - y_pred)
+    >>> scorer = make_private_scorer(absolute_error, lower=-10.0, upper=0.0)
+    """
+    return PrivateScorer(record_score, lower, upper, response_method)
+
+
+def _hit(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    return y == predicted
+
+
+def _explained(y: np.ndarray, predicted: np.ndarray, scale: float) -> np.ndarray:
+    return 1.0 - ((y - predicted) / scale) ** 2
+
+
+ACCURACY = PrivateScorer(_hit, 0.0, 1.0)
+
+
+def clipped_r2(scale: float) -> PrivateScorer:
+    """One minus the squared error, in units of a public ``scale`` and at most 1 per record."""
+    return PrivateScorer(partial(_explained, scale=scale), 0.0, 1.0)
+
+
+def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
+    """The scorer that is asked for; None for the clipped R^2, whose scale is yet to be released.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(scoring, PrivateScorer):
+        return scoring
+    if scoring is None:
+        if not (is_classifier(estimator) or is_regressor(estimator)):
+            raise ValueError("scoring must be given for what is no classifier and no regressor.")
+        scoring = "accuracy" if is_classifier(estimator) else "r2"
+    if not isinstance(scoring, str):
+        raise TypeError(
+            "scoring must be 'accuracy', 'r2' or a result of make_private_scorer, whose "
+            f"sensitivity is known; got {scoring!r}."
+        )
+    if scoring not in ("accuracy", "r2"):
+        raise ValueError(
+            f"scoring={scoring!r} has no known sensitivity. Use 'accuracy', 'r2' or "
+            "make_private_scorer(record_score, lower, upper)."
+        )
+    if is_regressor(estimator) if scoring == "accuracy" else is_classifier(estimator):
+        raise ValueError(f"scoring={scoring!r} does not fit a {type(estimator).__name__}.")
+    return ACCURACY if scoring == "accuracy" else None
+
+
+def check_scorer(
+    scorer: PrivateScorer | None, candidates: list[Any], y: np.ndarray, n_classes: int
+) -> None:
+    """Let ``scorer`` score responses such as a model may give: a mistake in it must cost nothing.
+
+    Raises
+    ------
+    ValueError
+        If a candidate lacks the method; and whatever the scorer raises.
+    """
+    method = "predict" if scorer is None else scorer.response_method
+    for candidate in candidates:
+        if not hasattr(candidate, method):
+            raise ValueError(f"scoring needs {method}, which {candidate!r} lacks.")
+    if scorer is None or len(y) == 0:
+        return
+    if method == "predict":
+        response = y
+    elif method == "predict_proba":
+        response = np.full((len(y), n_classes), 1.0 / n_classes)
+    else:
+        response = np.zeros((len(y), n_classes) if n_classes > 2 else len(y))
+    scorer.of_response(y, response)

@@ -1,0 +1,378 @@
+"""Grid search under one privacy budget."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._base import PrivateEstimator
+from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
+from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
+
+from . import _allotment as allotment
+from ._best import BestEstimatorMixin
+from ._fitting import (
+    check_data,
+    declare_classes,
+    fit_and_sum,
+    n_classes_of,
+    target_bound_of,
+)
+from ._selection import best_try, choose_winner, noisy_means, plan_search, release_scorer
+from .scorers import PrivateScorer, check_scorer, resolve_scorer
+
+# Few tries are rare with this shape, and they are almost as cheap as with smaller ones.
+TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 5.0
+RESERVED = ("epsilon", "delta", "ledger", "random_state")
+
+
+class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator):
+    """Grid search whose whole cost, tuning included, is one (epsilon, delta).
+
+    A public random split takes the place of cross-validation, whose folds would use, and so charge
+    for, each record many times: candidates are fitted on one part and scored on the other, so that
+    what the two parts cost does not add up. The winner is then fitted on all records. Every step
+    of the estimator must be private or independent of the data; of its own epsilon and delta only
+    the proportions among its steps matter. Proof: docs/proofs/search.md.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator, or a pipeline whose steps are private or data-independent.
+    param_grid : dict or list of dicts
+        As in `sklearn.model_selection.GridSearchCV`. It may not set epsilon, delta, ledger or
+        random_state.
+    epsilon : float, default=1.0
+        Privacy budget of everything, > 0.
+    delta : float, default=1e-6
+        Privacy budget of everything, in (0, 1).
+    ledger : Ledger or None, default=None
+        Charged once, with the cost of everything. None uses the ledger of the estimator, or of one
+        in ``param_grid``, if any.
+    strategy : {"auto", "random-stopping", "composition"}, default="auto"
+        "random-stopping" [1]_ tries random candidates, a random number of times, and takes the one
+        with the best noisy score: a try may spend almost as much as a single fit, but there are
+        about five times as many tries as candidates. "composition" fits every candidate once, with
+        an equal share of the search's budget, and draws the winner with the exponential mechanism:
+        faster, but many candidates get little each, so do not tune what depends on the budget
+        (n_iter) with it. "auto" is random stopping, or composition with a ledger, which counts in
+        zCDP, where random stopping is far dearer.
+    scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
+        None is "accuracy" for classifiers and "r2" for regressors: one minus the squared error in
+        units of a privately found scale of the target, per record at most 1. For anything else:
+        `make_private_scorer`.
+    n_jobs : int or None, default=None
+        Fits at the same time, as in joblib. Workers never see the ledger.
+    refit : bool or "auto", default="auto"
+        Whether the winner is fitted again, on all records, with the rest of the budget. Else all
+        is spent on the search, and the winner's model of the training part is the result. "auto"
+        refits after composition, where each fit has little of the budget.
+    validation_fraction : float, default=0.2
+        Share of the records that candidates are scored on, in (0, 1).
+    search_share : float or "auto", default="auto"
+        Share of the budget, in zCDP, that the search gets if there is a refit, in (0, 1). "auto" is
+        0.5.
+    return_scores : bool, default=False
+        Whether noisy scores of all candidates are released and the best of them wins
+        ("composition" only). Costs the winner some reliability, no budget.
+    tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
+        Law of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
+        ``TruncatedNegativeBinomial.for_mean(2.0, 5 * n_candidates)``. (Poisson may stop before the
+        first try; the candidate in the middle of the grid then wins. It needs a refit.)
+    verbose : int, default=0
+        That of joblib ("composition" only). Of the steps' own messages only those of the last fit
+        are shown.
+    pre_dispatch : int or str, default="2*n_jobs"
+        That of joblib.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, whatever the random_state of the private steps: it would give
+        several fits the same noise. Anything else makes the split, all seeds and all noise
+        reproducible, and warns.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The winner, fitted. Its own ``privacy_`` is about that fit alone.
+    best_params_ : dict
+    best_index_ : int
+    best_score_ : float
+        Only with ``return_scores``: noisy, and of a fit with a smaller budget.
+    cv_results_ : dict of arrays
+        ``params`` and ``param_*``; with ``return_scores`` also ``mean_test_score``,
+        ``std_noise`` (of the noise in it) and ``rank_test_score``.
+    scorer_ : PrivateScorer
+    n_splits_ : int
+        1.
+    classes_ : ndarray
+        Of a classifier.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee for all of the above.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records is public.
+    Without ``classes=`` on the estimator, the labels that occur in y are taken to be public.
+
+    References
+    ----------
+    .. [1] Papernot and Steinke (2022), "Hyperparameter Tuning with Renyi Differential Privacy".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateGridSearchCV, PrivateLogisticL1
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 50))
+    >>> y = X[:, 0] - X[:, 3] > 0.1
+    >>> model = PrivateLogisticL1(classes=[False, True])
+    >>> search = PrivateGridSearchCV(model, {"radius": [1.0, 10.0, 100.0]}, epsilon=1.0)
+    >>> bool(search.fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRIVATE_CONSTRAINTS,
+        "estimator": [HasMethods(["fit"])],
+        "param_grid": [dict, list],
+        "strategy": [StrOptions({"auto", "random-stopping", "composition"})],
+        "n_jobs": [None, Integral],
+        "refit": [StrOptions({"auto"}), "boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "search_share": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
+        "return_scores": ["boolean"],
+        "tries": [StrOptions({"auto"}), TruncatedNegativeBinomial, Poisson],
+        "verbose": ["verbose"],
+        "pre_dispatch": [Interval(Integral, 1, None, closed="left"), str],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        strategy="auto",
+        scoring=None,
+        n_jobs=None,
+        refit="auto",
+        validation_fraction=0.2,
+        search_share="auto",
+        return_scores=False,
+        tries="auto",
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.strategy = strategy
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.refit = refit
+        self.validation_fraction = validation_fraction
+        self.search_share = search_share
+        self.return_scores = return_scores
+        self.tries = tries
+        self.verbose = verbose
+        self.pre_dispatch = pre_dispatch
+        self.random_state = random_state
+
+    def fit(self, X, y, **fit_params):
+        """Search, and fit the winner.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            Passed to the ``fit`` of the estimator; what has one entry per record is split with X.
+
+        Returns
+        -------
+        self : object
+            A search that fails leaves it as it was.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, an estimator that is not
+            private, and whatever a fit of a candidate refuses.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        self._validate_params()
+        draft = self._draft()
+        draft._search(X, y, fit_params)
+        return self._accept(draft)
+
+    def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
+        scorer = resolve_scorer(self.scoring, self.estimator)
+        data = check_data(X, y, fit_params, numeric=scorer is None)
+        grid = self._grid()
+        candidates = [
+            clone(self.estimator).set_params(**clone(params, safe=False)) for params in grid
+        ]
+        self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
+        labels = declare_classes(candidates, data.y)
+        public = check_random_state(self.random_state)
+        order = public.permutation(len(data.y))
+        n_validation = self._n_validation(len(data.y))
+        validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
+        budget = self._budget()
+        plan = plan_search(
+            budget=self._available(budget),
+            n_candidates=len(grid),
+            n_validation=n_validation,
+            scorer=scorer,
+            target_bound=target_bound_of(candidates),
+            share=self._share(),
+            tries=self._tries(len(grid)),
+        )
+        # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
+        parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
+        for candidate in candidates:
+            for rho, _ in parts:
+                allotment.check_private(candidate, rho)
+        Parallel(self.n_jobs, pre_dispatch=self.pre_dispatch)(
+            delayed(allotment.rehearse)(allotment.allot(candidate, rho, self.delta), part)
+            for candidate in candidates
+            for rho, part in parts
+        )
+        check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
+
+        rng, seeded = self._open(plan.event, stacklevel=4)  # the line that called fit
+
+        def model(k: int, rho: float) -> Any:
+            estimator = allotment.allot(candidates[k], rho, self.delta)
+            return allotment.seed_steps(estimator, rng, seeded)
+
+        scorer = release_scorer(plan.scores, scorer, validation.y, rng)
+        tried = plan.draw(len(grid), rng)
+        keep = plan.rho_refit == 0.0  # the winner's model
+        # joblib's messages would tell the number of tries, which is secret.
+        verbose = self.verbose if plan.tries is None else 0
+        results = Parallel(self.n_jobs, verbose=verbose, pre_dispatch=self.pre_dispatch)(
+            delayed(fit_and_sum)(model(k, plan.rho_fit), train, validation, scorer, keep)
+            for k in tried
+        )
+        sums = np.array([result[0] for result in results])
+        self.cv_results_ = _results_of(grid)
+        best: int | None
+        if self.return_scores:
+            means, noise = noisy_means(sums, scorer, n_validation, plan.scores.rho, rng)
+            best = int(means.argmax())
+            shown = np.clip(means, scorer.lower, scorer.upper)
+            self.best_score_ = float(shown[best])
+            self.cv_results_["mean_test_score"] = shown
+            self.cv_results_["std_noise"] = np.full(len(means), noise)
+            self.cv_results_["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
+        elif plan.tries is None:
+            best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
+        else:
+            best = best_try(sums, scorer, n_validation, plan.rho_fit, rng)
+        # A search that stopped before its first try takes a candidate that was fixed before it.
+        self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
+        self.best_params_ = grid[self.best_index_]
+        if plan.rho_refit > 0.0:
+            best_estimator = data.fit(model(self.best_index_, plan.rho_refit))
+        else:
+            best_estimator = results[best][1]
+        self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
+        self.scorer_ = scorer
+        self.n_splits_ = 1
+        covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
+        self.privacy_ = self._report(budget, plan.event, seeded, (covers, *labels))
+
+    def _grid(self) -> list[dict[str, Any]]:
+        """The candidates' parameters."""
+        grid = list(ParameterGrid(self.param_grid))
+        if not grid:
+            raise ValueError(f"param_grid must hold at least one candidate, got {self.param_grid}.")
+        names = {name for params in grid for name in params}
+        reserved = sorted(name for name in names if name.rsplit("__", 1)[-1] in RESERVED)
+        if reserved:
+            raise ValueError(
+                f"param_grid must not contain {reserved}: the search sets the budget, the ledger "
+                "and the seeds of its fits."
+            )
+        return grid
+
+    def _n_validation(self, n_samples: int) -> int:
+        n_validation = round(self.validation_fraction * n_samples)
+        if not 1 <= n_validation < n_samples:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} of n_samples={n_samples} leaves "
+                "no record in one of the parts."
+            )
+        return n_validation
+
+    def _stops_at_random(self) -> bool:
+        automatic = self.ledger is None and not self.return_scores
+        return automatic if self.strategy == "auto" else self.strategy == "random-stopping"
+
+    def _refits(self) -> bool:
+        return not self._stops_at_random() if isinstance(self.refit, str) else bool(self.refit)
+
+    def _share(self) -> float:
+        """Of the search, in zCDP."""
+        if not self._refits():
+            return 1.0
+        return 0.5 if isinstance(self.search_share, str) else float(self.search_share)
+
+    def _tries(self, n_candidates: int) -> Tries | None:
+        """The law of the number of tries; None if every candidate is tried once."""
+        if not self._stops_at_random():
+            return None
+        if self.return_scores:
+            raise ValueError("return_scores=True needs strategy='composition'.")
+        if isinstance(self.tries, str):
+            return TruncatedNegativeBinomial.for_mean(
+                TRIES_SHAPE, TRIES_PER_CANDIDATE * n_candidates
+            )
+        if isinstance(self.tries, Poisson) and not self._refits():
+            raise ValueError(
+                "tries=Poisson(...) needs refit=True: there may be no try, and so no model."
+            )
+        return self.tries
+
+    def score(self, X, y=None):
+        """Score of the best estimator, without noise: on private data a release of its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        score : float
+            That of ``scoring`` if it is a `PrivateScorer`, else of the ``score`` of the estimator.
+        """
+        check_is_fitted(self)
+        if isinstance(self.scoring, PrivateScorer):
+            return self.scorer_(self.best_estimator_, X, y)
+        return self.best_estimator_.score(X, y)
+
+
+def _results_of(grid: list[dict[str, Any]]) -> dict[str, Any]:
+    """Parameters of the candidates, as GridSearchCV shows them."""
+    results: dict[str, Any] = {}
+    for i, params in enumerate(grid):
+        for name, value in params.items():
+            empty = np.ma.MaskedArray(np.empty(len(grid), dtype=object), mask=True)
+            results.setdefault(f"param_{name}", empty)[i] = value
+    return {**results, "params": grid}

@@ -1,0 +1,167 @@
+"""The score of a private estimator, released with noise."""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from skdpsco._base import check_budget, public_only
+from skdpsco._random import generator
+from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco.privacy.report import PrivacyReport
+
+from . import _allotment as allotment
+from ._fitting import (
+    Part,
+    check_data,
+    declare_classes,
+    fit_and_sum,
+    n_classes_of,
+    target_bound_of,
+)
+from ._selection import noisy_means, plan_scores, release_scorer
+from .scorers import PrivateScorer, check_scorer, resolve_scorer
+
+
+class PrivateScore(NamedTuple):
+    """A noisy score.
+
+    Parameters
+    ----------
+    score : float
+    noise_std : float
+        Standard deviation of the noise in it.
+    privacy : PrivacyReport
+        The guarantee of the score, models included.
+    """
+
+    score: float
+    noise_std: float
+    privacy: PrivacyReport
+
+
+def private_cross_val_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float = 0.1,
+    delta: float = 1e-6,
+    ledger: Any = None,
+    scoring: PrivateScorer | str | None = None,
+    cv: int = 5,
+    n_jobs: int | None = None,
+    fit_params: dict[str, Any] | None = None,
+    random_state: Any = None,
+) -> PrivateScore:
+    """Release the mean cross-validated score of a private estimator, with noise.
+
+    Replacing one record changes ``cv - 1`` of the models, and its own score. So the cost is that
+    of ``cv - 1`` fits of the estimator, with the budget that it declares, plus (epsilon, delta) for
+    the mean over all records of the scores. Proof: docs/proofs/search.md.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator, or a pipeline whose steps are private or data-independent. (A search
+        with strategy="auto" is assessed as one that has a ledger: by composition.)
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    epsilon, delta : float, default=0.1 and 1e-6
+        Budget of the score alone.
+    ledger : Ledger or None, default=None
+        Charged once, with the cost of everything. None uses the ledger of the estimator, if any.
+    scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
+        As in `PrivateGridSearchCV`.
+    cv : int, default=5
+        Number of folds, at random, in [2, n_samples].
+    n_jobs : int or None, default=None
+    fit_params : dict or None, default=None
+        Passed to ``fit``; what has one entry per record is split with X.
+    random_state : int, RandomState instance or None, default=None
+        As in `PrivateGridSearchCV`.
+
+    Returns
+    -------
+    result : PrivateScore
+        ``score``, ``noise_std`` and ``privacy``, the guarantee of everything.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any noise is drawn, for parameters out of range and an estimator that is not private.
+    BudgetExceededError
+        If the ledger has not enough left.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records is public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLogisticL1
+    >>> from skdpsco.model_selection import private_cross_val_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 20))
+    >>> y = X[:, 0] - X[:, 3] > 0.1
+    >>> model = PrivateLogisticL1(epsilon=0.5, classes=[False, True])
+    >>> result = private_cross_val_score(model, X, y, epsilon=0.1, cv=3)
+    >>> bool(result.score > 0.9), bool(result.privacy.epsilon < 0.8)
+    (True, True)
+    """
+    budget = check_budget(epsilon, delta)
+    rng, seeded = generator(random_state, stacklevel=3)  # nothing is drawn yet
+    allotment.check_private(estimator)
+    rho_fit = float(allotment.declared_rho(estimator).sum())
+    scorer = resolve_scorer(scoring, estimator)
+    data = check_data(X, y, fit_params or {}, numeric=scorer is None)
+    n = len(data.y)
+    if isinstance(cv, (bool, np.bool_)) or not isinstance(cv, Integral):
+        raise TypeError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
+    if not 2 <= cv <= n:
+        raise ValueError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
+    ledger = allotment.ledger_of([estimator], ledger)
+    estimator = clone(estimator)
+    labels = declare_classes([estimator], data.y)
+    scores = plan_scores(scorer, target_bound_of([estimator]), n, budget.rho)
+    event = compose(
+        RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1), scores.event, ZCDPEvent(scores.rho)
+    )
+    order = check_random_state(random_state).permutation(n)
+    folds = np.array_split(order, cv)
+    models = [allotment.allot(estimator, rho_fit, budget.delta) for _ in folds]
+
+    def others(fold: np.ndarray) -> Part:
+        return data.rows(np.setdiff1d(order, fold))
+
+    Parallel(n_jobs=n_jobs)(
+        delayed(allotment.rehearse)(model, others(fold))
+        for model, fold in zip(models, folds, strict=True)
+    )
+    check_scorer(scorer, [estimator], data.y, n_classes_of(estimator, data.y))
+
+    if ledger is not None:
+        parameters = public_only({"estimator": estimator, "cv": int(cv)})
+        ledger.charge(event, "private_cross_val_score", parameters)
+    models = [allotment.seed_steps(model, rng, seeded) for model in models]
+    scorer = release_scorer(scores, scorer, data.y, rng)
+    sums = Parallel(n_jobs=n_jobs)(
+        delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
+        for model, fold in zip(models, folds, strict=True)
+    )
+    total = np.array([sum(part for part, _ in sums)])
+    mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
+    report = PrivacyReport(
+        epsilon=epsilon_of(event, budget.delta),
+        delta=budget.delta,
+        rho=rho_of(event),
+        event=event,
+        seeded=seeded,
+        assumptions=(f"covers the score and {cv} models, which stay secret", *labels),
+    )
+    score = float(np.clip(mean[0], scorer.lower, scorer.upper))
+    return PrivateScore(score, noise_std, report)

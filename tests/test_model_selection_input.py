@@ -1,0 +1,325 @@
+"""Mistakes in a search or a cross-validation: what users are told, and that they cost nothing."""
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdpsco._base
+from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco._random import generator
+from skdpsco.model_selection import (
+    PrivateGridSearchCV,
+    PrivateScorer,
+    make_private_scorer,
+    private_cross_val_score,
+    validation,
+)
+from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
+from skdpsco.privacy import Poisson
+
+N = 40
+X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
+Y = (X[:, 0] > 0).astype(int)
+MODEL = PrivateLogisticL1(classes=[0, 1])
+GRID = {"radius": [1.0, 2.0]}
+SCALED = Pipeline([("scale", PrivateStandardScaler()), ("model", MODEL)])
+NAN, INF = float("nan"), float("inf")
+
+
+def refuses(match, call, error=(ValueError, TypeError)):
+    """Nothing may be charged, and no noise drawn: generators are as they were made."""
+    made, states = [], []
+    ledger = Ledger(50.0, 1e-6)
+
+    def record(random_state, stacklevel):
+        made.append(generator(random_state, stacklevel))
+        states.append(str(made[-1][0].bit_generator.state))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skdpsco._base, "generator", record)
+        patch.setattr(validation, "generator", record)
+        with pytest.raises(error, match=match):
+            call(ledger)
+    assert ledger.charges() == []
+    assert [str(rng.bit_generator.state) for rng, _ in made] == states
+
+
+def refuses_search(match, estimator=MODEL, grid=GRID, X=X, y=Y, fit_params=None, **options):
+    def call(ledger):
+        search.set_params(ledger=ledger)
+        search.fit(X, y, **(fit_params or {}))
+
+    search = PrivateGridSearchCV(estimator, grid, **options)
+    params = search.get_params(deep=False)
+    refuses(match, call)
+    assert vars(search).keys() == params.keys()
+    assert all(vars(search)[name] is params[name] for name in params if name != "ledger")
+
+
+POISSON = {"strategy": "random-stopping", "tries": Poisson(3.0), "refit": False}
+NO_SCORES = {"strategy": "random-stopping", "return_scores": True}
+BAD_OPTIONS = [
+    *(({"epsilon": v}, r"epsilon.* \(0(\.0)?, inf\)") for v in (NAN, INF, 0, -1, "1", None, True)),
+    *(({"delta": v}, r"delta.* \(0\.0, 1\.0\)") for v in (NAN, 0, 1, "1", None, True)),
+    ({"epsilon": 1e300}, r"epsilon=1e\+300 is too large"),
+    ({"epsilon": 1e-7}, r"epsilon=1e-07 is too small"),
+    ({"epsilon": 1e-4}, "epsilon is too small for this many fits of private steps"),
+    *(({"strategy": v}, "strategy.*'composition'") for v in ("grid", None, 1)),
+    *(({"refit": v}, "refit.*'auto'") for v in ("yes", None, 2)),
+    *(
+        ({name: v}, rf"{name}.* \(0(\.0)?, 1(\.0)?\)")
+        for name in ("validation_fraction", "search_share")
+        for v in (0, 1, -0.1, NAN, None, True, [0.5])
+    ),
+    ({"validation_fraction": 0.001}, r"validation_fraction=0.001 of n_samples=40 leaves"),
+    ({"validation_fraction": 0.999}, r"validation_fraction=0.999 of n_samples=40 leaves"),
+    ({"search_share": 1 - 1e-12, "refit": True}, "epsilon is too small"),
+    *(({"tries": v}, "tries.*TruncatedNegativeBinomial.*Poisson") for v in (5, None, "poisson")),
+    (POISSON, r"tries=Poisson\(...\) needs refit=True"),
+    (NO_SCORES, "return_scores=True needs strategy='composition'"),
+    *(({"return_scores": v}, "return_scores.*'bool'") for v in (1, None, "yes")),
+    *(({"verbose": v}, r"verbose.* \[0, inf\)") for v in (-1, None, "loud")),
+    *(({"n_jobs": v}, "n_jobs") for v in (0, 1.5, "two")),
+    *(({"pre_dispatch": v}, "pre_dispatch") for v in (0, -1, None, 1.5)),
+    ({"n_jobs": 2, "pre_dispatch": "os.system('')"}, "not a valid"),
+    *(({"random_state": v}, "random_state") for v in (-1, "x", 1.5, np.random.default_rng(0))),
+    ({"scoring": "roc_auc"}, "scoring='roc_auc' has no known sensitivity"),
+    ({"scoring": "r2"}, "scoring='r2' does not fit a PrivateLogisticL1"),
+    *(({"scoring": v}, "scoring must be 'accuracy', 'r2' or") for v in (5, ["accuracy"], max)),
+]
+
+
+@pytest.mark.parametrize(("options", "match"), BAD_OPTIONS)
+def test_options(options, match):
+    refuses_search(match, **options)
+
+
+def scorer(record_score, method="predict"):
+    return make_private_scorer(record_score, 0, 1, response_method=method)
+
+
+def mean_hit(y, predicted):
+    return np.mean(y == predicted)
+
+
+def third_column(y, proba):
+    return proba[:, 2]
+
+
+@pytest.mark.parametrize(
+    ("scoring", "estimator", "match"),
+    [
+        (scorer(mean_hit), MODEL, r"one number per record, shape \(8,\), got shape \(\)"),
+        (scorer(lambda y, p: (y == p)[:, None]), MODEL, r"got shape \(8, 1\)"),
+        (scorer(lambda y, p: ["high"] * len(y)), MODEL, "could not convert string"),
+        (scorer(third_column, "predict_proba"), MODEL, "out of bounds"),
+        (scorer(mean_hit, "predict_proba"), PrivateLasso(), "scoring needs predict_proba, which"),
+        ("accuracy", PrivateLasso(), "scoring='accuracy' does not fit a PrivateLasso"),
+        (None, PrivateStandardScaler(), "scoring must be given"),
+        ("accuracy", PrivateStandardScaler(), "scoring needs predict, which"),
+    ],
+)
+def test_scorers(scoring, estimator, match):
+    error = (ValueError, TypeError, IndexError)
+    grid = {"radius": [1.0]} if "radius" in estimator.get_params() else {"with_mean": [True]}
+    search = PrivateGridSearchCV(estimator, grid, scoring=scoring)
+    refuses(match, lambda ledger: search.set_params(ledger=ledger).fit(X, Y), error)
+    refuses(
+        match.replace("8", "40"),
+        lambda ledger: private_cross_val_score(estimator, X, Y, scoring=scoring, ledger=ledger),
+        error,
+    )
+
+
+@pytest.mark.parametrize("make", [make_private_scorer, PrivateScorer])
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("accuracy", 0, 1), "record_score must be callable, got 'accuracy'"),
+        ((max, 1, 0), "lower must be less than upper, got 1 and 0"),
+        ((max, 1, 1), "lower must be less than upper"),
+        ((max, NAN, 1), r"lower must be in \[-1e\+100, 1e\+100\], got nan"),
+        ((max, 0, INF), r"upper must be in \[-1e\+100, 1e\+100\], got inf"),
+        ((max, False, 1), "lower must be a finite number, got False"),
+        ((max, 0, "1"), "upper must be a finite number, got '1'"),
+    ],
+)
+def test_bounds_of_a_scorer(make, arguments, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        make(*arguments)
+    with pytest.raises(ValueError, match=r"response_method must be one of .*got 'transform'"):
+        make(max, 0, 1, response_method="transform")
+
+
+# --- estimators and grids. What is wrong is in the last candidate.
+
+CACHED = Pipeline(SCALED.steps, memory="somewhere")
+UNEQUAL = Pipeline(
+    [("scale", PrivateStandardScaler(epsilon=1e-3)), ("model", PrivateLogisticL1(epsilon=50.0))]
+)
+BAD_GRIDS = [
+    (MODEL, [], "param_grid must hold at least one candidate"),
+    (MODEL, {"radius": []}, "non-empty"),
+    (MODEL, {"radius": "auto"}, "needs to be a list"),
+    (MODEL, {"size": [1.0]}, "Invalid parameter 'size'"),
+    (MODEL, "radius", "param_grid.* must be"),
+    (MODEL, {"radius": [1.0, -1.0]}, r"radius.* \(0\.0, inf\).*Got -1\.0"),
+    (MODEL, {"radius": [1.0], "verbose": [0, -1]}, "verbose"),
+    (MODEL, {"classes": [[0, 1], [0, 2]]}, "labels that are not among classes"),
+    (MODEL, {"classes": [[0, 1], 3]}, "classes"),
+    (PrivateLasso(), {"target_bound": [1.0, "big"]}, "target_bound must be a positive number"),
+    (PrivateLasso(), {"target_bound": [1.0, -1.0]}, "target_bound must be in"),
+    *(
+        (SCALED, {f"{name}": [v]}, rf"param_grid must not contain \['{name}'\]")
+        for name, v in {
+            "model__epsilon": 1.0,
+            "scale__ledger": None,
+            "model__random_state": 0,
+        }.items()
+    ),
+    (MODEL, {"delta": [1e-6]}, r"param_grid must not contain \['delta'\]"),
+    (SCALED, {"scale": [PrivateStandardScaler(), StandardScaler()]}, "Not private: scale: learns"),
+    (SCALED, {"model": [MODEL, LogisticRegression()]}, "Not private: model: learns from the data"),
+    (SCALED, {"model": [MODEL, PrivateStandardScaler()]}, "scoring needs predict"),
+    # Behind a private step, too:
+    (SCALED, {"model__radius": [1.0, -1.0]}, "radius"),
+    (SCALED, {"model__classes": [[0, 1], [0, 2]]}, "labels that are not among classes"),
+    (
+        make_pipeline(PrivateFeatureSelector(n_features_to_select=2), MODEL),
+        {"privatelogisticl1__n_iter": [5, 0]},
+        "n_iter",
+    ),
+    (
+        make_pipeline(ColumnTransformer([("a", PrivateStandardScaler(), [0])]), MODEL),
+        {"privatelogisticl1__feature_bound": [1.0, NAN]},
+        "sparse_threshold=0|feature_bound",
+    ),
+    (LogisticRegression(), {"C": [1.0]}, "estimator must be private in every step.*use Private"),
+    (OneVsRestClassifier(MODEL), {"estimator__radius": [1.0]}, "how often it fits"),
+    (CACHED, {"model__radius": [1.0]}, "memory must be None"),
+    (None, GRID, "estimator.*implementing 'fit'"),
+    (PrivateLogisticL1, GRID, "estimator"),
+    (PrivateLogisticL1(epsilon=-1), GRID, "epsilon must be a finite real number"),
+    (PrivateLogisticL1(epsilon=1e300), GRID, "too large"),
+    (UNEQUAL, {"scale__with_mean": [True]}, "epsilon is too small for this many fits"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "grid", "match"), BAD_GRIDS)
+def test_candidates(estimator, grid, match):
+    refuses_search(match, estimator, grid, epsilon=1.0)
+
+
+# --- data
+
+
+def with_entry(value, row):
+    changed = X.copy()
+    changed[row, 1] = value
+    return changed
+
+
+LABELS_WITH_TWO = np.where(np.arange(N) == 7, 2, Y)
+BAD_DATA = {
+    "NaN": ({"X": with_entry(NAN, 3)}, "Input X contains NaN"),
+    "infinity": ({"X": with_entry(INF, 30)}, "Input X contains infinity"),
+    "text": ({"X": X.astype(str).astype(object) + "x"}, "X must be numeric, but contains text"),
+    "lengths": ({"X": X[:-1]}, "inconsistent numbers of samples"),
+    "one dimension": ({"X": X[:, 0]}, "Expected 2D array"),
+    "no y": ({"y": None}, "requires y to be passed"),
+    "two columns": ({"y": np.c_[Y, Y]}, "y should be a 1d array"),
+    "label": ({"y": LABELS_WITH_TWO}, "labels that are not among classes"),
+    "weight": ({"fit_params": {"sample_weight": np.ones(N)}}, "sample_weight is not supported"),
+    "argument": ({"fit_params": {"groups": 1}}, r"unexpected arguments \['groups'\]"),
+    "one record": ({"X": X[:1], "y": Y[:1]}, "leaves no record in one of the parts|n_samples=1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_data(case):
+    bad, match = BAD_DATA[case]
+    for seed in (None, 0, 1):  # whichever part the record is in
+        refuses_search(match, **{"random_state": seed, **bad})
+    bad = {"X": X, "y": Y, **bad}
+    refuses(match, lambda ledger: private_cross_val_score(MODEL, ledger=ledger, **bad))
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        (np.where(Y, NAN, 1.0), "y must be finite"),
+        (np.where(Y, "a", "b"), "y must be numeric"),
+        (Y * 1j, "Complex data not supported: y must be real"),
+    ],
+)
+def test_target(y, match):
+    lasso = make_pipeline(PrivateStandardScaler(), PrivateLasso())
+    refuses_search(match, lasso, {"privatelasso__radius": [1.0]}, y=y)
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        (np.where(Y, NAN, 1.0), "Input y contains NaN"),
+        (np.zeros(N), "two classes, but y contains only one"),
+        (X[:, 0], "Unknown label type: continuous"),
+        (np.array([1, "a"] * (N // 2), dtype=object), "Unknown label type"),
+    ],
+)
+def test_labels(y, match):
+    refuses_search(match, PrivateLogisticL1(), y=y)
+    refuses(match, lambda ledger: private_cross_val_score(PrivateLogisticL1(), X, y, ledger=ledger))
+
+
+# --- cross-validation
+
+BAD_ARGUMENTS = [
+    *(({"cv": v}, r"cv must be an int in \[2, n_samples=40\]") for v in (1, 0, 41, 2.5, "5", True)),
+    *(({"epsilon": v}, "epsilon") for v in (0, NAN, INF, "1", None, True, 1e-9, 1e300)),
+    *(({"delta": v}, "delta") for v in (0, 1, NAN, "1", None)),
+    *(({"n_jobs": v}, "n_jobs") for v in (0, "two")),
+    *(({"random_state": v}, "random_state|cannot be used to seed") for v in (-1, "x", True)),
+    ({"scoring": "f1"}, "scoring='f1' has no known sensitivity"),
+    ({"estimator": LogisticRegression()}, "Not private"),
+    ({"estimator": SCALED.set_params(model__radius=1.0), "y": LABELS_WITH_TWO}, "labels that are"),
+    ({"estimator": PrivateLogisticL1(radius=-1.0)}, "radius"),
+    ({"estimator": PrivateLogisticL1}, "estimator|clone"),
+    ({"estimator": None}, "estimator|None"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "match"), BAD_ARGUMENTS)
+def test_cross_validation(arguments, match):
+    arguments = {"estimator": MODEL, "X": X, "y": Y, **arguments}
+    refuses(match, lambda ledger: private_cross_val_score(ledger=ledger, **arguments))
+
+
+# --- what fails later
+
+
+def test_failure_after_the_charge():
+    def fails_later(y, predicted):
+        if not np.array_equal(y, predicted):
+            raise ZeroDivisionError("later")
+        return y == predicted
+
+    y = Y.copy()
+    y[::3] = 1 - y[::3]
+    ledger = Ledger(50.0, 1e-6)
+    search = PrivateGridSearchCV(MODEL, GRID, ledger=ledger, scoring=scorer(mean_hit)).set_params(
+        scoring=None
+    )
+    search.fit(X, y)
+    before = dict(vars(search))
+    search.set_params(scoring=scorer(fails_later))
+    with pytest.raises(ZeroDivisionError, match="later"):
+        search.fit(X, y)
+    assert len(ledger.charges()) == 2  # noise was drawn
+    for name in before.keys() - {"scoring"}:
+        assert vars(search)[name] is before[name]
+    assert vars(search).keys() == before.keys()

@@ -1,0 +1,367 @@
+"""What searches and cross-validation spend, and what they keep to themselves."""
+
+import pickle
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+
+import skdpsco._progress
+from skdpsco import Ledger, PrivacyWarning, PrivateLogisticL1
+from skdpsco.inspection import private_steps
+from skdpsco.model_selection import (
+    PrivateGridSearchCV,
+    _allotment,
+    _selection,
+    private_cross_val_score,
+)
+from skdpsco.model_selection import search as search_module
+from skdpsco.model_selection import validation as validation_module
+from skdpsco.preprocessing import PrivateStandardScaler, RowClipper
+from skdpsco.privacy import (
+    Budget,
+    BudgetExceededError,
+    Poisson,
+    RandomStoppingEvent,
+    ZCDPEvent,
+    epsilon_of,
+    rho_of,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+N = 120
+X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
+Y = (X[:, 0] > 0).astype(int)
+GRID = {"radius": [1.0, 2.0, 3.0]}
+MODEL = PrivateLogisticL1()
+SCALED = Pipeline(
+    [
+        ("clip", RowClipper(bound=1.5)),
+        ("scale", PrivateStandardScaler(epsilon=1.0, delta=1e-9)),
+        ("model", PrivateLogisticL1(epsilon=2.0)),
+    ]
+)
+EACH_ESTIMATOR = pytest.mark.parametrize("estimator", [MODEL, SCALED], ids=["model", "pipeline"])
+COMPOSITION = {"strategy": "composition"}
+STOPPING = {"strategy": "random-stopping"}
+RELEASES = ("release_scorer", "choose_winner", "noisy_means", "best_try")
+
+
+def grid_of(estimator):
+    return {("" if estimator is MODEL else "model__") + name: GRID[name] for name in GRID}
+
+
+def declared(estimator):
+    return np.array([Budget(s.epsilon, s.delta).rho for _, s in private_steps(estimator)])
+
+
+def spend(monkeypatch, fit):
+    """Call ``fit`` with a ledger; who was charged how much, and what noise followed, in order."""
+    log = []
+    charge = _allotment.Grant.charge
+
+    def recorded(self, event, estimator="", *args):
+        charge(self, event, estimator, *args)
+        if type(self) is _allotment.Grant:
+            log.append((estimator, rho_of(event)))
+
+    def logged(name, release):
+        def release_and_log(*args):
+            log.append((name, 0.0))
+            return release(*args)
+
+        return release_and_log
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_allotment.Grant, "charge", recorded)
+        for module in (search_module, validation_module):
+            for name in set(RELEASES) & set(vars(module)):
+                patch.setattr(module, name, logged(name, getattr(module, name)))
+        fit(SimpleNamespace(charge=lambda event, *args: log.append(("ledger", rho_of(event)))))
+    return log
+
+
+def force_tries(monkeypatch, tried):
+    monkeypatch.setattr(_selection.SearchPlan, "draw", lambda plan, n, rng: list(tried))
+
+
+# --- what is spent
+
+
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("options", [COMPOSITION, {"return_scores": True}, STOPPING])
+@EACH_ESTIMATOR
+def test_budgets_add_up(monkeypatch, estimator, refit, options):
+    searches = []
+
+    def fit(ledger):
+        params = {"epsilon": 3.0, "refit": refit, "search_share": 0.3, "ledger": ledger}
+        search = PrivateGridSearchCV(estimator, grid_of(estimator), **params, **options)
+        searches.append(search.fit(X, Y))
+
+    log = spend(monkeypatch, fit)
+    (search,) = searches
+    total = Budget(3.0, 1e-6).rho
+
+    def is_all_of(spent, granted):
+        return granted * (1 - 1e-6) < spent <= granted * (1 + 1e-12)
+
+    assert log[0] == ("ledger", search.privacy_.rho)  # before anything is released
+    assert [name for name, _ in log].count("ledger") == 1
+    assert search.privacy_.rho == rho_of(search.privacy_.event)
+    assert is_all_of(search.privacy_.rho, total)
+    assert search.privacy_.epsilon == 3.0 >= epsilon_of(search.privacy_.event, 1e-6)
+
+    # The fits: of each try, and then of the winner. In each, every step has its proportion.
+    proportions = declared(estimator) / declared(estimator).sum()
+    fits = np.reshape([rho for _, rho in log[1:] if rho > 0.0], (-1, len(proportions)))
+    np.testing.assert_allclose(fits / fits.sum(axis=1, keepdims=True), [proportions] * len(fits))
+    tries, share = (fits[:-1], 0.3) if refit else (fits, 1.0)
+    if refit:
+        assert is_all_of(fits[-1].sum(), 0.7 * total)
+    if options is STOPPING:
+        parts = getattr(search.privacy_.event, "events", (search.privacy_.event,))
+        (granted,) = (part.rho for part in parts if isinstance(part, RandomStoppingEvent))
+        assert len(tries) >= 1
+    else:
+        granted = share * total / 3
+        assert len(tries) == 3
+    assert all(is_all_of(spent, granted) for spent in tries.sum(axis=1))
+
+    # The winner's own report is about its own fit, and a later fit is the user's to pay for.
+    for (_, step), rho in zip(private_steps(search.best_estimator_), fits[-1], strict=True):
+        assert step.privacy_.rho == pytest.approx(rho)
+        assert "the cost of the search" in step.privacy_.assumptions[-1]
+        assert step.ledger is search.ledger
+
+
+@EACH_ESTIMATOR
+def test_cross_validation_adds_up(monkeypatch, estimator):
+    results = []
+
+    def fit(ledger):
+        results.append(private_cross_val_score(estimator, X, Y, epsilon=2.0, ledger=ledger, cv=4))
+
+    log = spend(monkeypatch, fit)
+    report, rho_fit = results[0].privacy, declared(estimator).sum()
+    assert log[0] == ("ledger", report.rho)
+    assert report.rho == pytest.approx(3 * rho_fit + Budget(2.0, 1e-6).rho, rel=1e-12)
+    assert report.epsilon == epsilon_of(report.event, 1e-6)
+    names, charged = zip(*log[1:], strict=True)
+    assert "ledger" not in names
+    assert (names[0], names[-1]) == ("release_scorer", "noisy_means")
+    assert 4 * rho_fit * (1 - 1e-6) < sum(charged) <= 4 * rho_fit * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-3])
+def test_search_without_ledger_keeps_to_epsilon(delta):
+    search = PrivateGridSearchCV(MODEL, GRID, epsilon=2.0, delta=delta).fit(X, Y)
+    assert 2.0 * (1 - 1e-6) < epsilon_of(search.privacy_.event, delta) <= 2.0
+    assert isinstance(search.privacy_.event, RandomStoppingEvent)  # no refit
+    assert rho_of(search.privacy_.event) > Budget(2.0, delta).rho
+
+
+def test_scikit_learns_search_is_charged_for_every_fit():
+    ledger = Ledger(20.0, 1e-6)
+    model = PrivateLogisticL1(ledger=ledger, classes=[0, 1])
+    GridSearchCV(model, GRID, cv=3, error_score="raise").fit(X, Y)
+    assert len(ledger.charges()) == 3 * 3 + 1
+    spent = sum(charge.rho for charge in ledger.charges())
+    assert spent == pytest.approx(10 * Budget(1.0, 1e-6).rho, rel=1e-6)
+    ledger = Ledger(20.0, 1e-6)
+    private = PrivateGridSearchCV(PrivateLogisticL1(classes=[0, 1]), GRID, ledger=ledger)
+    cross_val_score(private, X, Y, cv=3, error_score="raise")
+    assert [charge.estimator for charge in ledger.charges()] == ["PrivateGridSearchCV"] * 3
+
+
+def test_grant():
+    grant = _allotment.Grant(1.0)
+    assert clone(PrivateLogisticL1(ledger=grant)).ledger is grant
+    grant.charge(ZCDPEvent(0.75))
+    with pytest.raises(BudgetExceededError, match=r"costs rho=0\.2501 and was granted 0.25"):
+        grant.charge(ZCDPEvent(0.2501))
+    pickle.loads(pickle.dumps(grant)).charge(ZCDPEvent(0.25))
+    grant.charge(ZCDPEvent(0.25))
+    with pytest.raises(BudgetExceededError):
+        grant.charge(ZCDPEvent(1e-12))
+
+
+def test_copies_of_a_step_share_its_grant():
+    model = _allotment.allot(MODEL, 0.1, 1e-6)
+    clone(model).fit(X, Y)
+    with pytest.raises(BudgetExceededError, match=r"PrivateLogisticL1 costs .* was repeated"):
+        clone(model).fit(X, Y)
+
+
+# --- ledgers
+
+
+def test_whose_ledger():
+    mine, other = Ledger(9.0, 1e-6), Ledger(9.0, 1e-6)
+    own = PrivateLogisticL1(ledger=mine)
+    PrivateGridSearchCV(own, GRID).fit(X, Y)
+    assert len(mine.charges()) == 1
+    pipeline = make_pipeline(RowClipper(), MODEL)
+    search = PrivateGridSearchCV(pipeline, {"privatelogisticl1": [own, MODEL]}).fit(X, Y)
+    assert len(mine.charges()) == 2
+    assert search.best_estimator_[-1].ledger is mine
+    assert search.ledger is None
+    private_cross_val_score(own, X, Y, cv=2)
+    assert len(mine.charges()) == 3
+    for fit in (
+        lambda: PrivateGridSearchCV(own, GRID, ledger=other).fit(X, Y),
+        lambda: PrivateGridSearchCV(pipeline, search.param_grid, ledger=other).fit(X, Y),
+        lambda: private_cross_val_score(own, X, Y, ledger=other),
+        lambda: PrivateGridSearchCV(PrivateGridSearchCV(own, GRID), {"refit": [True]}).fit(X, Y),
+    ):
+        with pytest.raises(ValueError, match="must be the same object"):
+            fit()
+    assert len(mine.charges()) == 3
+    assert not other.charges()
+
+
+def test_too_small_a_ledger(monkeypatch):
+    ledger = Ledger(0.5, 1e-6)
+
+    def fit(_):
+        search = PrivateGridSearchCV(MODEL, GRID, ledger=ledger)
+        with pytest.raises(BudgetExceededError):
+            search.fit(X, Y)
+        assert vars(search).keys() == search.get_params(deep=False).keys()
+        with pytest.raises(BudgetExceededError):
+            private_cross_val_score(MODEL, X, Y, ledger=ledger)
+
+    assert spend(monkeypatch, fit) == []
+    assert not ledger.charges()
+
+
+def test_nested_steps_and_copies_are_handed_over():
+    ledger = Ledger(50.0, 1e-6)
+    columns = ColumnTransformer([("scale", PrivateStandardScaler(), [0, 1])], sparse_threshold=0)
+    pipeline = Pipeline([("columns", columns), ("inner", PrivateGridSearchCV(MODEL, GRID))])
+    search = PrivateGridSearchCV(pipeline, {"inner__refit": [True, False]}, ledger=ledger)
+    best = search.fit(X, Y).best_estimator_
+    assert len(ledger.charges()) == 1
+    for step in (best["columns"].transformers_[0][1], best["inner"].best_estimator_):
+        assert step.ledger is ledger
+        assert sum("cost of the search" in line for line in step.privacy_.assumptions) == 1
+    best.fit(X, Y)  # paid for by the ledger, not by what the search was granted
+    assert len(ledger.charges()) == 3
+
+
+# --- the number of tries
+
+
+def test_search_that_tries_nothing(monkeypatch):
+    force_tries(monkeypatch, [])
+    search = PrivateGridSearchCV(MODEL, GRID, tries=Poisson(2.0), refit=True).fit(X, Y)
+    assert search.best_index_ == 1
+    assert search.best_params_ == {"radius": 2.0}
+    assert search.best_estimator_.radius == 2.0
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("refit", [True, False])
+def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
+    monkeypatch.setattr(skdpsco._progress, "DELAY", 0.0)
+    features = RBFSampler(n_components=4)  # draws from NumPy's global generator, if it may
+    model = PrivateLogisticL1(verbose=1, classes=[0, 1])
+    pipeline = Pipeline([("random", features), ("model", model)], verbose=True)
+    options = {"refit": refit, "verbose": 10, "n_jobs": n_jobs, **STOPPING}
+    search = PrivateGridSearchCV(pipeline, {"model__radius": [1.0, 2.0]}, **options)
+    seen = {}
+    for n_tries in (1, 9):
+        force_tries(monkeypatch, [1] * n_tries)
+        np.random.seed(3)  # noqa: NPY002
+        capfd.readouterr()
+        with joblib.parallel_config(backend="threading"):
+            fitted = clone(search).fit(X, Y)
+        out, err = capfd.readouterr()
+        given = np.random.RandomState(5)
+        clone(search).set_params(random_state=given, n_jobs=None).fit(X, Y)
+        assert ("PrivateLogisticL1:" in err) == refit  # a progress bar
+        assert fitted.best_estimator_["random"].random_state is not None
+        seen[n_tries] = {
+            "messages": out.count("[Pipeline]"),
+            "joblib": "[Parallel" in out + err,
+            "global generator": str(np.random.get_state()),  # noqa: NPY002
+            "given generator": str(given.get_state()),
+            "attributes": sorted(vars(fitted)),
+            "results": str(fitted.cv_results_),
+            "report": str(fitted.privacy_),
+            "best": fitted.best_index_,
+        }
+    assert seen[1] == seen[9]
+    assert not seen[1]["joblib"]
+
+
+def test_messages_of_a_composition_are_shown(capfd):
+    PrivateGridSearchCV(MODEL, GRID, verbose=10, **COMPOSITION).fit(X, Y)
+    out, err = capfd.readouterr()
+    assert "[Parallel(n_jobs=1)]: Done" in out + err
+
+
+# --- seeds
+
+
+def fitted_models(monkeypatch, search):
+    models = []
+    original = search_module.fit_and_sum
+
+    def kept(estimator, *args):
+        result = original(estimator, *args)
+        models.append(estimator)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search_module, "fit_and_sum", kept)
+        search.fit(X, Y)
+    return [*models, search.best_estimator_]
+
+
+def test_every_fit_has_noise_of_its_own(monkeypatch):
+    seeded = clone(SCALED).set_params(scale__random_state=0)  # would give all the same noise
+    search = PrivateGridSearchCV(seeded, {"model__radius": [2.0, 2.0, 2.0]}, **COMPOSITION)
+    for random_state in (None, 0):
+        search.set_params(random_state=random_state)
+        models = fitted_models(monkeypatch, search)
+        means = [(*model["scale"].mean_, *model["model"].coef_[0]) for model in models]
+        assert len(set(means)) == len(models) == 4
+        assert search.privacy_.seeded == (random_state is not None)
+        states = {model["scale"].random_state for model in models}
+        assert states == {None} if random_state is None else len(states) == 4
+        models = fitted_models(monkeypatch, search)
+        again = [(*model["scale"].mean_, *model["model"].coef_[0]) for model in models]
+        assert (again == means) == (random_state is not None)
+
+
+@pytest.mark.parametrize("options", [COMPOSITION, STOPPING])
+def test_seed(options):
+    pipeline = make_pipeline(RBFSampler(n_components=4), MODEL)
+    search = PrivateGridSearchCV(pipeline, {"privatelogisticl1__radius": [1.0, 2.0]}, **options)
+    search.set_params(random_state=7, epsilon=50.0)
+    first, second = clone(search).fit(X, Y), clone(search).fit(X, Y)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    assert np.ptp(first.predict_proba(X)[:, 0]) > 0.0
+    assert first.best_params_ == second.best_params_
+    scores = [private_cross_val_score(MODEL, X, Y, cv=3, random_state=3) for _ in range(2)]
+    assert scores[0].score == scores[1].score
+    assert scores[0].privacy.seeded
+    assert not private_cross_val_score(PrivateLogisticL1(random_state=1), X, Y).privacy.seeded
+
+
+@pytest.mark.filterwarnings("default::skdpsco.PrivacyWarning")
+def test_seed_warns_where_fit_was_called():
+    for call in (
+        lambda: PrivateGridSearchCV(MODEL, GRID, random_state=0).fit(X, Y),
+        lambda: private_cross_val_score(MODEL, X, Y, random_state=0),
+    ):
+        with pytest.warns(PrivacyWarning, match="random_state") as caught:
+            call()
+        assert caught[0].filename == __file__
