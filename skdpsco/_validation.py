@@ -301,7 +301,7 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
 def check_width(estimator: Any, X: Any) -> Any:
     """Finite float64 X with as many columns as in the fit, whatever their names."""
     with _about_X(X):
-        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C")
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     expected = getattr(estimator, "n_features_in_", X.shape[1])  # some need no fit
     if X.shape[1] != expected:
         raise ValueError(
