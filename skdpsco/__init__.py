@@ -1,7 +1,8 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
-from skdpsco._random import PrivacyWarning
+from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco.linear_model import PrivateLasso, PrivateLogisticL1
+from skdpsco.minimax import PrivateGroupDRO
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 
@@ -13,6 +14,8 @@ __all__ = [
     "Ledger",
     "PrivacyWarning",
     "PrivateGridSearchCV",
+    "PrivateGroupDRO",
     "PrivateLasso",
     "PrivateLogisticL1",
+    "UtilityWarning",
 ]

@@ -1,4 +1,4 @@
-"""Random bits: where they come from, and how kernels read them."""
+"""Random bits: where they come from, how kernels read them, and all warnings."""
 
 import os
 import warnings
@@ -15,6 +15,26 @@ from skdpsco._kernels import inner
 
 class PrivacyWarning(UserWarning):
     """What was asked for is legal, but weakens or voids the privacy guarantee."""
+
+
+class UtilityWarning(UserWarning):
+    """What was asked for is private, but public sizes say that noise will drown some of it."""
+
+
+def warn_utility(message: str, stacklevel: int = 3) -> None:
+    """Warn of what follows from parameters and public sizes; never call it for data.
+
+    Parameters
+    ----------
+    message : str
+    stacklevel : int, default=3
+        Whose line the warning names: 3 for the caller of our caller.
+
+    Warns
+    -----
+    UtilityWarning
+    """
+    warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
 
 
 class _SecretAESCounter(AESCounter):

@@ -249,6 +249,7 @@ def test_nested_steps_and_copies_are_handed_over():
     search = PrivateGridSearchCV(pipeline, {"inner__refit": [True, False]}, ledger=ledger)
     best = search.fit(X, Y).best_estimator_
     assert len(ledger.charges()) == 1
+    assert "not included" not in str(search.privacy_)
     for step in (best["columns"].transformers_[0][1], best["inner"].best_estimator_):
         assert step.ledger is ledger
         assert sum("cost of the search" in line for line in step.privacy_.assumptions) == 1

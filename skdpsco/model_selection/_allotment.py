@@ -18,6 +18,7 @@ from skdpsco.privacy import Budget, BudgetExceededError, Event, rho_of
 
 # A small share of zCDP has an epsilon > 0 at small delta only; what is charged is its rho.
 SMALL_DELTA = 1e-6
+NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
 _budget_of = lru_cache(maxsize=1024)(Budget.from_rho)  # takes milliseconds, for each of many tries
 
 
@@ -197,13 +198,20 @@ def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:
 
 def hand_over(estimator: Any, ledger: Any) -> Any:
     """Give the winner the user's ledger, for later fits, and say what its own report leaves out."""
-    note = "the cost of the search that chose its parameters is not included"
     for step in _all_private(estimator):
         step.ledger = ledger
         report = vars(step).get("privacy_")
-        if report is not None and note not in report.assumptions:
-            step.privacy_ = replace(report, assumptions=(*report.assumptions, note))
+        if report is not None and NOT_INCLUDED not in report.assumptions:
+            step.privacy_ = replace(report, assumptions=(*report.assumptions, NOT_INCLUDED))
     return estimator
+
+
+def assumptions_of(estimator: Any) -> tuple[str, ...]:
+    """What the guarantees of the fits in an estimator assume."""
+    reports = [vars(step).get("privacy_") for step in _all_private(estimator)]
+    found = dict.fromkeys(a for r in reports if r is not None for a in r.assumptions)
+    found.pop(NOT_INCLUDED, None)  # of an inner search, whose whole cost is
+    return tuple(found)
 
 
 def _all_private(thing: Any) -> Iterator[PrivateEstimator]:

@@ -220,12 +220,12 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
-        scorer = resolve_scorer(self.scoring, self.estimator)
-        data = check_data(X, y, fit_params, numeric=scorer is None)
         grid = self._grid()
         candidates = [
             clone(self.estimator).set_params(**clone(params, safe=False)) for params in grid
         ]
+        scorer = resolve_scorer(self.scoring, self.estimator)
+        data = check_data(X, y, fit_params, numeric=scorer is None)
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
         public = check_random_state(self.random_state)
@@ -291,11 +291,14 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             best_estimator = data.fit(model(self.best_index_, plan.rho_refit))
         else:
             best_estimator = results[best][1]
+        # Labels that the search has read off y seem declared to its fits.
+        assumed = allotment.assumptions_of(best_estimator)
+        assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
         self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
         self.scorer_ = scorer
         self.n_splits_ = 1
         covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
-        self.privacy_ = self._report(budget, plan.event, seeded, (covers, *labels))
+        self.privacy_ = self._report(budget, plan.event, seeded, (covers, *labels, *assumed))
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""

@@ -1,0 +1,26 @@
+"""Models for the worst of several groups, and saddle points and inequalities of one's own."""
+
+from skdpsco._random import UtilityWarning
+
+from .group_dro import PrivateGroupDRO
+from .metrics import group_report, worst_group_score, worst_group_scorer
+from .variational import (
+    Block,
+    LpBall,
+    MatrixGame,
+    VariationalSolution,
+    solve_variational_inequality,
+)
+
+__all__ = [
+    "Block",
+    "LpBall",
+    "MatrixGame",
+    "PrivateGroupDRO",
+    "UtilityWarning",
+    "VariationalSolution",
+    "group_report",
+    "solve_variational_inequality",
+    "worst_group_score",
+    "worst_group_scorer",
+]

@@ -1,0 +1,372 @@
+"""Private solutions of variational inequalities and saddle points with an operator of your own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from skdpsco._base import check_budget
+from skdpsco._random import generator
+from skdpsco._validation import MAX_ITER, check_bound
+from skdpsco.constraints import Simplex
+from skdpsco.privacy import rho_of
+from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers import Allowance, check_cost
+from skdpsco.solvers._geometry import Block, Geometry, conjugate
+from skdpsco.solvers._prox import LpBall
+from skdpsco.solvers.mirror_prox import Data, MirrorProx, VariationalProblem
+from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+
+__all__ = [
+    "Block",
+    "LpBall",
+    "MatrixGame",
+    "VariationalSolution",
+    "solve_variational_inequality",
+]
+
+CHUNK = 4096  # records whose operators are in memory at a time
+N_PROBES = 32  # pairs of points at which monotonicity is tried
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "mirror-prox": MirrorProx,
+    "recursive-regularization": RecursiveRegularization,
+}
+
+
+class MatrixGame:
+    """Operator of a zero-sum game whose payoff matrix is the mean of the records'.
+
+    The row player w minimises, and the column player v maximises, ``w' A v`` over simplices.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Actions of either player.
+    bound : float
+        Payoffs are clipped to [-bound, bound].
+
+    Attributes
+    ----------
+    blocks, saddle, smoothness
+        What `solve_variational_inequality` asks for.
+    """
+
+    saddle = True
+
+    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
+        self.bound = check_bound("bound", bound)
+        simplex: Any = Simplex
+        self.blocks = tuple(Block(simplex(), size, self.bound) for size in (n_rows, n_columns))
+        self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
+
+    def __call__(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
+        """Operators of records.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rows + n_columns,)
+        payoffs : ndarray of shape (n_samples, n_rows, n_columns)
+
+        Returns
+        -------
+        G : ndarray of shape (n_samples, n_rows + n_columns)
+        """
+        m = self.blocks[0].size
+        if payoffs.shape[1:] != (m, self.blocks[1].size):
+            raise ValueError(
+                f"Every record must be a matrix of shape {(m, self.blocks[1].size)}, got "
+                f"{payoffs.shape[1:]}."
+            )
+        A = payoffs.clip(-self.bound, self.bound)
+        return np.hstack([A @ z[m:], -(A.transpose(0, 2, 1) @ z[:m])])
+
+
+@dataclass
+class VariationalSolution:
+    """What `solve_variational_inequality` releases.
+
+    Parameters
+    ----------
+    z : ndarray of shape (size,)
+    blocks : list of ndarray
+        The same by player.
+    n_iter : int
+        Steps, a public number.
+    privacy : PrivacyReport
+    """
+
+    z: np.ndarray
+    blocks: list[np.ndarray]
+    n_iter: int
+    privacy: PrivacyReport
+
+
+class _Clipped:
+    """A user's operator with all records within their bounds, whatever it returns."""
+
+    def __init__(self, function: Any, blocks: tuple[Block, ...], saddle: bool, smoothness: Any):
+        self.function, self.blocks = function, blocks
+        self.saddle, self.smoothness = saddle, smoothness
+        self.parts = Geometry(blocks).parts
+        self.size = sum(block.size for block in blocks)
+
+    def records(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """What the user's operator says, as it is."""
+        with np.errstate(all="ignore"):  # a warning would tell something about the data
+            G = np.asarray(self.function(z.copy(), *data))
+        if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
+            raise ValueError(
+                f"operator must return real numbers of shape (n_records, {self.size}), a row for "
+                f"each record; got {G.dtype} of shape {G.shape} for {len(data[0])} records."
+            )
+        with np.errstate(all="ignore"):  # of a long double
+            return G.astype(np.float64)
+
+    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        total = np.zeros(self.size)
+        for start in range(0, len(data[0]), CHUNK):
+            G = self.records(z, tuple(array[start : start + CHUNK] for array in data))
+            for block, part in zip(self.blocks, self.parts, strict=True):
+                total[part] += _clip(G[:, part], block).sum(axis=0)
+        return total
+
+
+def _units(rows: np.ndarray, order: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows over their largest entries, these, and the norms of the former: nothing overflows."""
+    top = np.abs(rows).max(axis=1)
+    unit = rows / np.where(top > 0.0, top, 1.0)[:, None]
+    return unit, top, np.linalg.norm(unit, ord=order, axis=1)
+
+
+def _shorten(rows: np.ndarray, order: float, most: float) -> np.ndarray:
+    """Scale rows down to norms of at most ``most``."""
+    unit, top, length = _units(rows, order)
+    return unit * np.minimum(top, most / np.maximum(length, 1.0))[:, None]
+
+
+def _clip(rows: np.ndarray, block: Block) -> np.ndarray:
+    """Rows with the norms that the block declares; what is not finite becomes 0."""
+    rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    rows = _shorten(rows, conjugate(block.p), block.lipschitz)
+    return rows if block.sensitivity is None else _shorten(rows, 2.0, 0.5 * block.sensitivity)
+
+
+def solve_variational_inequality(
+    operator: Callable[..., np.ndarray],
+    data: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    blocks: Sequence[Block] | None = None,
+    saddle: bool | None = None,
+    smoothness: Any = None,
+    solver: Any = "mirror-prox",
+    n_iter: Any = "auto",
+    probes: Any = None,
+    ledger: Any = None,
+    random_state: Any = None,
+) -> VariationalSolution:
+    """Solve a monotone variational inequality, or a saddle-point problem, under privacy.
+
+    Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, G the mean of the records'
+    operators. The result is (epsilon, delta)-differentially private for replacing one record; the
+    number of records is public. Records' operators are clipped to the bounds that ``blocks``
+    declares, so that privacy does not depend on whether these are right.
+
+    Parameters
+    ----------
+    operator : callable
+        ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
+        record, a function of z and of that record only. It is called with parts of the data, and
+        should not raise or warn because of a value: that would tell something about the record.
+    data : ndarray or tuple of ndarray
+        Finite numbers, one record for each entry of the first axis.
+    epsilon, delta : float
+        The budget.
+    blocks : sequence of Block or None, default=None
+        The players: their sets, sizes and bounds, in the order in which z holds them. None for
+        ``operator.blocks``.
+    saddle : bool or None, default=None
+        Whether the operator is ``(df/dw, -df/dv)`` of a convex-concave f. None for
+        ``operator.saddle``, or False if there is none.
+    smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
+        Entry (i, j) bounds how much block i of the operator moves, in its dual norm, per unit that
+        block j of z moves. It makes the solver faster. None for ``operator.smoothness``, if any.
+    solver : {"mirror-prox", "recursive-regularization"} or object, default="mirror-prox"
+        An object has ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`.
+    n_iter : int or "auto", default="auto"
+        Steps, in [1, 10000]; for the recursion of every round.
+    probes : ndarray or tuple of ndarray, default=None
+        *Public* records, such as made-up ones, on which the monotonicity and the bounds of the
+        operator are tried. The data are never used for that.
+    ledger : Ledger or None, default=None
+        It is charged before noise is drawn.
+    random_state : None, int or RandomState, default=None
+        None for secret noise.
+
+    Returns
+    -------
+    solution : VariationalSolution
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is out of range, if data are not finite, or if the operator is not monotone
+        or exceeds its bounds on the probes.
+
+    References
+    ----------
+    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024. Proof:
+    docs/proofs/mirror_prox.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.minimax.variational import MatrixGame, solve_variational_inequality
+    >>> payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (10_000, 1, 1))  # both play (1/3, 2/3)
+    >>> game = MatrixGame(2, 2)
+    >>> solution = solve_variational_inequality(game, payoffs, epsilon=1.0, delta=1e-6)
+    >>> print(np.abs(solution.z - [1 / 3, 2 / 3, 1 / 3, 2 / 3]).max() < 0.1)
+    True
+
+    The mean of records in a ball, as the solution of ``G(z; x) = z - x``:
+
+    >>> from skdpsco.constraints import L2Ball
+    >>> from skdpsco.minimax.variational import Block
+    >>> x = np.tile([0.3, -0.4], (10_000, 1))
+    >>> blocks = [Block(L2Ball(1.0), size=2, lipschitz=2.0)]
+    >>> solution = solve_variational_inequality(
+    ...     lambda z, x: z - x, x, epsilon=1.0, delta=1e-6, blocks=blocks, smoothness=[[1.0]]
+    ... )
+    >>> print(solution.z.shape)
+    (2,)
+    """
+    budget = check_budget(epsilon, delta)
+    if not callable(operator):
+        raise TypeError(f"operator must be callable, got {type(operator).__name__}.")
+    clipped = _operator(operator, blocks, saddle, smoothness)
+    arrays = _arrays("data", data)
+    problem = VariationalProblem(clipped, len(arrays[0]))
+    steps = _steps(n_iter)
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}.")
+        solver = SOLVERS[solver]()
+    if not (hasattr(solver, "plan") and hasattr(solver, "run")):
+        raise TypeError(f"solver must have plan and run, got {type(solver).__name__}.")
+    if ledger is not None and not hasattr(ledger, "charge"):
+        raise TypeError(f"ledger must be None or have charge, got {type(ledger).__name__}.")
+    if probes is not None:
+        check_operator(clipped, problem.geometry, _arrays("probes", probes))
+    clipped.records(problem.geometry.start(), tuple(array[:1] for array in arrays))  # its shape
+    available = budget if ledger is None else Allowance(budget.rho)
+    plan = solver.plan(problem, available, steps)
+    check_cost(plan.event, available)
+    rng, seeded = generator(random_state, stacklevel=3)
+    if ledger is not None:
+        parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
+        ledger.charge(plan.event, "solve_variational_inequality", parameters)
+    z = solver.run(plan, problem, arrays, rng)
+    report = PrivacyReport(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=rho_of(plan.event),
+        event=plan.event,
+        seeded=seeded,
+        assumptions=(
+            "the operator of a record depends on that record only",
+            "the sets, bounds, smoothness and probes are public",
+        ),
+    )
+    parts = [z[part] for part in problem.geometry.parts]
+    return VariationalSolution(z=z, blocks=parts, n_iter=plan.n_iter, privacy=report)
+
+
+def _operator(operator: Any, blocks: Any, saddle: Any, smoothness: Any) -> _Clipped:
+    if blocks is None:
+        blocks = getattr(operator, "blocks", None)
+    if not isinstance(blocks, (list, tuple)) or not blocks:
+        raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
+    if not all(isinstance(block, Block) for block in blocks):
+        raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
+    if saddle is None:
+        saddle = getattr(operator, "saddle", False)
+    if not isinstance(saddle, (bool, np.bool_)):
+        raise TypeError(f"saddle must be a bool, got {saddle!r}.")
+    if smoothness is None:
+        smoothness = getattr(operator, "smoothness", None)
+    if smoothness is not None:
+        k = len(blocks)
+        matrix = np.asarray(smoothness)
+        if matrix.shape != (k, k) or matrix.dtype.kind not in "iuf":
+            raise ValueError(f"smoothness must be numbers of shape ({k}, {k}), got {smoothness!r}.")
+        if not ((matrix >= 0) & (matrix <= 1e100)).all():
+            raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
+        smoothness = matrix.astype(np.float64)
+    return _Clipped(operator, tuple(blocks), bool(saddle), smoothness)
+
+
+def _arrays(name: str, data: Any) -> Data:
+    """Arrays of one length: finite float64, or whole numbers as they are."""
+    arrays = []
+    for given in data if isinstance(data, tuple) else (data,):
+        array = np.asarray(given)
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise TypeError(f"{name} must be an array of numbers, or a tuple of such.")
+        if array.dtype.kind == "f":
+            with np.errstate(all="ignore"):  # of a long double
+                array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, but contains NaN or infinity.")
+        arrays.append(array)
+    if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
+        raise ValueError(f"The arrays of {name} must have the same number of records, at least 1.")
+    return tuple(arrays)
+
+
+def _steps(n_iter: Any) -> int | None:
+    if isinstance(n_iter, str) and n_iter == "auto":
+        return None
+    if isinstance(n_iter, (bool, np.bool_)) or not isinstance(n_iter, Integral):
+        raise TypeError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
+    if not 1 <= int(n_iter) <= MAX_ITER:
+        raise ValueError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
+    return int(n_iter)
+
+
+def check_operator(operator: _Clipped, geometry: Geometry, probes: Data) -> None:
+    """Try an operator on public records.
+
+    Raises
+    ------
+    ValueError
+        If its mean is not monotone, or if a record exceeds the bounds of a block.
+    """
+    rng = np.random.default_rng(0)  # points to try, not noise
+    start = geometry.start()
+
+    def somewhere() -> np.ndarray:
+        far = geometry.prox(rng.standard_normal(geometry.size), start, 10.0 ** rng.uniform(-3, 1))
+        return geometry.point(start, far * rng.uniform())
+
+    for _ in range(N_PROBES):
+        z, other = somewhere(), somewhere()
+        G, H = operator.records(z, probes), operator.records(other, probes)
+        for k, (block, part) in enumerate(zip(geometry.blocks, geometry.parts, strict=True)):
+            _, top, length = _units(G[:, part], conjugate(block.p))
+            largest = float((top * length).max())
+            if not largest <= block.lipschitz * (1.0 + 1e-9):
+                raise ValueError(
+                    f"operator exceeds the lipschitz bound of block {k} on the probes: "
+                    f"{largest:.6g} > {block.lipschitz:.6g}."
+                )
+        product = float((G - H).mean(axis=0) @ (z - other))
+        size = float(np.abs(G - H).mean(axis=0) @ np.abs(z - other))
+        if product < -1e-9 * max(size, 1e-300):
+            raise ValueError(
+                "operator is not monotone: on the probes, <G(z) - G(z'), z - z'> = "
+                f"{product:.3g} < 0 for some z and z'."
+            )

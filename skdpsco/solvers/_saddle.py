@@ -1,0 +1,198 @@
+"""Saddle points of models that were released: post-processing, which never sees data.
+
+``F_g(w) = phi(w) - b_g'w + c_g`` is the modelled loss of group g, where ``phi(w)`` stands for the
+mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
+"""
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+
+_NODES, _WEIGHTS = hermegauss(31)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+RIDGE = 1e-6  # of the squared coefficients, so that a minimum exists
+LARGEST = 1e6  # coefficients, in units where features are in [-1, 1]
+
+
+class GaussianModel:
+    """``E log(2 cosh(x'w / 2))``, as if the predictions x'w were normal.
+
+    Parameters
+    ----------
+    second_moments : ndarray of shape (n_features, n_features), positive semidefinite
+    mean : ndarray of shape (n_features,)
+    """
+
+    def __init__(self, second_moments: np.ndarray, mean: np.ndarray):
+        self.mean = mean
+        values, U = np.linalg.eigh(second_moments - np.outer(mean, mean))
+        self.covariance = (U * np.maximum(values, 1e-8)) @ U.T
+
+    def _predictions(self, w):
+        a = self.covariance @ w
+        deviation = np.sqrt(max(w @ a, 1e-12))
+        return a / deviation, deviation, self.mean @ w + deviation * _NODES
+
+    def value(self, w: np.ndarray) -> float:
+        """Value at ``w``, by quadrature."""
+        z = self._predictions(w)[2]
+        return float(_WEIGHTS @ (np.logaddexp(z, 0.0) - z / 2))
+
+    def slopes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian at ``w`` of what `value` computes, which is convex."""
+        a, deviation, z = self._predictions(w)  # a: gradient of the deviation
+        r = 0.5 * np.tanh(0.5 * z)
+        v = _WEIGHTS * (0.25 - r * r)
+        spread = (_WEIGHTS * r) @ _NODES
+        mixed = (v @ _NODES) * np.outer(self.mean, a)
+        hessian = v.sum() * np.outer(self.mean, self.mean) + mixed + mixed.T
+        hessian += (spread / deviation) * self.covariance
+        hessian += (v @ _NODES**2 - spread / deviation) * np.outer(a, a)
+        return (_WEIGHTS @ r) * self.mean + spread * a, hessian
+
+
+class QuadraticModel:
+    """``w' M w / 2``: the mean of half the squared predictions, whatever their law.
+
+    Parameters
+    ----------
+    second_moments : ndarray of shape (n_features, n_features), positive semidefinite
+    mean : ndarray of shape (n_features,)
+        Not needed.
+    """
+
+    def __init__(self, second_moments: np.ndarray, mean: np.ndarray):
+        self.second_moments = second_moments
+
+    def value(self, w: np.ndarray) -> float:
+        """Value at ``w``."""
+        return float(w @ self.second_moments @ w) / 2
+
+    def slopes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian at ``w``."""
+        return self.second_moments @ w, self.second_moments
+
+
+def shrink(noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Shrink noisy vectors of groups towards their mean (James and Stein, positive part).
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (n_groups, n_features)
+    deviation : ndarray of shape (n_groups,)
+        Standard deviation of the noise of each coordinate.
+    sizes : ndarray of shape (n_groups,)
+        Weights of the groups in the mean.
+    """
+    p = sizes / sizes.sum()
+    pooled = p @ noisy
+    # Variance of the noise of a vector less the mean, per coordinate.
+    variance = deviation**2 * (1.0 - 2.0 * p) + (p**2) @ deviation**2
+    distance = np.square(noisy - pooled).sum(axis=1)
+    kept = 1.0 - max(noisy.shape[1] - 2, 1) * variance / np.maximum(distance, 1e-300)
+    return pooled + np.maximum(kept, 0.0)[:, None] * (noisy - pooled)
+
+
+def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
+    """Maximise ``<theta, scores> - KL(theta || base)`` over the simplex with ``theta <= cap``.
+
+    Returns
+    -------
+    theta : ndarray
+    free : ndarray of bool
+        Where the cap does not bind.
+    """
+    theta, free = np.zeros(len(scores)), np.ones(len(scores), dtype=bool)
+    while free.any():
+        e = base[free] * np.exp(scores[free] - scores[free].max())
+        theta[free] = max(1.0 - cap[~free].sum(), 0.0) * e / e.sum()
+        over = free & (theta > cap * (1.0 + 1e-12))
+        if not over.any():
+            break
+        theta[over] = cap[over]
+        free &= ~over
+    return theta, free
+
+
+class Saddle:
+    """``min over |w| <= radius of phi(w) + max over theta of theta'(C - B w)``.
+
+    The maximum is smoothed by ``smoothing * KL(theta || base)``.
+
+    Parameters
+    ----------
+    phi : GaussianModel or QuadraticModel
+    B : ndarray of shape (n_groups, n_features)
+    C : ndarray of shape (n_groups,)
+    cap, base : ndarray of shape (n_groups,)
+        As in `capped_softmax`.
+    radius : float
+        Of the l2 ball.
+    n_ball : int
+        The first so many coordinates are in the ball, the others are free.
+    smoothing : float
+    """
+
+    def __init__(self, phi, B, C, cap, base, radius, n_ball, smoothing):
+        self.phi, self.B, self.C, self.cap, self.base = phi, B, C, cap, base
+        self.radius, self.n_ball = min(radius, LARGEST), n_ball
+        self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
+
+    def solve(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The minimiser, from ``start``, and the maximising theta there."""
+        w, theta = self._newton(start, RIDGE)
+        if self._norm(w) > self.radius * 1.001:
+            low = high = RIDGE
+            while self._norm(w) > self.radius and high < 1e30:
+                low, high = high, 8.0 * high
+                w, theta = self._newton(w, high)
+            for _ in range(10):  # on the multiplier of the ball
+                middle = (low * high) ** 0.5
+                v, theta_v = self._newton(w, middle)
+                if self._norm(v) > self.radius:
+                    low = middle
+                else:
+                    high, w, theta = middle, v, theta_v
+        w = np.clip(np.nan_to_num(w), -LARGEST, LARGEST)
+        w[: self.n_ball] *= min(1.0, self.radius / max(self._norm(w), 1e-300))
+        return w, theta
+
+    def _norm(self, w):
+        return float(np.linalg.norm(w[: self.n_ball]))
+
+    def _value(self, w, ridge, temperature):
+        levels = self.C - self.B @ w
+        theta, free = capped_softmax(levels / temperature, self.cap, self.base)
+        inside = theta > 0.0
+        entropy = theta[inside] @ np.log(theta[inside] / self.base[inside])
+        smooth = theta @ levels - temperature * entropy
+        return self.phi.value(w) + smooth + 0.5 * ridge @ (w * w), theta, free
+
+    def _newton(self, w: np.ndarray, multiplier: float) -> tuple[np.ndarray, np.ndarray]:
+        """Damped Newton steps, at lower and lower temperatures."""
+        ridge = np.full(len(w), RIDGE)
+        ridge[: self.n_ball] = multiplier
+        for temperature in self.temperatures:
+            for _ in range(40):
+                value, theta, free = self._value(w, ridge, temperature)
+                gradient, H = self.phi.slopes(w)
+                gradient = gradient - theta @ self.B + ridge * w
+                H = H + np.diag(ridge + 1e-9)
+                weight = theta * free
+                if weight.sum() > 0.0:
+                    D = self.B - weight @ self.B / weight.sum()
+                    H += (D.T * (weight / temperature)) @ D
+                step = -np.linalg.solve(H, gradient)
+                decrease = -float(gradient @ step)
+                if not decrease > 1e-10:
+                    break
+                length = 1.0
+                while (
+                    length > 1e-6
+                    and not self._value(w + length * step, ridge, temperature)[0]
+                    <= value - 0.25 * length * decrease
+                ):
+                    length *= 0.5
+                if length <= 1e-6:  # rounding is all that is left
+                    break
+                w = w + length * step
+        return w, theta

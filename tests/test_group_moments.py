@@ -1,0 +1,260 @@
+"""The solver of group DRO: its saddle points, and what it finds without noise and with it."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from skdpsco import PrivateLogisticL1
+from skdpsco.minimax import PrivateGroupDRO, worst_group_score
+from skdpsco.solvers._saddle import (
+    GaussianModel,
+    QuadraticModel,
+    Saddle,
+    capped_softmax,
+    shrink,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+]
+NOISELESS = {"epsilon": 5e9, "delta": 1e-6, "random_state": 0}
+SIZES = np.array([60, 240, 700])
+
+
+# ------------------------------------------------------------------------------ post-processing
+
+
+def random_model(seed=0, d=4):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(d, d))
+    return A @ A.T / d + np.eye(d), 0.5 * rng.normal(size=d), rng
+
+
+@pytest.mark.parametrize("kind", [GaussianModel, QuadraticModel])
+@pytest.mark.parametrize("size", [0.0, 0.3, 5.0])
+def test_slopes_are_derivatives_of_the_value(kind, size):
+    M, mean, rng = random_model()
+    model = kind(M, mean)
+    w = size * rng.normal(size=4)
+    gradient, hessian = model.slopes(w)
+    h = 1e-4 * np.eye(4)
+    numeric = [(model.value(w + e) - model.value(w - e)) / 2e-4 for e in h]
+    assert gradient == pytest.approx(np.array(numeric), abs=1e-6)
+    numeric = [(model.slopes(w + e)[0] - model.slopes(w - e)[0]) / 2e-4 for e in h]
+    if size > 0.0:  # at 0 the deviation is not differentiable; its floor is
+        assert hessian == pytest.approx(np.array(numeric), abs=1e-5)
+    assert np.linalg.eigvalsh(hessian).min() > 0
+
+
+def test_the_gaussian_model_is_an_expectation():
+    """Against a million predictions: to six standard errors."""
+    M, mean, rng = random_model()
+    w = np.array([1.0, -2.0, 0.5, 0.3])
+    S = M - np.outer(mean, mean)
+    assert np.linalg.eigvalsh(S).min() > 0
+    z = mean @ w + np.sqrt(w @ S @ w) * rng.normal(size=1_000_000)
+    phi = np.logaddexp(z, 0) - z / 2
+    error = phi.std() / 1000
+    assert abs(GaussianModel(M, mean).value(w) - phi.mean()) < 6 * error
+    assert error < 0.01
+
+
+@pytest.mark.parametrize("cap", [(1.0, 1.0, 1.0, 1.0), (0.3, 0.5, 0.1, 0.4), (0.25,) * 4])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 1e5])
+def test_capped_softmax(cap, scale):
+    rng = np.random.default_rng(1)
+    base, cap = np.array([0.1, 0.2, 0.3, 0.4]), np.array(cap)
+    scores = scale * rng.normal(size=4)
+    theta, _ = capped_softmax(scores, cap, base)
+    assert theta.sum() == pytest.approx(1.0)
+    assert (theta <= cap * (1 + 1e-9)).all()
+    if scale < 10:
+        best = cp.Variable(4, nonneg=True)
+        objective = best @ scores - cp.sum(cp.kl_div(best, base))
+        cp.Problem(cp.Maximize(objective), [cp.sum(best) == 1, best <= cap]).solve()
+        assert theta == pytest.approx(best.value, abs=1e-4)
+    else:  # linear: fill the best first
+        order = np.argsort(-scores)
+        filled = np.minimum(cap[order], np.maximum(1 - np.cumsum(cap[order]) + cap[order], 0))
+        assert theta[order] == pytest.approx(filled, abs=1e-6)
+
+
+@pytest.mark.parametrize("radius", [0.2, 1.0, 50.0])
+@pytest.mark.parametrize("n_ball", [3, 4])
+@pytest.mark.parametrize("cap", [(1.0, 1.0, 1.0), (0.5, 0.4, 0.3)])
+def test_saddle_points(radius, n_ball, cap):
+    M, mean, rng = random_model(2)
+    B, C, cap = rng.normal(size=(3, 4)), rng.normal(size=3), np.array(cap)
+    saddle = Saddle(QuadraticModel(M, mean), B, C, cap, cap / cap.sum(), radius, n_ball, 1e-4)
+    w, theta = saddle.solve(np.zeros(4))
+    v, level = cp.Variable(4), cp.Variable(3)
+    # max over theta in {sum 1, theta <= cap} of theta'm = min over t of t + cap'(m - t)_+.
+    t = cp.Variable()
+    worst = t + cap @ cp.pos(level - t)
+    problem = cp.Problem(
+        cp.Minimize(0.5 * cp.quad_form(v, M) + worst),
+        [level == C - B @ v, cp.norm(v[:n_ball]) <= radius],
+    )
+    problem.solve()
+    assert np.linalg.norm(w[:n_ball]) <= radius * (1 + 1e-12)
+    assert w == pytest.approx(v.value, abs=5e-3)
+    found = 0.5 * w @ M @ w + capped_softmax((C - B @ w) * 1e6, cap, cap)[0] @ (C - B @ w)
+    assert found == pytest.approx(problem.value, abs=2e-3)
+    assert theta.sum() == pytest.approx(1.0)
+
+
+def test_shrinking():
+    rng = np.random.default_rng(0)
+    sizes, truth = np.array([100.0, 1000.0, 1000.0]), np.full((3, 50), 0.2)
+    deviation = 10.0 / sizes
+    noisy = truth + deviation[:, None] * rng.normal(size=(3, 50))
+    shrunk = shrink(noisy, deviation, sizes)
+    assert np.square(shrunk - truth).sum() < 0.3 * np.square(noisy - truth).sum()
+    assert shrink(noisy, 0 * deviation, sizes) == pytest.approx(noisy)
+
+
+# ------------------------------------------------------------------------------ without noise
+
+
+def data(loss, seed=0, d=3):
+    """Groups that disagree, differ in their features too, and are far from normal."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat([0, 1, 2], SIZES)
+    X = rng.uniform(-1, 1, (len(group), d))
+    X[group == 0, 2] = X[group == 0, 2] > 0.5
+    X[group == 1] *= 0.6
+    coef = np.array([[2.0, 1.0, -1.0], [-2.0, 1.0, 0.5], [2.0, 1.5, 0.0]])[group]
+    z = (X * coef).sum(axis=1) + 0.3 * (group == 0)
+    if loss == "logistic":
+        return X, rng.random(len(z)) < 1 / (1 + np.exp(-z)), group
+    return X, np.clip(0.2 * z + 0.1 * rng.normal(size=len(z)), -1, 1), group
+
+
+def exact(loss, X, y, group, cap, average_weight, radius):
+    """The optimum, by cvxpy."""
+    w, b, t = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
+    z = X @ w + b
+    each = cp.logistic(-cp.multiply(2.0 * y - 1, z)) if loss == "logistic" else (z - y) ** 2 / 2
+    means = cp.hstack([cp.sum(each[group == g]) / SIZES[g] for g in range(3)])
+    average = cp.sum(each) / len(y)
+    worst = (1 - average_weight) * (t + cap @ cp.pos(means - t)) + average_weight * average
+    problem = cp.Problem(cp.Minimize(worst), [cp.norm(w) <= radius])
+    problem.solve()
+    return problem.value, w.value, float(b.value)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize(
+    ("objective", "average_weight", "radius"),
+    [
+        ("worst", 0.0, 10.0),
+        ("worst", 0.3, 10.0),
+        ("worst", 0.0, 0.15),
+        ("cvar", 0.0, 10.0),
+        ("average", 0.0, 10.0),
+    ],
+)
+def test_without_noise_the_saddle_point_is_found(loss, objective, average_weight, radius):
+    X, y, group = data(loss)
+    shares = SIZES / SIZES.sum()
+    cap = {"worst": np.ones(3), "cvar": np.minimum(shares / 0.4, 1), "average": shares}[objective]
+    best, coef, intercept = exact(loss, X, y, group, cap, average_weight, radius)
+    model = PrivateGroupDRO(
+        loss=loss,
+        objective=objective,
+        average_weight=average_weight,
+        cvar_level=0.4,
+        radius=radius,
+        **NOISELESS,
+    ).fit(X, y, sensitive_features=group)
+    assert np.ravel(model.coef_) == pytest.approx(coef, abs=3e-3)
+    assert float(np.ravel(model.intercept_)[0]) == pytest.approx(intercept, abs=3e-3)
+    z = X @ np.ravel(model.coef_) + model.intercept_
+    each = np.logaddexp(0, -(2.0 * y - 1) * z) if loss == "logistic" else (z - y) ** 2 / 2
+    means = np.array([each[group == g].mean() for g in range(3)])
+    theta = capped_softmax(1e7 * means, cap, shares)[0]
+    value = (1 - average_weight) * theta @ means + average_weight * each.mean()
+    assert value == pytest.approx(best, abs=2e-4)
+    # The released mixture is that of the optimum: it attains the value too.
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+    assert model.group_weights_ @ means == pytest.approx(best, abs=5e-4)
+    assert (model.group_weights_ >= average_weight * shares - 1e-9).all()
+
+
+def test_few_rounds_where_there_is_noise_and_many_where_there_is_none():
+    X, y, group = data("logistic")
+    noisy = PrivateGroupDRO(random_state=0).fit(X, y, sensitive_features=group)
+    assert noisy.n_iter_ == 1
+    assert PrivateGroupDRO(**NOISELESS).fit(X, y, sensitive_features=group).n_iter_ == 20
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_units(loss):
+    """Feature bounds and target bounds are units: the fit is the same in all of them."""
+    X, y, group = data(loss)
+    params = {"loss": loss, "epsilon": 50.0, "random_state": 0}
+    model = PrivateGroupDRO(**params).fit(X, y, sensitive_features=group)
+    units, scale = np.array([4.0, 0.5, 2.0]), 1.0 if loss == "logistic" else 8.0
+    other = PrivateGroupDRO(**params, feature_bound=units, target_bound=scale)
+    other.fit(X * units, y if loss == "logistic" else y * scale, sensitive_features=group)
+    assert other.coef_ * units == pytest.approx(model.coef_ * scale)
+    assert other.intercept_ == pytest.approx(model.intercept_ * scale)
+    # What lies beyond the bounds is clipped: wherever it is, the fit is the same.
+    X, y = X.copy(), np.array(y)
+    X[:100, 1], far = 1.0, X.copy()
+    far[:100, 1] = 1e90
+    fits = [PrivateGroupDRO(**params).fit(Z, y, sensitive_features=group) for Z in (X, far)]
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+
+
+# ------------------------------------------------------------------------------ with noise
+
+
+def planted(n, d, rng, share=0.05, minority=-3.4):
+    """A minority for which the first feature means the opposite."""
+    group = (rng.random(n) < share).astype(int)
+    X = rng.uniform(-1, 1, (n, d))
+    v = 0.9 ** np.arange(d - 1) * (-1.0) ** np.arange(d - 1)
+    z = 2.2 * np.sqrt(3) * X[:, 1:] @ v / np.linalg.norm(v)
+    z += np.where(group == 1, minority, -minority) * X[:, 0]
+    return X, rng.random(n) < 1 / (1 + np.exp(-z)), group
+
+
+def test_planted_conflict():
+    """Worst-group accuracy exceeds that of private ERM by 15 points (it is 19 to 23)."""
+    train = planted(50_000, 20, np.random.default_rng(0))
+    X, y, group = planted(40_000, 20, np.random.default_rng(1), share=0.5)
+    for seed in range(3):
+        common = {"epsilon": 1.0, "classes": [False, True], "random_state": seed}
+        robust = PrivateGroupDRO(**common, groups=[0, 1])
+        robust.fit(*train[:2], sensitive_features=train[2])
+        plain = PrivateLogisticL1(**common).fit(*train[:2])
+        worst = [worst_group_score(m, X, y, sensitive_features=group) for m in (robust, plain)]
+        assert worst[0] > 0.68
+        assert worst[0] - worst[1] > 0.15
+        assert robust.group_weights_ == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+def test_average_and_single_groups_are_plain_minimisation():
+    X, y, group = planted(50_000, 10, np.random.default_rng(0))
+    accuracy = []
+    for groups, params in [(group, {"objective": "average"}), (0 * group, {})]:
+        model = PrivateGroupDRO(random_state=0, **params).fit(X, y, sensitive_features=groups)
+        accuracy.append(model.score(X, y))
+    plain = PrivateLogisticL1(random_state=0).fit(X, y).score(X, y)
+    assert min(accuracy) > plain - 0.01
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e9])
+def test_data_without_signal_is_no_trouble(loss, value, epsilon):
+    X, group = np.full((12, 3), value), np.arange(12) % 4
+    y = np.arange(12) % 2
+    model = PrivateGroupDRO(loss=loss, epsilon=epsilon, random_state=0, radius=5.0)
+    model.fit(X, y, sensitive_features=group)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+    assert np.linalg.norm(model.coef_) <= 5.0 * (1 + 1e-12)
+    assert model.group_weights_.sum() == pytest.approx(1.0)

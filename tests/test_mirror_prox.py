@@ -1,0 +1,374 @@
+"""Mirror prox and recursive regularisation: optima, budgets, sensitivities, constants."""
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from skdpsco.constraints import L2Ball, Simplex
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.privacy import Budget, mu_of
+from skdpsco.solvers import Allowance
+from skdpsco.solvers._geometry import Block
+from skdpsco.solvers.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.recursive_regularization import RecursiveRegularization, _weights
+
+NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
+
+
+class Game:
+    """Mean payoff matrices, and a public ridge for both players."""
+
+    saddle = True
+
+    def __init__(self, m, k, ridge=0.0, smooth=True):
+        self.m, self.ridge = m, ridge
+        bound = 1.0 + ridge  # of payoffs within [-1, 1]
+        self.blocks = (Block(Simplex(), m, bound), Block(Simplex(), k, bound))
+        self.smoothness = [[ridge, 1.0], [1.0, ridge]] if smooth else None
+
+    def total(self, z, data):
+        A, n = data[0].sum(axis=0), len(data[0])
+        w, v = z[: self.m], z[self.m :]
+        return np.concatenate([A @ v + n * self.ridge * w, -A.T @ w + n * self.ridge * v])
+
+    def gap(self, z, A):
+        """Strong gap without ridge."""
+        return float((A.T @ z[: self.m]).max() - (A @ z[self.m :]).min())
+
+
+def payoffs(n, m, k, seed=0):
+    rng = np.random.default_rng(seed)
+    centre = rng.uniform(-1, 1, (m, k))
+    return np.clip(centre + 0.5 * rng.standard_normal((n, m, k)), -1, 1)
+
+
+class Rotation:
+    """G(z; x) = R z - x in a Euclidean ball, R monotone but no gradient."""
+
+    saddle = False
+
+    def __init__(self, size=4, symmetric=0.2):
+        upper = np.triu(np.ones((size, size)), 1)
+        R = upper - upper.T + symmetric * np.eye(size)
+        self.R = R / np.linalg.norm(R, 2)
+        self.blocks = (Block(L2Ball(1.0), size, 2.0),)
+        self.smoothness = [[1.0]]
+
+    def total(self, z, data):
+        return len(data[0]) * (self.R @ z) - data[0].sum(axis=0)
+
+    def gap(self, z, mean):
+        """Minty gap sup <G(u), z - u> over the ball, a concave problem."""
+        u = cp.Variable(len(z))
+        symmetric = 0.5 * (self.R + self.R.T)
+        value = (self.R.T @ z + mean) @ u - cp.quad_form(u, cp.psd_wrap(symmetric)) - mean @ z
+        return cp.Problem(cp.Maximize(value), [cp.norm(u) <= 1]).solve(solver=cp.CLARABEL)
+
+
+def unit_rows(n, size, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, size)) + 1.0
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+
+
+class GroupLosses:
+    """min over w, max over group weights, of weighted squared losses of groups of equal size."""
+
+    saddle = True
+    smoothness = None
+
+    def __init__(self, d, k):
+        self.d, self.k = d, k
+        self.blocks = (Block(L2Ball(1.0), d, 2.0 * k), Block(Simplex(), k, 2.0 * k))
+
+    def total(self, z, data):
+        X, y, group = data
+        w, weight = z[: self.d], z[self.d :]
+        r = X @ w - y
+        in_w = X.T @ (self.k * weight[group] * r)
+        in_v = self.k * np.bincount(group, 0.5 * r * r, minlength=self.k)
+        return np.concatenate([in_w, -in_v])
+
+
+def solve(solver, operator, data, budget, seed=0, **options):
+    problem = VariationalProblem(operator, len(data[0]))
+    plan = solver.plan(problem, budget, **options)
+    return solver.run(plan, problem, data, np.random.default_rng(seed)), plan
+
+
+# --- optima
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_without_noise_a_regularised_game_is_solved(method):
+    m, k, ridge = 5, 4, 0.5
+    A = payoffs(50, m, k)
+    z, _ = solve(MirrorProx(method), Game(m, k, ridge), (A,), NOISELESS, n_iter=2000)
+    # max over v of c'v - ridge/2 v'v is a minimum over the multipliers of the simplex.
+    M = A.mean(axis=0)
+    w, s, t = cp.Variable(m), cp.Variable(k, nonneg=True), cp.Variable()
+    slope = M.T @ w - t + s
+    value = ridge / 2 * cp.sum_squares(w) + t + cp.sum_squares(slope) / (2 * ridge)
+    cp.Problem(cp.Minimize(value), [w >= 0, cp.sum(w) == 1]).solve(solver=cp.CLARABEL)
+    saddle = np.concatenate([w.value, slope.value / ridge])
+    assert np.abs(saddle - np.concatenate([np.full(m, 1 / m), np.full(k, 1 / k)])).max() > 0.1
+    np.testing.assert_allclose(
+        z, saddle, atol={"mirror-prox": 0.01, "mirror-descent": 0.05}[method]
+    )
+
+
+def test_without_noise_the_worst_group_is_solved():
+    rng, d, k, n = np.random.default_rng(0), 3, 3, 60
+    group = np.repeat(np.arange(k), n // k)
+    X = rng.standard_normal((n, d))
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    w_of = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.5]])
+    y = np.clip(np.einsum("ij,ij->i", X, w_of[group]), -1, 1)
+    operator = GroupLosses(d, k)
+    z, _ = solve(MirrorProx("mirror-descent"), operator, (X, y, group), NOISELESS, n_iter=3000)
+
+    def losses(w):
+        return [cp.sum_squares(X[group == j] @ w - y[group == j]) / (2 * n / k) for j in range(k)]
+
+    w = cp.Variable(d)
+    best = cp.Problem(cp.Minimize(cp.max(cp.hstack(losses(w)))), [cp.norm(w) <= 1]).solve(
+        solver=cp.CLARABEL
+    )
+    worst = max(loss.value for loss in losses(cp.Constant(z[:d])))
+    start = max(loss.value for loss in losses(cp.Constant(np.zeros(d))))
+    assert start > 1.2 * best
+    assert best - 1e-6 <= worst <= 1.1 * best
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_gap_is_within_its_bound(method, smooth):
+    A = payoffs(2000, 6, 5)
+    operator = Game(6, 5, smooth=smooth)
+    for budget in (NOISELESS, Allowance(0.05)):
+        z, plan = solve(MirrorProx(method), operator, (A,), budget, n_iter=300)
+        # The bound is for a fixed comparison point, and the gap a maximum: noise is small here.
+        assert 0 <= operator.gap(z, A.mean(axis=0)) <= plan.schedule.bound
+
+
+def test_gaps_fall_with_the_number_of_records():
+    strong, minty = [], []
+    for n in (300, 3_000, 30_000):
+        A = payoffs(n, 6, 5)
+        z, _ = solve(MirrorProx(max_calls=300), Game(6, 5), (A,), Allowance(0.02))
+        strong.append(Game(6, 5).gap(z, A.mean(axis=0)))
+        x = unit_rows(n, 4)
+        gaps = []
+        for seed in range(8):  # the iterate is a random one
+            z, _ = solve(MirrorProx(max_calls=300), Rotation(), (x,), Allowance(0.02), seed)
+            gaps.append(Rotation().gap(z, x.mean(axis=0)))
+        minty.append(np.mean(gaps))
+    assert strong[0] > 2 * strong[1] > 2 * strong[2]
+    assert minty[0] > 2 * minty[1] > 2 * minty[2]
+
+
+# --- privacy
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
+def test_plan_spends_exactly_its_budget(method, budget):
+    problem = VariationalProblem(Game(7, 30), 1000)
+    plan = MirrorProx(method).plan(problem, budget)
+    assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-12)
+    sensitivity, share, _ = calibration(problem, budget.mu)
+    assert share.sum() == pytest.approx(1.0)
+    scale = np.array(plan.grid) * 2.0**SCALE_BITS
+    spent = plan.schedule.n_calls * np.sum((np.array(sensitivity) / scale) ** 2)
+    assert budget.mu**2 * (1 - 1e-4) <= spent <= budget.mu**2
+    T = plan.n_iter
+    assert (
+        plan.schedule.n_calls
+        == {"mirror-prox": 2 * T - 1, "mirror-descent": T - 1}[plan.schedule.method]
+    )
+
+
+def test_every_call_is_counted():
+    A, seen = payoffs(40, 3, 3), []
+
+    class Counting(Game):
+        def total(self, z, data):
+            seen.append(len(data[0]))
+            return super().total(z, data)
+
+    for solver in (MirrorProx("mirror-prox"), MirrorProx("mirror-descent")):
+        seen.clear()
+        _, plan = solve(solver, Counting(3, 3), (A,), Allowance(1.0), n_iter=7)
+        assert len(seen) == plan.schedule.n_calls == {"mirror-prox": 13}.get(solver.method, 6)
+
+
+def test_shares_minimise_the_noise():
+    problem = VariationalProblem(GroupLosses(20, 4), 1000)
+    sensitivity, share, noise = calibration(problem, 1.0)
+
+    def variance(share):
+        return sum(
+            (s * b.scale * b.size ** (1 - 1 / b.pbar)) ** 2 * b.kappa / a / 1000**2
+            for s, b, a in zip(sensitivity, problem.geometry.blocks, share, strict=True)
+        )
+
+    assert variance(share) == pytest.approx(noise**2)
+    for move in (-0.01, 0.01):
+        assert variance(share + np.array([move, -move])) > noise**2
+
+
+@pytest.mark.parametrize("known", [None, 1.0])
+def test_sensitivity_over_neighbours(known):
+    # Payoffs of +1 against -1 are the worst, where every action is paid alike.
+    n, m, k = 5, 4, 3
+    operator = Game(m, k)
+    rng = np.random.default_rng(0)
+    largest = np.zeros(2)
+    signs = [np.ones((m, k)), -np.ones((m, k)), *rng.choice([-1.0, 1.0], (60, m, k))]
+    rest = rng.uniform(-1, 1, (n - 1, m, k))
+    for _ in range(20):
+        z = np.concatenate([rng.dirichlet(np.ones(m)), rng.dirichlet(np.ones(k))])
+        totals = [operator.total(z, (np.concatenate([rest, a[None]]),)) for a in signs]
+        for one in totals[:3]:
+            for other in totals:
+                move = one - other
+                norms = [np.linalg.norm(move[:m]), np.linalg.norm(move[m:])]
+                largest = np.maximum(largest, norms)
+    sensitivity = np.array(calibration(VariationalProblem(operator, n), 1.0)[0])
+    assert (largest <= sensitivity).all()
+    assert (largest >= 0.999 * sensitivity).all()
+    if known is not None:  # what is stated instead is used
+        operator.blocks = tuple(
+            b.__class__(b.constraint, b.size, 1.0, known) for b in operator.blocks
+        )
+        stated = np.array(calibration(VariationalProblem(operator, n), 1.0)[0])
+        assert (stated >= known).all()
+        assert stated == pytest.approx(known, rel=1e-9)
+
+
+def test_noise_has_the_scale_of_the_plan():
+    # Two steps of mirror descent from the centre: their average is half of the first move, which
+    # is a multiple of the first noisy operator as long as it stays in the ball.
+    d = 400
+
+    class Nothing:
+        saddle = True
+        smoothness = None
+        blocks = (Block(L2Ball(1.0), d, 1.0), Block(L2Ball(1.0), d, 5.0))
+
+        def total(self, z, data):
+            return np.zeros(2 * d)
+
+    z, plan = solve(
+        MirrorProx("mirror-descent"), Nothing(), (np.zeros(50),), Allowance(0.1), n_iter=2
+    )
+    noise = 2 * z * 50 / plan.schedule.step / 4.0  # the square of the scale of the norm
+    for part, grid in zip((noise[:d], noise[d:]), plan.grid, strict=True):
+        # The relative deviation is about 1 / sqrt(2 d) = 0.035: 6 of them.
+        assert np.sqrt(np.mean(part**2)) == pytest.approx(grid * 2.0**SCALE_BITS, rel=0.21)
+
+
+def test_inequalities_return_a_uniformly_random_iterate():
+    x, visited, indices = unit_rows(20, 4), [], []
+
+    class Logging(Rotation):
+        def total(self, z, data):
+            visited.append(z)
+            return super().total(z, data)
+
+    for seed in range(200):
+        visited.clear()
+        z, _ = solve(MirrorProx("mirror-prox"), Logging(), (x,), NOISELESS, seed, n_iter=5)
+        # The operator is not evaluated at the last of them.
+        found = np.flatnonzero([np.allclose(z, other, atol=1e-12) for other in visited[1::2]])
+        index = found[0] if len(found) else 4
+        indices.append(index)
+    assert len(visited) == 9  # all are computed, whichever is chosen
+    # Each has 40 expected, deviation 5.7: false alarm below 1e-7.
+    assert np.abs(np.bincount(indices, minlength=5) - 40).max() < 35
+
+
+# --- recursion
+
+
+def test_constants_of_the_recursion():
+    solver = RecursiveRegularization(MirrorProx(max_calls=10**6))
+    for operator in (Game(3, 3), Rotation()):
+        problem = VariationalProblem(operator, 10**8)
+        plan = solver.plan(problem, Allowance(1.0))
+        geometry, T = problem.geometry, len(plan.sizes)
+        L, B, kappa = geometry.bound, geometry.diameter, geometry.kappa
+        assert T > 1
+        assert sum(plan.sizes) == 10**8
+        assert max(plan.sizes) - min(plan.sizes) <= 1
+        assert mu_of(plan.event) == pytest.approx(Allowance(1.0).mu)
+        assert 2**T * plan.lam * B <= L <= 2 ** (T + 1) * plan.lam * B * (1 + 1e-12)
+        part = VariationalProblem(operator, min(plan.sizes))
+        drift = L * L if operator.saddle else 2 * L * (L + problem.smoothness * B)
+        for t, one in enumerate(plan.plans, start=1):
+            weights = _weights(problem, plan.lam, t)
+            # Strong monotonicity of round t, as the proof has it.
+            power = 2 if operator.saddle else 1
+            assert sum(weights) == pytest.approx((2 ** (t + power) - 2**power) * plan.lam)
+            outside = weights[:-1] if operator.saddle else weights
+            assert sum(outside) * B <= 2 * L
+            distance = min(2.25 * B / 2**t, geometry.radius if t == 1 else B)
+            expected = solver.solver.schedule(
+                VariationalProblem(operator, plan.sizes[t - 1]),
+                Allowance(1.0),
+                distance=distance,
+                drift=sum(outside) * B,
+            )
+            assert one.schedule == expected
+            alpha = solver.solver.schedule(part, Allowance(1.0), None, B, 2 * L).bound / B
+            assert one.schedule.bound / distance <= alpha * (1 + 1e-12)
+            least = 4 * kappa / B * (alpha + math.sqrt(drift / min(plan.sizes)))
+            assert plan.lam >= least * (1 - 1e-12)
+        factor = 12 * T + 2 * math.sqrt(2) if operator.saddle else 6 * T + 2
+        assert plan.gap == pytest.approx(factor * plan.lam * B**2)
+
+
+def test_few_records_have_one_round_and_no_regulariser():
+    problem = VariationalProblem(Game(3, 3), 100)
+    plan = RecursiveRegularization().plan(problem, Allowance(0.1))
+    assert plan.sizes == (100,)
+    assert plan.lam == 0.0
+    assert plan.plans[0].schedule == MirrorProx().schedule(problem, Allowance(0.1))
+
+
+def test_every_record_is_in_one_round():
+    seen = []
+
+    class Logging(Game):
+        def total(self, z, data):
+            seen.append(tuple(data[1]))
+            return super().total(z, data)
+
+    data = (payoffs(10, 3, 3), np.arange(10.0))
+    _, plan = solve(RecursiveRegularization(n_rounds=3), Logging(3, 3), data, NOISELESS, n_iter=2)
+    rounds = list(dict.fromkeys(seen))
+    assert [len(rows) for rows in rounds] == list(plan.sizes) == [4, 3, 3]
+    assert sorted(sum(rounds, ())) == list(range(10))
+
+
+@pytest.mark.parametrize("operator", [Game(4, 3), Rotation()], ids=lambda o: type(o).__name__)
+def test_more_rounds_pull_less(operator):
+    data = (payoffs(300, 4, 3) if operator.saddle else unit_rows(300, 4),)
+    gaps = []
+    for n_rounds in (1, 3, 6):
+        values = []
+        for seed in range(1 if operator.saddle else 5):
+            solver = RecursiveRegularization(n_rounds=n_rounds)
+            # Parts of the data must look alike: all records are the same.
+            same = (np.repeat(data[0].mean(axis=0)[None], 300, axis=0),)
+            z, plan = solve(solver, operator, same, NOISELESS, seed, n_iter=200)
+            assert plan.gap == math.inf
+            values.append(operator.gap(z, data[0].mean(axis=0)))
+        gaps.append(np.mean(values))
+    assert gaps[0] > 1.5 * gaps[1] > 2.0 * gaps[2]
+
+
+def test_bad_method():
+    with pytest.raises(ValueError, match="method"):
+        MirrorProx("extragradient")

@@ -1,0 +1,193 @@
+"""solve_variational_inequality: operators of the user's own, clipped, charged, checked."""
+
+import numpy as np
+import pytest
+
+from skdpsco._random import PrivacyWarning
+from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.minimax.variational import (
+    MatrixGame,
+    _clip,
+    _operator,
+    check_operator,
+    solve_variational_inequality,
+)
+from skdpsco.privacy import BudgetExceededError, Ledger
+from skdpsco.solvers._geometry import Block, Geometry, conjugate
+from skdpsco.solvers._prox import LpBall
+
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+PAYOFFS = np.tile([[1.0, 0.0], [0.0, 0.5]], (4_000, 1, 1))  # both play (1/3, 2/3)
+
+
+def mean_operator(z, x):
+    """Its solution is the mean of x, if that is in the set."""
+    return z - x
+
+
+MEAN = {"blocks": (Block(L2Ball(1.0), 3, 2.0),), "smoothness": [[1.0]], "n_iter": 50}
+
+
+def points(n=4_000):
+    x = np.random.default_rng(0).standard_normal((n, 3)) * 0.2 + [0.4, -0.3, 0.2]
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+
+
+@seeded_fits
+@pytest.mark.parametrize("ledger", [True, False])
+def test_matrix_game(ledger):
+    ledger = Ledger(1.0, 1e-6) if ledger else None
+    solution = solve_variational_inequality(
+        MatrixGame(2, 2), PAYOFFS, epsilon=1.0, delta=1e-6, ledger=ledger, random_state=0
+    )
+    np.testing.assert_allclose(solution.z, [1 / 3, 2 / 3, 1 / 3, 2 / 3], atol=0.1)
+    assert [part.sum() for part in solution.blocks] == pytest.approx([1.0, 1.0])
+    assert (solution.z >= 0).all()
+    assert solution.privacy.seeded
+    if ledger is not None:
+        (charge,) = ledger.charges()
+        assert charge.estimator == "solve_variational_inequality"
+        assert charge.rho == pytest.approx(solution.privacy.rho)
+        with pytest.raises(BudgetExceededError):
+            solve_variational_inequality(
+                MatrixGame(2, 2), PAYOFFS, epsilon=1.0, delta=1e-6, ledger=ledger, random_state=0
+            )
+
+
+@seeded_fits
+@pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
+def test_monotone_operator(solver):
+    x = points()
+    solution = solve_variational_inequality(
+        mean_operator, x, epsilon=2.0, delta=1e-6, solver=solver, random_state=0, **MEAN
+    )
+    # Each of the last iterates is near; a random one is among the first with little probability.
+    assert np.linalg.norm(solution.z - x.mean(axis=0)) < 0.25
+    assert solution.n_iter == 50
+
+
+def test_a_seed_is_a_warning_of_the_caller():
+    with pytest.warns(PrivacyWarning) as caught:
+        solve_variational_inequality(mean_operator, points(50), random_state=0, **MEAN)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block(L2Ball(1.0), 4, 0.5),
+        Block(Simplex(), 4, 0.5),
+        Block(L1Ball(1.0), 4, 0.5, 0.6),
+        Block(LpBall(1.0, 1.5), 4, 0.5),
+        Block(Simplex(), 1, 0.5),
+    ],
+    ids=str,
+)
+def test_records_are_clipped_to_what_the_block_declares(block):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, block.size)) * 10.0 ** rng.uniform(-300, 300, (200, 1))
+    rows[:4] = [[np.nan], [np.inf], [1e308], [1.0]]
+    rows[3, 0] = -np.inf
+    with np.errstate(all="ignore"):
+        clipped = _clip(rows, block)
+    assert not clipped[[0, 1, 3]].any()
+    assert np.linalg.norm(clipped, conjugate(block.p), axis=1).max() <= 0.5 * (1 + 1e-14)
+    longest = np.linalg.norm(clipped, axis=1).max()
+    assert longest <= (block.lipschitz_l2 if block.sensitivity is None else 0.3) * (1 + 1e-14)
+    inside = np.abs(rows).max(axis=1) < 1e-3
+    np.testing.assert_allclose(clipped[inside], rows[inside], rtol=1e-15)
+
+
+def test_a_record_cannot_move_the_sum_further_than_was_planned_for():
+    x, z = points(60), np.array([0.1, 0.2, 0.3])
+    operator = _operator(lambda z, x: 1e6 * (z - x), MEAN["blocks"], None, None)
+    before = operator.total(z, (x,))
+    largest = 0.0
+    for bad in (*np.eye(3) * 1e9, *-np.eye(3) * 1e9, np.zeros(3), np.full(3, 1e308)):
+        y = x.copy()
+        y[7] = bad
+        largest = max(largest, np.linalg.norm(operator.total(z, (y,)) - before))
+    assert 2.0 < largest <= 4.0 * (1 + 1e-12)  # 2 L with L = 2
+
+
+@seeded_fits
+def test_nothing_of_the_data_is_raised_or_warned_about():
+    def fragile(z, x):
+        return z + np.log(x) + 1e308 * x  # NaN, and overflow
+
+    x = points(100)
+    x[:50] *= -1
+    solution = solve_variational_inequality(fragile, x, random_state=0, **MEAN)
+    assert np.isfinite(solution.z).all()
+
+
+def test_probes():
+    probes = points(5)
+
+    def check(function, blocks):
+        operator = _operator(function, blocks, None, None)
+        check_operator(operator, Geometry(operator.blocks), (probes,))
+
+    check(mean_operator, MEAN["blocks"])
+    with pytest.raises(ValueError, match="not monotone"):
+        check(lambda z, x: x - z, MEAN["blocks"])
+    with pytest.raises(ValueError, match="lipschitz bound of block 0"):
+        check(mean_operator, (Block(L2Ball(1.0), 3, 0.5),))
+    # A rotation is monotone, with products of zero.
+    check(lambda z, x: np.tile([z[1], -z[0], 0.0], (len(x), 1)), MEAN["blocks"])
+
+
+def test_matrix_game_is_monotone_and_within_its_bounds():
+    game = MatrixGame(3, 4, bound=0.7)
+    probes = np.random.default_rng(0).uniform(-2, 2, (6, 3, 4))  # clipped
+    operator = _operator(game, None, None, None)
+    assert operator.saddle
+    check_operator(operator, Geometry(operator.blocks), (probes,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"operator": 3}, TypeError, "operator"),
+        ({"operator": lambda z, x: z}, ValueError, "operator must return"),
+        ({"operator": lambda z, x: (z - x).astype(str)}, ValueError, "operator must return"),
+        ({"blocks": None}, TypeError, "blocks"),
+        ({"blocks": []}, TypeError, "blocks"),
+        ({"blocks": [3]}, TypeError, "blocks"),
+        ({"saddle": "yes"}, TypeError, "saddle"),
+        ({"smoothness": [1.0]}, ValueError, "smoothness"),
+        ({"smoothness": [[-1.0]]}, ValueError, "smoothness"),
+        ({"smoothness": [[np.nan]]}, ValueError, "smoothness"),
+        ({"solver": "newton"}, ValueError, "solver"),
+        ({"solver": 3}, TypeError, "solver"),
+        ({"n_iter": 0}, ValueError, "n_iter"),
+        ({"n_iter": True}, TypeError, "n_iter"),
+        ({"n_iter": "many"}, TypeError, "n_iter"),
+        ({"epsilon": 0.0}, ValueError, "epsilon"),
+        ({"delta": 1.0}, ValueError, "delta"),
+        ({"ledger": 3}, TypeError, "ledger"),
+        ({"data": [[np.nan, 0, 0]]}, ValueError, "data must be finite"),
+        ({"data": [["a", "b", "c"]]}, TypeError, "data"),
+        ({"data": np.zeros((0, 3))}, ValueError, "data"),
+        ({"data": (np.zeros((2, 3)), np.zeros(3))}, ValueError, "data"),
+        ({"data": 3.0}, TypeError, "data"),
+        ({"probes": [[np.inf, 0, 0]]}, ValueError, "probes"),
+        ({"random_state": 1.5}, TypeError, "random_state"),
+    ],
+)
+def test_bad_input(changes, error, match):
+    ledger = Ledger(1.0, 1e-5)
+    arguments = {"operator": mean_operator, "data": points(20), "ledger": ledger, **MEAN}
+    arguments.update(changes)
+    with pytest.raises(error, match=match):
+        solve_variational_inequality(arguments.pop("operator"), arguments.pop("data"), **arguments)
+    assert ledger.charges() == []
+
+
+def test_bad_game():
+    with pytest.raises(ValueError, match="bound"):
+        MatrixGame(2, 2, bound=-1.0)
+    with pytest.raises(ValueError, match="size"):
+        MatrixGame(0, 2)
+    with pytest.raises(ValueError, match="matrix of shape"):
+        solve_variational_inequality(MatrixGame(2, 3), PAYOFFS)
