@@ -59,6 +59,8 @@ class PrivateEstimator(BaseEstimator):
     random_state: Any
 
     def _budget(self) -> Budget:
+        if isinstance(self.ledger, type):
+            raise TypeError(f"ledger must be an instance, not the class {self.ledger.__name__}.")
         return check_budget(self.epsilon, self.delta)
 
     def _available(self, budget: Budget) -> Budget | Allowance:

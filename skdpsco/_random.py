@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -35,6 +36,17 @@ def warn_utility(message: str, stacklevel: int = 3) -> None:
     UtilityWarning
     """
     warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
+
+
+@contextmanager
+def without_warnings():
+    """Show none within: their number would tell how many fits there are.
+
+    For the thread that starts scikit-learn's `Parallel`, which hands the filters on to workers.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 class _SecretAESCounter(AESCounter):

@@ -187,6 +187,12 @@ def test_what_is_no_ledger(Estimator, ledger):
 
 
 @BOTH
+def test_the_class_is_no_ledger(Estimator):
+    with pytest.raises(TypeError, match="ledger must be an instance, not the class Ledger"):
+        Estimator(ledger=Ledger).fit(X, Y)
+
+
+@BOTH
 def test_clones_and_copies_charge_the_same_ledger(Estimator):
     ledger = Ledger(8.0, 1e-6)
     model = model_of(Estimator, ledger)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from types import SimpleNamespace
 
 import joblib
@@ -301,6 +302,27 @@ def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
         }
     assert seen[1] == seen[9]
     assert not seen[1]["joblib"]
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.parametrize("refit", [True, False])
+def test_warnings_do_not_tell_the_number_of_tries(monkeypatch, refit, random_state):
+    class Warns(PrivateLogisticL1):
+        def fit(self, X, y):
+            warnings.warn("public", UserWarning, stacklevel=2)
+            return super().fit(X, y)
+
+    options = {"refit": refit, "random_state": random_state, **STOPPING}
+    seen = []
+    for n_tries in (1, 5):
+        force_tries(monkeypatch, [1] * n_tries)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            PrivateGridSearchCV(Warns(), GRID, **options).fit(X, Y)
+        seen.append([str(one.message) for one in caught])
+    assert seen[0] == seen[1]
+    assert "public" in seen[0]  # by the rehearsal
 
 
 def test_messages_of_a_composition_are_shown(capfd):

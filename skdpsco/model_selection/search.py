@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
+from skdpsco._random import without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
@@ -265,10 +266,11 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         keep = plan.rho_refit == 0.0  # the winner's model
         # joblib's messages would tell the number of tries, which is secret.
         verbose = self.verbose if plan.tries is None else 0
-        results = Parallel(self.n_jobs, verbose=verbose, pre_dispatch=self.pre_dispatch)(
-            delayed(fit_and_sum)(model(k, plan.rho_fit), train, validation, scorer, keep)
-            for k in tried
-        )
+        with without_warnings():  # so would warnings
+            results = Parallel(self.n_jobs, verbose=verbose, pre_dispatch=self.pre_dispatch)(
+                delayed(fit_and_sum)(model(k, plan.rho_fit), train, validation, scorer, keep)
+                for k in tried
+            )
         sums = np.array([result[0] for result in results])
         self.cv_results_ = _results_of(grid)
         best: int | None
