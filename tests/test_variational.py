@@ -191,3 +191,28 @@ def test_bad_game():
         MatrixGame(0, 2)
     with pytest.raises(ValueError, match="matrix of shape"):
         solve_variational_inequality(MatrixGame(2, 3), PAYOFFS)
+
+
+def test_an_operator_that_mixes_records_is_found_on_probes():
+    def mixing(z, x):
+        return (z - x) / (1.0 + np.abs(x).max())
+
+    probes = np.array([[0.1, 0.2], [0.3, -0.4], [0.0, 0.9]])
+    block = Block(L2Ball(1.0), 2, 4.0)
+    with pytest.raises(ValueError, match="depends on that record alone"):
+        solve_variational_inequality(mixing, probes, blocks=[block], probes=probes)
+
+
+def test_a_record_with_a_complex_operator_bears_it_alone():
+    data = np.linspace(-0.5, 1.0, 40).reshape(20, 2)
+    block = Block(L2Ball(1.0), 2, 2.0)
+    solution = solve_variational_inequality(lambda z, x: np.emath.sqrt(x), data, blocks=[block])
+    assert np.isfinite(solution.z).all()
+
+
+def test_an_underflow_does_not_show():
+    data = np.full((50, 2), 0.5)
+    data[0, 0] = 1e-200
+    block = Block(LpBall(1.0, 1.5), 2, 2.0)
+    with np.errstate(all="raise"):
+        solve_variational_inequality(lambda z, x: x.copy(), data, blocks=[block])

@@ -125,7 +125,8 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record by another of the same group.
+    Neighbouring data sets differ by the replacement of one record by another of the same group; so
+    do those of a ledger, for all its charges together, once such a fit has been charged to it.
     Errors in the input are reported to the caller and are not covered by the guarantee. Noise is
     inversely proportional to the size of a group. Proof: docs/proofs/group_dro.md.
 
@@ -242,7 +243,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         X, y = check_X_y(draft, without(X, columns), y, y_numeric=not _classifies(self))
         groups, index = index_groups(self.groups, labels, X.shape[0])
         sizes = np.bincount(index, minlength=len(groups))
-        t, target_scale, notes = draft._encode(y)
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            t, target_scale, notes = draft._encode(y)
 
         n, d = X.shape
         budget = self._budget()

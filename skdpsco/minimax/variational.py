@@ -116,6 +116,8 @@ class _Clipped:
         """What the user's operator says, as it is."""
         with np.errstate(all="ignore"):  # a warning would tell something about the data
             G = np.asarray(self.function(z.copy(), *data))
+            if G.dtype.kind == "c":  # perhaps of one record, which alone must bear it
+                G = np.where(G.imag == 0.0, G.real, np.nan)
         if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
             raise ValueError(
                 f"operator must return real numbers of shape (n_records, {self.size}), a row for "
@@ -213,8 +215,9 @@ def solve_variational_inequality(
     Raises
     ------
     ValueError, TypeError
-        If a parameter is out of range, if data are not finite, or if the operator is not monotone
-        or exceeds its bounds on the probes.
+        If a parameter is out of range, if data are not finite, or if the operator is not monotone,
+        exceeds its bounds, or mixes records on the probes. (Errors of the operator itself, and
+        about the shape of what it returns, are not covered by the guarantee.)
 
     References
     ----------
@@ -257,8 +260,8 @@ def solve_variational_inequality(
         solver = SOLVERS[solver]()
     if not (hasattr(solver, "plan") and hasattr(solver, "run")):
         raise TypeError(f"solver must have plan and run, got {type(solver).__name__}.")
-    if ledger is not None and not hasattr(ledger, "charge"):
-        raise TypeError(f"ledger must be None or have charge, got {type(ledger).__name__}.")
+    if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
+        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
     clipped.records(problem.geometry.start(), tuple(array[:1] for array in arrays))  # its shape
@@ -269,7 +272,8 @@ def solve_variational_inequality(
     if ledger is not None:
         parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
         ledger.charge(plan.event, "solve_variational_inequality", parameters)
-    z = solver.run(plan, problem, arrays, rng)
+    with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        z = solver.run(plan, problem, arrays, rng)
     report = PrivacyReport(
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -355,6 +359,13 @@ def check_operator(operator: _Clipped, geometry: Geometry, probes: Data) -> None
     for _ in range(N_PROBES):
         z, other = somewhere(), somewhere()
         G, H = operator.records(z, probes), operator.records(other, probes)
+        ends = slice(0, 1), slice(-1, None)
+        alone = [operator.records(z, tuple(a[end] for a in probes))[0] for end in ends]
+        if not np.allclose(alone, G[[0, -1]], rtol=1e-6, atol=1e-12 * np.abs(G).max()):
+            raise ValueError(
+                "operator must give each record a row that depends on that record alone: on the "
+                "probes, a record by itself has another row than among the others."
+            )
         for k, (block, part) in enumerate(zip(geometry.blocks, geometry.parts, strict=True)):
             _, top, length = _units(G[:, part], conjugate(block.p))
             largest = float((top * length).max())

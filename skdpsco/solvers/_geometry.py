@@ -69,9 +69,11 @@ class Block:
         check_bound("constraint.radius", self.constraint.radius)
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise ValueError(f"size must be a whole number >= 1, got {self.size!r}.")
-        check_bound("lipschitz", self.lipschitz)
+        # As float64: the margins of sensitivities are lost in anything shorter.
+        object.__setattr__(self, "size", int(self.size))
+        object.__setattr__(self, "lipschitz", check_bound("lipschitz", self.lipschitz))
         if self.sensitivity is not None:
-            check_bound("sensitivity", self.sensitivity)
+            object.__setattr__(self, "sensitivity", check_bound("sensitivity", self.sensitivity))
 
     @cached_property
     def p(self) -> float:

@@ -45,7 +45,7 @@ def order_of(constraint: Any) -> float:
     if isinstance(constraint, LpBall):
         if not 1.0 < constraint.order <= 2.0:
             raise ValueError(f"The order of an LpBall must be in (1, 2], got {constraint.order!r}.")
-        return constraint.order
+        return float(constraint.order)
     for cls, order in ((Simplex, 1.0), (L1Ball, 1.0), (L2Ball, 2.0)):
         if isinstance(constraint, cls):
             return order
