@@ -1,5 +1,6 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -66,6 +67,25 @@ class PrivateEstimator(BaseEstimator):
     def _available(self, budget: Budget) -> Budget | Allowance:
         """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
         return budget if self.ledger is None else Allowance(budget.rho)
+
+    @contextmanager
+    def _planning(self, n_samples: int, n_features: int, *names: str):
+        """Say what to change where there is no plan; ``names`` are parameters that matter too.
+
+        Raises
+        ------
+        ValueError
+        """
+        try:
+            yield
+        except (ArithmeticError, MemoryError, ValueError) as error:
+            values = "".join(
+                f"{name}={getattr(self, name)!r}, " for name in ("epsilon", "delta", *names)
+            )
+            raise ValueError(
+                f"There is no plan for {values}{n_samples} records and {n_features} features; one "
+                f"of them is too extreme. {error}"
+            ) from error
 
     def _open(self, event: Event, stacklevel: int = 3) -> tuple[np.random.Generator, bool]:
         """Charge for ``event`` and make the generator of one fit; noise may be drawn from here on.

@@ -171,15 +171,9 @@ class PrivateLinearModel(PrivateEstimator):
         for scale in rehearsed:
             problem = problem_for(Target(1.0, 0.0, scale))
             check_supported(solver, problem)
-            try:
+            with self._planning(n, d, "radius", "n_iter"):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-            except (ArithmeticError, MemoryError, ValueError) as error:
-                raise ValueError(
-                    f"There is no plan for epsilon={self.epsilon!r}, delta={self.delta!r}, "
-                    f"radius={self.radius!r}, n_iter={self.n_iter!r}, {n} records and {d} "
-                    f"features; one of them is too extreme. {error}"
-                ) from error
         design = as_design(X, bounds, intercept)
 
         # What the fit costs is known: target_event and, if the plan still follows from a release,

@@ -247,6 +247,12 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     return unique, index
 
 
+def labels_note(classes: Any, declared: Any) -> str:
+    """What a report says of the labels; ``declared`` is the parameter, None if they were read."""
+    source = "read off y" if declared is None else "declared"
+    return f"the {len(classes)} labels are public ({source})"
+
+
 def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[float, float]:
     """Two finite numbers in increasing order, whose difference is one that noise can be scaled to.
 

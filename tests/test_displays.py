@@ -118,9 +118,10 @@ def test_records_to_score_on():
 )  # fmt: skip
 def test_real_models(model, baseline, y, scoring, label):
     _, ax = plt.subplots()
+    # Scored on the records of the fit: a random split would make the baseline's score random.
     display = utility(
-        model, X, y, epsilons=(0.1, 1e4), n_repeats=2, baseline=baseline, scoring=scoring, ax=ax,
-        color="red", name="mine",
+        model, X, y, epsilons=(0.1, 1e4), X_test=X, y_test=y, n_repeats=2, baseline=baseline,
+        scoring=scoring, ax=ax, color="red", name="mine",
     )  # fmt: skip
     assert display.ax_ is ax
     assert ax.get_ylabel() == label

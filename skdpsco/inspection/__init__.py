@@ -4,6 +4,7 @@ from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .pipeline_report import (
     PipelineReport,
     StepReport,
+    check_private_steps,
     not_private_steps,
     privacy_report,
     private_steps,
@@ -14,6 +15,7 @@ __all__ = [
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
     "StepReport",
+    "check_private_steps",
     "not_private_steps",
     "privacy_report",
     "private_steps",

@@ -1,14 +1,18 @@
 """The private steps of an estimator, and what their fits may cost."""
 
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
 
-from skdpsco._base import PrivateEstimator
-from skdpsco.privacy import Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco._base import PrivateEstimator, check_budget
+from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+
+SMALL_DELTA = 1e-6
 
 
 def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
@@ -37,6 +41,23 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
         for name, value in params.items()
         if isinstance(value, PrivateEstimator) and not name.startswith(inside)
     ]
+
+
+def declared_rho(estimator: Any) -> np.ndarray:
+    """The budgets that the private steps declare, in zCDP: what a common one is divided by.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    steps = private_steps(estimator)
+    return np.array([check_budget(step.epsilon, step.delta).rho for _, step in steps])
+
+
+@lru_cache(maxsize=1024)  # it takes milliseconds, and a search asks for each of its tries
+def budget_of(rho: float, delta: float) -> Budget:
+    """A step's budget for ``rho``, of which a small one has an epsilon > 0 at small delta only."""
+    return Budget.from_rho(rho, min(delta, SMALL_DELTA))
 
 
 def planned(step: PrivateEstimator) -> Event | None:

@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._history import axes, literal, pyplot
 
-from ._cost import private_steps
-from .pipeline_report import not_private_steps
+from ._cost import budget_of, declared_rho, private_steps
+from .pipeline_report import check_private_steps
 
-SMALL_DELTA = 1e-6  # a small share of zCDP has an epsilon > 0 at small delta only
 NAMED = 10  # curves that have a colour and a name in the legend
 
 
@@ -221,13 +220,7 @@ def _check_baseline(baseline: Any) -> None:
 
 
 def _check_estimator(estimator: Any, record_wise: Any) -> None:
-    wrong = not_private_steps(estimator, record_wise=record_wise)
-    if wrong:
-        names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
-        raise ValueError(f"estimator must be private in every step. Not private: {names}.")
-    steps = private_steps(estimator)
-    if not steps:
-        raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+    check_private_steps(estimator, record_wise=record_wise)
     params = estimator.get_params(deep=True)
     if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
         raise ValueError(
@@ -244,11 +237,11 @@ def _with_budget(estimator: Any, epsilon: float, random: Any) -> Any:
     params: dict[str, Any] = {f"{steps[0][0]}epsilon": float(epsilon)}
     if len(steps) > 1:
         budget = Budget(epsilon, max(float(step.delta) for _, step in steps))
-        shares = np.array([Budget(step.epsilon, step.delta).rho for _, step in steps])
+        shares = declared_rho(estimator)
         # With a ledger they spend zCDP, and no more than that together.
         ledger = Ledger(budget.epsilon, budget.delta)
         for (prefix, step), share in zip(steps, shares / shares.sum(), strict=True):
-            part = Budget.from_rho(budget.rho * share, min(float(step.delta), SMALL_DELTA))
+            part = budget_of(float(budget.rho * share), float(step.delta))
             params[f"{prefix}epsilon"], params[f"{prefix}delta"] = part.epsilon, part.delta
             params[f"{prefix}ledger"] = ledger
     for prefix, _ in steps:

@@ -207,6 +207,26 @@ def not_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> lis
     return [row for row in rows if row.status == NOT_PRIVATE]
 
 
+def check_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> None:
+    """Refuse an estimator with a step that is not private, or with none that is.
+
+    Parameters
+    ----------
+    estimator, record_wise
+        As for `not_private_steps`.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    wrong = not_private_steps(estimator, record_wise=record_wise)
+    if wrong:
+        names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
+        raise ValueError(f"estimator must be private in every step. Not private: {names}.")
+    if not private_steps(estimator):
+        raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+
+
 def _rows(estimator: Any, record_wise: Iterable[Any], fitted: bool) -> tuple[StepReport, ...]:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be an instance of an estimator, got {estimator!r}.")

@@ -13,6 +13,7 @@ from skdpsco._validation import (
     check_fit_params,
     check_X_y,
     encode_classes,
+    labels_note,
 )
 from skdpsco.losses import Logistic, Multinomial
 
@@ -164,8 +165,7 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         X, y = check_X_y(draft, X, y, y_numeric=False)
         draft.classes_, index = encode_classes(y, self.classes)
         n_classes = len(draft.classes_)
-        source = "read off y" if self.classes is None else "declared"
-        assumptions = (f"the {n_classes} labels are public ({source})",)
+        assumptions = (labels_note(draft.classes_, self.classes),)
         if n_classes == 2:
             loss, target = Logistic(), 2.0 * index - 1.0
         else:

@@ -19,6 +19,7 @@ from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     check_X_y,
     encode_classes,
+    labels_note,
 )
 from skdpsco.constraints import L2Ball
 from skdpsco.solvers import check_cost
@@ -263,14 +264,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         )
         available = self._available(budget)
         solver = GroupMoments()
-        try:
+        with self._planning(n, d):
             plan = solver.plan(problem, available)
             check_cost(plan.event, available)
-        except (ArithmeticError, MemoryError, ValueError) as error:
-            raise ValueError(
-                f"There is no plan for epsilon={self.epsilon!r}, delta={self.delta!r}, {n} records "
-                f"and {d} features; one of them is too extreme. {error}"
-            ) from error
         design = as_design(X, bounds, intercept)
         small = too_small(groups, sizes, needed_size(d + intercept, available.mu))
         if small and self.objective != "average":
@@ -316,8 +312,7 @@ class PrivateGroupDRO(PrivateLinearModel):
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 "loss='logistic' needs y and classes to hold two labels."
             )
-        source = "read off y" if self.classes is None else "declared"
-        return index - 0.5, 1.0, (f"the 2 labels are public ({source})",)
+        return index - 0.5, 1.0, (labels_note(self.classes_, self.classes),)
 
     @available_if(_classifies)
     def decision_function(self, X):

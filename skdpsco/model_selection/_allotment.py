@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,13 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsco._base import MIN_RHO, PrivateEstimator, check_budget
+from skdpsco._base import MIN_RHO, PrivateEstimator
 from skdpsco._random import below
-from skdpsco.inspection import not_private_steps, private_steps
-from skdpsco.privacy import Budget, BudgetExceededError, Event, rho_of
+from skdpsco.inspection import check_private_steps, private_steps
+from skdpsco.inspection._cost import budget_of, declared_rho
+from skdpsco.privacy import BudgetExceededError, Event, rho_of
 
-# A small share of zCDP has an epsilon > 0 at small delta only; what is charged is its rho.
-SMALL_DELTA = 1e-6
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
-_budget_of = lru_cache(maxsize=1024)(Budget.from_rho)  # takes milliseconds, for each of many tries
 
 
 class Grant:
@@ -66,17 +63,6 @@ class _Rehearsal(Grant):
         raise _ReachedNoise(self.prefix)
 
 
-def declared_rho(estimator: Any) -> np.ndarray:
-    """The budgets that the private steps declare, in zCDP.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
-    steps = private_steps(estimator)
-    return np.array([check_budget(step.epsilon, step.delta).rho for _, step in steps])
-
-
 def _parts(estimator: Any, rho: float) -> np.ndarray:
     declared = declared_rho(estimator)
     return rho * (declared / declared.sum())
@@ -89,7 +75,7 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(private_steps(estimator), _parts(estimator, rho), strict=True):
-        part = _budget_of(float(part_rho), min(delta, SMALL_DELTA))
+        part = budget_of(float(part_rho), delta)
         values = {
             "epsilon": part.epsilon,
             "delta": part.delta,
@@ -161,12 +147,7 @@ def check_private(estimator: Any, rho: float | None = None) -> None:
     ------
     ValueError, TypeError
     """
-    wrong = not_private_steps(estimator)
-    if wrong:
-        names = "; ".join(f"{step.name or 'estimator'}: {step.note}" for step in wrong)
-        raise ValueError(f"estimator must be private in every step. Not private: {names}.")
-    if not private_steps(estimator):
-        raise ValueError(f"estimator must be private, got {type(estimator).__name__}.")
+    check_private_steps(estimator)
     for name, value in estimator.get_params(deep=True).items():
         if name.rsplit("__", 1)[-1] == "memory" and value is not None:
             raise ValueError(

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.validation import column_or_1d
 
-from skdpsco._validation import check_bound, check_target, encode_classes, rows_of
+from skdpsco._validation import check_bound, check_target, encode_classes, labels_note, rows_of
 from skdpsco.inspection import private_steps
 
 from ._allotment import quieten
@@ -40,7 +40,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
                     assert_all_finite(y, input_name="y")
                     labels = encode_classes(y, None)[0]
                 candidate.set_params(**{f"{prefix}classes": labels})
-    return () if labels is None else (f"the {len(labels)} labels are public (read off y)",)
+    return () if labels is None else (labels_note(labels, None),)
 
 
 def n_classes_of(estimator: Any, y: np.ndarray) -> int:

@@ -10,6 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._base import check_budget, public_only
 from skdpsco._random import generator
+from skdpsco.inspection._cost import declared_rho
 from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
 from skdpsco.privacy.report import PrivacyReport
 
@@ -116,7 +117,7 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta)
     rng, seeded = generator(random_state, stacklevel=3)  # nothing is drawn yet
     allotment.check_private(estimator)
-    rho_fit = float(allotment.declared_rho(estimator).sum())
+    rho_fit = float(declared_rho(estimator).sum())
     scorer = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=scorer is None)
     n = len(data.y)

@@ -179,27 +179,14 @@ class PublicBoundsScaler(_Stateless):
     def _check(self, X, reset: bool, named: bool = True):
         """X, the bounds of its columns, and the range, as two pairs."""
         X = check_features(self, X, reset) if named else check_width(self, X)
-        d = X.shape[1]
-        lower, upper = check_columns("lower", self.lower, d), check_columns("upper", self.upper, d)
-        wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
-        if len(wrong) > 0:
-            j = wrong[0]
-            raise ValueError(
-                f"lower must be less than upper, by at least {SMALLEST:g}; those of column {j} are "
-                f"{lower[j]:g} and {upper[j]:g}."
-            )
-        if not isinstance(self.feature_range, (tuple, list)) or len(self.feature_range) != 2:
-            raise ValueError(
-                f"feature_range must be a tuple of two numbers, got {self.feature_range!r}."
-            )
-        low, high = self.feature_range
-        ends = check_interval("feature_range[0]", low, "feature_range[1]", high)
+        bounds = check_bounds(self.lower, self.upper, X.shape[1])
+        ends = check_pair("feature_range", self.feature_range)
         if not (isinstance(X, np.ndarray) or self._keeps_zeros()):
             raise ValueError(
                 "X is sparse, but its zeros would not stay zeros. Choose lower == -upper and a "
                 "symmetric feature_range, or make X dense."
             )
-        return X, (lower, upper), ends
+        return X, bounds, ends
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -224,7 +211,7 @@ class PublicBoundsScaler(_Stateless):
             As for `fit`, and if the features are not those of the fit.
         """
         X, bounds, ends = self._check(X, reset=False)
-        return _map(X, bounds, ends)
+        return map_range(X, bounds, ends)
 
     def inverse_transform(self, X):
         """Clip into `feature_range` and map it onto the bounds.
@@ -244,7 +231,7 @@ class PublicBoundsScaler(_Stateless):
             As for `transform`.
         """
         X, bounds, ends = self._check(X, reset=False, named=False)
-        return _map(X, ends, bounds)
+        return map_range(X, ends, bounds)
 
 
 def _rebuild(X, design, data: np.ndarray):
@@ -254,7 +241,38 @@ def _rebuild(X, design, data: np.ndarray):
     return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
 
 
-def _map(X, source, target):
+def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Public bounds of the columns, in increasing order.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    lower = check_columns("lower", lower, n_features)
+    upper = check_columns("upper", upper, n_features)
+    wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
+    if len(wrong) > 0:
+        j = wrong[0]
+        raise ValueError(
+            f"lower must be less than upper, by at least {SMALLEST:g}; those of column {j} are "
+            f"{lower[j]:g} and {upper[j]:g}."
+        )
+    return lower, upper
+
+
+def check_pair(name: str, pair: Any) -> tuple[float, float]:
+    """Two finite numbers in increasing order.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ValueError(f"{name} must be a tuple of two numbers, got {pair!r}.")
+    return check_interval(f"{name}[0]", pair[0], f"{name}[1]", pair[1])
+
+
+def map_range(X, source, target):
     """Map the intervals ``source`` of columns onto ``target``, and what lies beyond to its ends."""
     ones = np.ones(X.shape[1])
     design = as_design(X, ones, False)

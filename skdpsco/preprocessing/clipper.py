@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quantiles import choose, cover_scores, quantile_scores
-from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST, check_interval
+from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
 
-from ._common import CLIPPED, ColumnTransform, planning, public_scaler
+from ._common import CLIPPED, ColumnTransform
+from .bounds import check_bounds, check_pair, map_range
 
 OCTAVES = 24  # factors of two between the shortest and the longest distance from a centre
 N_POINTS = 513  # centres that are equidistant
@@ -188,23 +189,13 @@ class PrivateQuantileClipper(ColumnTransform):
 
     def _tails(self) -> tuple[float, float]:
         """Shares of the records that may lie outside, on either side."""
-        if not isinstance(self.quantile_range, (tuple, list)) or len(self.quantile_range) != 2:
-            raise ValueError(
-                f"quantile_range must be a tuple of two numbers, got {self.quantile_range!r}."
-            )
-        low, high = check_interval(
-            "quantile_range[0]", self.quantile_range[0], "quantile_range[1]", self.quantile_range[1]
-        )
+        low, high = check_pair("quantile_range", self.quantile_range)
         if not 0.0 <= low < 0.5 < high <= 1.0:
             raise ValueError(
                 "quantile_range must be two numbers in [0, 0.5) and (0.5, 1], got "
                 f"{self.quantile_range!r}."
             )
         return low, 1.0 - high
-
-    def _scaler(self, lower: Any, upper: Any):
-        unit = self.feature_range is None
-        return public_scaler(lower, upper, (-1.0, 1.0) if unit else self.feature_range)
 
     def fit(self, X, y=None):
         """Release a range for every column.
@@ -234,9 +225,10 @@ class PrivateQuantileClipper(ColumnTransform):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
-        self._scaler(self.lower, self.upper).fit(X)  # refuses what is not legal
-        lower, upper = self._bounds(d)
-        with planning(self, n, d):
+        lower, upper = check_bounds(self.lower, self.upper, d)
+        if self.feature_range is not None:
+            check_pair("feature_range", self.feature_range)
+        with self._planning(n, d):
             plan = plan_ranges(n, d, self._available(budget).rho)
 
         rng, seeded = self._open(plan.event)
@@ -266,7 +258,8 @@ class PrivateQuantileClipper(ColumnTransform):
         with np.errstate(all="ignore"):
             if self.feature_range is None:
                 return np.clip(X, self.lower_, self.upper_)
-            return self._scaler(self.lower_, self.upper_).fit_transform(X)
+            ends = check_pair("feature_range", self.feature_range)
+            return map_range(X, (self.lower_, self.upper_), ends)
 
     def inverse_transform(self, X):
         """Map `feature_range` back onto the private ranges; without it, clip only.
@@ -284,4 +277,5 @@ class PrivateQuantileClipper(ColumnTransform):
         with np.errstate(all="ignore"):
             if self.feature_range is None:
                 return np.clip(X, self.lower_, self.upper_)
-            return self._scaler(self.lower_, self.upper_).fit(X).inverse_transform(X)
+            ends = check_pair("feature_range", self.feature_range)
+            return map_range(X, ends, (self.lower_, self.upper_))

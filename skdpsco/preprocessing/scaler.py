@@ -11,7 +11,8 @@ from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, GaussianEvent
 
-from ._common import CLIPPED, ColumnTransform, planning, public_scaler
+from ._common import CLIPPED, ColumnTransform
+from .bounds import check_bounds, map_range
 
 # Factor of the squares: up to sqrt((11 + 5 sqrt(5)) / 8) they are released for free.
 SQUARES = 1.665
@@ -190,10 +191,9 @@ class PrivateStandardScaler(ColumnTransform):
         with_std = bool(self.with_std)
         if not (self.with_mean or with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
-            U = public_scaler(self.lower, self.upper).fit_transform(X)
-        lower, upper = self._bounds(d)
-        with planning(self, n, d):
+        lower, upper = check_bounds(self.lower, self.upper, d)
+        U = map_range(X, (lower, upper), (-1.0, 1.0))
+        with self._planning(n, d):
             plan = plan_moments(n, d, with_std, self._available(budget).mu)
 
         rng, seeded = self._open(plan.event)

@@ -25,6 +25,7 @@ from skdpsco._validation import (
     check_feature_bound,
     check_X_y,
     encode_classes,
+    labels_note,
 )
 from skdpsco.mechanisms import exponential_grid, summation_error
 from skdpsco.privacy import (
@@ -35,8 +36,6 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
-
-from ._common import planning
 
 
 @dataclass(frozen=True)
@@ -256,11 +255,10 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
                 assumptions = ("targets are clipped to their public target_bound", *assumptions)
         else:
             classes, index = encode_classes(y, self.classes)
-            source = "read off y" if self.classes is None else "declared"
-            assumptions = (f"the {len(classes)} labels are public ({source})", *assumptions)
+            assumptions = (labels_note(classes, self.classes), *assumptions)
             T = memberships(index, len(classes))
         design = as_design(X, bounds, False)
-        with planning(self, n, d):
+        with self._planning(n, d):
             rho = self._available(budget).rho
             k = int(self.n_features_to_select)
             plan = plan_selection(n, d, k, regression, target_bound, rho)
