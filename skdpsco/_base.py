@@ -64,6 +64,11 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(f"ledger must be an instance, not the class {self.ledger.__name__}.")
         return check_budget(self.epsilon, self.delta)
 
+    @property
+    def _relation(self) -> str:
+        """Which data sets are neighbours, for the charge and the report of a fit."""
+        return "replace-one"
+
     def _available(self, budget: Budget) -> Budget | Allowance:
         """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
         return budget if self.ledger is None else Allowance(budget.rho)
@@ -99,7 +104,8 @@ class PrivateEstimator(BaseEstimator):
         """
         made = generator(self.random_state, stacklevel=stacklevel + 1)
         if self.ledger is not None:
-            self.ledger.charge(event, type(self).__name__, public_only(self.get_params(deep=False)))
+            parameters = public_only(self.get_params(deep=False))
+            self.ledger.charge(event, type(self).__name__, parameters, self._relation)
         return made
 
     def _report(
@@ -112,6 +118,7 @@ class PrivateEstimator(BaseEstimator):
             event=event,
             seeded=seeded,
             assumptions=assumptions,
+            relation=self._relation,
         )
 
     def _draft(self):

@@ -142,6 +142,26 @@ class L2Ball(NamedTuple):
         return self.radius * math.sqrt(D)
 
 
+class LpBall(NamedTuple):
+    """Ball of the l_p norm around 0, for saddle points and variational inequalities.
+
+    Parameters
+    ----------
+    radius : float
+    order : float
+        p, in (1, 2]; an `L1Ball` has p = 1.
+    """
+
+    radius: float
+    order: float
+
+    def diameter(self, order: float = 2) -> float:
+        """Largest distance of two points in the norm of ``order`` >= the ball's own."""
+        if order < self.order:
+            raise ValueError(f"The l{order} diameter of an l{self.order} ball depends on the size.")
+        return 2.0 * self.radius
+
+
 @n_vertices.register(L1Ball)
 def _(constraint, D):
     return 2 * D

@@ -41,6 +41,21 @@ def audit(path):
     return sound, math.fsum(rho for _, rho in rows), spent, marks
 
 
+def make_schema_1(path):
+    """The file of ``Ledger(1.0, 1e-6, path)`` as it was when charges had no relation."""
+    Ledger(1.0, 1e-6, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE charges")
+        connection.execute(
+            "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, "
+            "partition INTEGER, part INTEGER, time TEXT NOT NULL, estimator TEXT NOT NULL, "
+            "parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL)"
+        )
+        connection.execute("CREATE INDEX charges_of_dataset ON charges (dataset)")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+
 def charge(ledger, mark):
     ledger.charge(ZCDPEvent(1e-9), parameters={"radius": mark})
 
@@ -107,8 +122,10 @@ def kills(folder, times, fits=False, seed=0):
     return {"kills": times, "lost": lost, "torn": torn, "inside": inside, **counts}
 
 
-def crowd(folder, processes=8, charges=25, share=1e-6, threads=1):
+def crowd(folder, processes=8, charges=25, share=1e-6, threads=1, old=0):
     """Processes, each of several threads, that make one file at the same moment and charge it.
+
+    With ``old`` there is one already, of schema 1.
 
     Returns
     -------
@@ -119,6 +136,8 @@ def crowd(folder, processes=8, charges=25, share=1e-6, threads=1):
     context = multiprocessing.get_context("fork")
     barrier, results = context.Barrier(processes), context.SimpleQueue()
     path = folder / "ledger.db"
+    if old:
+        make_schema_1(path)
 
     def work():
         found = {"accepted": 0, "refused": 0, "errors": [], "longest": 0.0}

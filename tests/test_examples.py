@@ -125,7 +125,9 @@ def test_readme_ledger(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("name", ["plot_pipeline_budget", "plot_private_grid_search"])
+@pytest.mark.parametrize(
+    "name", ["plot_pipeline_budget", "plot_private_grid_search", "plot_group_dro"]
+)
 def test_plots(name, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")
     shown = []

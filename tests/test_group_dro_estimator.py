@@ -48,7 +48,18 @@ class InTwoGroups(PrivateGroupDRO):
 
 
 _checks = estimator_checks.parametrize_with_checks(
-    [InTwoGroups(), InTwoGroups(loss="squared", objective="cvar")]
+    [
+        InTwoGroups(),
+        InTwoGroups(loss="hinge", n_iter=3),
+        InTwoGroups(loss="absolute", n_iter=3),
+        InTwoGroups(
+            loss="squared",
+            objective="cvar",
+            groups=[0, 1],
+            group_membership="private",
+            group_prior=[0.5, 0.5],
+        ),
+    ]
 )
 
 

@@ -7,13 +7,26 @@ from scipy import sparse
 from test_group_dro_estimator import data, model
 
 from skdpsco import BudgetExceededError, Ledger
+from skdpsco.solvers import Allowance, FrankWolfe
+from skdpsco.solvers.group_moments import GroupMoments
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
 ]
 
+
+class Overspends(GroupMoments):
+    """Plans with twice the budget."""
+
+    def plan(self, problem, budget, n_iter=None):
+        return super().plan(problem, Allowance(4 * budget.rho), n_iter)
+
+
 GOOD = data(40)[2]
+PRIVATE = {"group_membership": "private", "groups": ["north", "south"]}
+MATRIX = np.eye(2, dtype=bool)[np.arange(40) % 2]
+MISSING = pd.DataFrame(MATRIX).astype("boolean").mask(MATRIX[:, ::-1])
 BAD_GROUPS = [
     (None, None, ValueError, "fit needs sensitive_features"),
     (GOOD[:-1], None, ValueError, "sensitive_features must hold one label per record: 40.*39"),
@@ -32,12 +45,39 @@ BAD_GROUPS = [
     (np.zeros((40, 2, 2)), None, ValueError, "sensitive_features must hold labels"),
     (3, None, ValueError, "sensitive_features must hold labels"),
     (sparse.csr_array(np.ones((40, 1))), None, TypeError, "sensitive_features must be dense"),
+    (sparse.csr_array(MATRIX), None, TypeError, "sensitive_features must be dense"),
+    (MATRIX[:-1], None, ValueError, "sensitive_features must hold one row per record: 40.*39"),
+    (MATRIX, ["north"], ValueError, "one label per column of sensitive_features: 2 .* 1 labels"),
+    (MATRIX, ["north", "north"], ValueError, "groups must hold different labels"),
+    (MATRIX & [True, False], None, ValueError, "groups: 1 has no member"),
+    (MATRIX[:, :0], None, ValueError, "sensitive_features must hold labels"),
+    (MISSING, None, ValueError, "sensitive_features must not contain missing values"),
 ]
 BAD_PARAMETERS = [
-    ({"loss": "hinge"}, ValueError, "loss must be one of"),
+    ({"loss": "huber"}, ValueError, "loss must be one of"),
     ({"loss": None}, ValueError, "'loss' parameter"),
     ({"objective": "best"}, ValueError, "objective must be one of"),
-    ({"group_membership": "private"}, ValueError, "group_membership must be one of"),
+    ({"group_membership": "secret"}, ValueError, "group_membership must be one of"),
+    ({"group_membership": "private"}, ValueError, "groups must be declared"),
+    ({"group_prior": [0.5, 0.5]}, ValueError, "group_prior must be None"),
+    ({"group_prior": 0.5, **PRIVATE}, ValueError, "'group_prior' parameter"),
+    ({"group_prior": [1.0], **PRIVATE}, ValueError, r"group_prior must have shape \(2,\)"),
+    ({"group_prior": [[0.5, 0.5]], **PRIVATE}, ValueError, r"group_prior must have shape \(2,\)"),
+    ({"group_prior": [0.5, 0.4], **PRIVATE}, ValueError, "group_prior must sum to 1"),
+    ({"group_prior": [0.5, 0.50001], **PRIVATE}, ValueError, "group_prior must sum to 1"),
+    ({"group_prior": [0.0, 1.0], **PRIVATE}, ValueError, r"shares in \[1e-09, 1\]"),
+    ({"group_prior": [-0.5, 1.5], **PRIVATE}, ValueError, r"shares in \[1e-09, 1\]"),
+    ({"group_prior": [np.nan, 1.0], **PRIVATE}, ValueError, r"shares in \[1e-09, 1\]"),
+    ({"group_prior": [True, True], **PRIVATE}, TypeError, "one number per group"),
+    ({"group_prior": ["a", "b"], **PRIVATE}, TypeError, "one number per group"),
+    ({"group_prior": [[0.5], [0.2, 0.3]], **PRIVATE}, TypeError, "one number per group"),
+    ({"solver": "sgd"}, ValueError, "'solver' parameter"),
+    ({"solver": GroupMoments}, TypeError, r"an instance, GroupMoments\(\), not a class"),
+    ({"solver": FrankWolfe()}, TypeError, "FrankWolfe needs the kernel"),
+    ({"solver": Overspends()}, ValueError, "The solver's plan costs"),
+    ({"n_iter": 0}, ValueError, "'n_iter' parameter"),
+    ({"n_iter": "many"}, ValueError, "'n_iter' parameter"),
+    ({"n_iter": True}, TypeError, "n_iter must be 'auto' or an int"),
     ({"average_weight": -0.1}, ValueError, r"average_weight must be in \[0, 1\]"),
     ({"average_weight": np.nan}, ValueError, r"average_weight must be in \[0, 1\]"),
     ({"average_weight": True}, TypeError, "average_weight must be a number"),
@@ -69,6 +109,16 @@ def test_bad_parameters(params, kind, message):
     X, y, group = data(40)
     with pytest.raises(kind, match=message):
         model(**params).fit(X, y, sensitive_features=group)
+
+
+def test_private_membership_refuses_labels_that_are_not_declared():
+    X, y, group = data(40)
+    with pytest.raises(ValueError, match="a label that is not among groups"):
+        model(**PRIVATE).fit(X, y, sensitive_features=np.where(group == "north", "west", group))
+    overlapping = model(**PRIVATE, group_prior=[0.9, 0.8])  # need not sum to 1
+    overlapping.fit(X, y, sensitive_features=MATRIX)
+    with pytest.raises(ValueError, match="group_prior must sum to 1"):
+        overlapping.fit(X, y, sensitive_features=group)
 
 
 def test_bad_data():

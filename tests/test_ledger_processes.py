@@ -15,7 +15,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from skdpsco import PrivateLasso
-from skdpsco.privacy import Ledger, ZCDPEvent
+from skdpsco.privacy import Charge, Ledger, ZCDPEvent
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 SCRIPT = Path(__file__).with_name("ledger_children.py")
@@ -54,18 +54,20 @@ def folder():
 
 
 def test_processes(folder):
-    kills, all_fit, some_fit, threads, forks = run(
+    kills, all_fit, some_fit, threads, old, forks = run(
         folder,
         ("kills", {"times": 20}),
         ("crowd", {"processes": 8, "charges": 20}),
         ("crowd", {"processes": 8, "charges": 20, "share": 1 / 70}),
         ("crowd", {"processes": 4, "charges": 20, "threads": 3}),
+        ("crowd", {"processes": 8, "charges": 5, "old": 1}),
         ("forks", {"times": 10}),
     )
     check_kills(kills, 20)
     check_crowd(all_fit, 160, 160)
     check_crowd(some_fit, 160, 70)
     check_crowd(threads, 240, 240)
+    check_crowd(old, 40, 40)
     assert forks == {"charged": 10, "refused": 10, "lost": 0, "torn": False}
 
 
@@ -180,7 +182,7 @@ def test_a_block_that_is_interrupted_charges_nothing(tmp_path):
     ledger = Ledger(1.0, 1e-6, tmp_path / "ledger.db")
 
     def interrupted(connection):
-        ledger._record(connection, "", "", "{}", "", 1e-3)
+        ledger._record(connection, Charge("", "", {}, "", 1e-3, None, "replace-one"))
         raise KeyboardInterrupt
 
     for _ in range(2):

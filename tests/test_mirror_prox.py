@@ -369,6 +369,31 @@ def test_more_rounds_pull_less(operator):
     assert gaps[0] > 1.5 * gaps[1] > 2.0 * gaps[2]
 
 
-def test_bad_method():
-    with pytest.raises(ValueError, match="method"):
-        MirrorProx("extragradient")
+@pytest.mark.parametrize(
+    ("solver", "options", "error"),
+    [
+        (MirrorProx, {"method": "extragradient"}, ValueError),
+        (MirrorProx, {"method": 1}, ValueError),
+        *(
+            (solver, {name: value}, error)
+            for solver, name in [
+                (MirrorProx, "max_calls"),
+                (MirrorProx, "n_batches"),
+                (MirrorProx, "n_epochs"),
+                (RecursiveRegularization, "n_rounds"),
+            ]
+            for value, error in [
+                (0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError),
+                (np.nan, TypeError), ("many", TypeError), ([2], TypeError),
+            ]
+        ),
+        *((RecursiveRegularization, {"n_rounds": n}, ValueError) for n in (41, 10**400)),
+        (MirrorProx, {"max_calls": None}, TypeError),
+        (MirrorProx, {"n_epochs": None}, TypeError),
+        (RecursiveRegularization, {"solver": 3}, TypeError),
+        (RecursiveRegularization, {"solver": MirrorProx}, TypeError),
+    ],
+)  # fmt: skip
+def test_bad_parameters(solver, options, error):
+    with pytest.raises(error, match=f"{next(iter(options))} must be"):
+        solver(**options)

@@ -1,6 +1,7 @@
 """What a pipeline costs, and plots of utility against privacy."""
 
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
+from .group_display import GroupLossDisplay
 from .pipeline_report import (
     PipelineReport,
     StepReport,
@@ -11,6 +12,7 @@ from .pipeline_report import (
 )
 
 __all__ = [
+    "GroupLossDisplay",
     "PipelineReport",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",

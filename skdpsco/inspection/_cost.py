@@ -11,6 +11,7 @@ from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
 
 from skdpsco._base import PrivateEstimator, check_budget
 from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco.privacy.report import weakest
 
 SMALL_DELTA = 1e-6
 
@@ -41,6 +42,11 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
         for name, value in params.items()
         if isinstance(value, PrivateEstimator) and not name.startswith(inside)
     ]
+
+
+def relation_of(*estimators: Any) -> str:
+    """Which data sets are neighbours, for fits of all these estimators together."""
+    return weakest(step._relation for one in estimators for _, step in private_steps(one))
 
 
 def declared_rho(estimator: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._base import PrivateEstimator
 from skdpsco.privacy import Event
-from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
 from ._cost import planned, private_steps, search_cost
 from ._record_wise import may_be_sparse, unmet
@@ -69,6 +69,8 @@ class StepReport:
         Its cost; rho in zero-concentrated differential privacy, an upper bound before the fit.
     note : str
         The reason, what is assumed, or what to use instead.
+    relation : str or None
+        Of a private step: which data sets are neighbours.
     """
 
     name: str
@@ -78,6 +80,7 @@ class StepReport:
     delta: float | None = None
     rho: float | None = None
     note: str = ""
+    relation: str | None = None
     event: Event | None = field(default=None, repr=False)
 
 
@@ -147,24 +150,23 @@ class Walk:
         report = _report_of(step) if self.fitted else None
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
-            status = PRIVATE
-            if report.relation != "replace-one":
-                status, note = NOT_PRIVATE, f"its guarantee is for {report.relation!r} neighbours"
+            known = report.relation in ("replace-one", WITHIN_GROUPS)
             self.add(
                 name,
                 step,
-                status,
-                "; ".join(filter(None, [seed, note])),
+                PRIVATE if known else NOT_PRIVATE,
+                joined(seed, about(report.relation), note),
                 epsilon=report.epsilon,
                 delta=report.delta,
                 rho=report.rho,
+                relation=report.relation,
                 event=report.event,
             )
             return True
         if not isinstance(step, PrivateEstimator):
             return False
         try:
-            event = planned(step)
+            event, relation = planned(step), step._relation
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name or 'estimator'}: {error}") from error
         is_seeded = getattr(step, "random_state", None) is not None
@@ -173,13 +175,25 @@ class Walk:
             name,
             step,
             PRIVATE,
-            "; ".join(filter(None, ["not fitted", seed, note])),
+            joined("not fitted", seed, about(relation), note),
             epsilon=float(step.epsilon),
             delta=float(step.delta),
             rho=getattr(event, "rho", None),
+            relation=relation,
             event=event,
         )
         return True
+
+
+def about(relation: str | None) -> str:
+    """What a note says of a relation."""
+    usual = relation in (None, "replace-one")
+    return "" if usual else f"the guarantee is for {relation!r} neighbours"
+
+
+def joined(*notes: str) -> str:
+    """One note of several, of which some may be empty."""
+    return "; ".join(filter(None, notes))
 
 
 def _report_of(step: Any) -> PrivacyReport | None:

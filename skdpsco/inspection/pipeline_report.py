@@ -6,9 +6,10 @@ from html import escape
 from typing import Any
 
 from skdpsco.privacy import Event, compose, epsilon_of, rho_of
+from skdpsco.privacy.report import weakest
 
 from ._cost import private_steps
-from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk
+from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, joined
 
 __all__ = ["PipelineReport", "StepReport", "not_private_steps", "privacy_report", "private_steps"]
 
@@ -51,6 +52,11 @@ class PipelineReport:
         """Epsilon of everything, at `delta`; None if a step is not private."""
         return self._total()[0]
 
+    @property
+    def relation(self) -> str | None:
+        """Which data sets are neighbours: the weakest of the steps; None if one is not private."""
+        return weakest(step.relation or "" for step in self._costs()) if self.private else None
+
     def _costs(self) -> list[StepReport]:
         return [step for step in self.steps if step.status == PRIVATE]
 
@@ -76,7 +82,8 @@ class PipelineReport:
         epsilon, delta = self._total()
         status = PRIVATE if self.private else NOT_PRIVATE
         seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
-        total = StepReport("total", "", status, epsilon, delta, self.rho, seeded)
+        note = joined(seeded, about(self.relation))
+        total = StepReport("total", "", status, epsilon, delta, self.rho, note)
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:
@@ -113,7 +120,7 @@ class PipelineReport:
             raise ImportError(
                 "PipelineReport.to_frame() needs pandas: pip install pandas. Its steps do not."
             ) from error
-        columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note"]
+        columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note", "relation"]
         rows = [[getattr(step, column) for column in columns] for step in self.steps]
         return pd.DataFrame(rows, columns=columns)
 
@@ -139,7 +146,8 @@ def privacy_report(estimator: Any, *, record_wise: Iterable[Any] = ()) -> Pipeli
     - "NOT private" otherwise. Then the total is, too.
 
     Costs add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
-    The order of the steps does not matter.
+    The order of the steps does not matter. If a step is private for "replace-one within groups",
+    as `PrivateGroupDRO` with public membership is, so is the whole, and not for more.
 
     Parameters
     ----------

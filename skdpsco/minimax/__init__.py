@@ -3,7 +3,9 @@
 from skdpsco._random import UtilityWarning
 
 from .group_dro import PrivateGroupDRO
+from .links import Link
 from .metrics import group_report, worst_group_score, worst_group_scorer
+from .monotone_glm import PrivateMonotoneGLM
 from .variational import (
     Block,
     LpBall,
@@ -14,9 +16,11 @@ from .variational import (
 
 __all__ = [
     "Block",
+    "Link",
     "LpBall",
     "MatrixGame",
     "PrivateGroupDRO",
+    "PrivateMonotoneGLM",
     "UtilityWarning",
     "VariationalSolution",
     "group_report",

@@ -1,6 +1,7 @@
-"""Groups of records: labels from an array or from columns of X, and the list of groups."""
+"""Groups of records: labels or a matrix of booleans, and the list of groups."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,50 +80,124 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
     return labels
 
 
-def index_groups(
-    groups: Any, labels: list[Hashable], n_samples: int
-) -> tuple[list[Hashable], np.ndarray]:
-    """The list of groups, and the index of every record's group in it.
+@dataclass(frozen=True)
+class Membership:
+    """Which groups every record is in.
+
+    Parameters
+    ----------
+    groups : list
+        Labels.
+    matrix : csr_array of shape (n_samples, n_groups)
+        Ones.
+    overlapping : bool
+        Whether a record may be in several groups, or in none.
+    """
+
+    groups: list[Hashable]
+    matrix: sparse.csr_array
+    overlapping: bool
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of members of every group."""
+        return np.bincount(self.matrix.indices, minlength=len(self.groups))
+
+    def check_no_group_is_empty(self) -> None:
+        """Refuse groups without members.
+
+        Raises
+        ------
+        ValueError
+        """
+        empty = np.flatnonzero(self.sizes == 0)
+        if len(empty) > 0:
+            raise ValueError(
+                f"groups: {self.groups[empty[0]]!r} has no member. Leave out groups without "
+                "members: nothing can be learnt about them."
+            )
+
+
+def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) -> Membership:
+    """The list of groups, and which of them every record is in.
 
     Parameters
     ----------
     groups : array-like or None
-        The public list; None takes the labels that occur, in their order.
-    labels : list
+        The public list; None takes the columns of a matrix of booleans, else the labels that occur,
+        in their order.
+    X : array-like
+        Whose columns may be named.
+    sensitive_features : array-like, str or list of str
+        A matrix of booleans has one column per group; anything else is as in `labels_of`.
     n_samples : int
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
     """
-    if len(labels) != n_samples:
-        raise ValueError(
-            f"sensitive_features must hold one label per record: {n_samples} records in X, "
-            f"{len(labels)} labels."
-        )
-    if groups is None:
-        distinct: Any = set(labels)
-        try:
-            declared = sorted(distinct)
-        except TypeError:  # of several types
-            declared = sorted(distinct, key=lambda label: (type(label).__name__, repr(label)))
+    values, overlapping = sensitive_features, _is_matrix(sensitive_features)
+    if overlapping:
+        member = np.asarray(values)
+        if member.dtype != bool:  # of a frame whose values may be missing
+            if any(is_missing(value) for value in member.flat):
+                raise ValueError("sensitive_features must not contain missing values.")
+            member = member.astype(bool)
+        names = list(getattr(values, "columns", range(member.shape[1])))
+        declared = names if groups is None else labels_of("groups", None, groups)
+        if len(declared) != len(names):
+            raise ValueError(
+                f"groups must hold one label per column of sensitive_features: {len(names)} "
+                f"columns, {len(declared)} labels."
+            )
+        if hasattr(values, "columns") and declared != names and set(declared) == set(names):
+            raise ValueError(
+                "groups must be in the order of the columns of sensitive_features: columns "
+                f"{names!r}, groups {declared!r}."
+            )
+        matrix = sparse.csr_array(member.astype(np.float64))
+        n_records = len(member)
     else:
-        declared = labels_of("groups", None, groups)
-        if len(set(declared)) != len(declared):
-            raise ValueError(f"groups must hold different labels, got {groups!r}.")
-    place = {label: i for i, label in enumerate(declared)}
-    index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
-    if (index < 0).any():
+        labels = labels_of("sensitive_features", X, values)
+        declared = _distinct(labels) if groups is None else labels_of("groups", None, groups)
+        place = {label: i for i, label in enumerate(declared)}
+        index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+        if (index < 0).any():
+            raise ValueError(
+                f"sensitive_features contains a label that is not among groups={declared!r}."
+            )
+        n_records = len(index)
+        rows = (np.ones(n_records), index, np.arange(n_records + 1))
+        matrix = sparse.csr_array(rows, shape=(n_records, len(declared)))
+    if len(set(declared)) != len(declared):
+        raise ValueError(f"groups must hold different labels, got {declared!r}.")
+    if n_records != n_samples:
+        what = "row" if overlapping else "label"
         raise ValueError(
-            f"sensitive_features contains a label that is not among groups={declared!r}."
+            f"sensitive_features must hold one {what} per record: {n_samples} records in X, "
+            f"{n_records} {what}s."
         )
-    empty = np.flatnonzero(np.bincount(index, minlength=len(declared)) == 0)
-    if len(empty) > 0:
-        raise ValueError(
-            f"groups: {declared[empty[0]]!r} has no member. Leave out groups without members: "
-            "nothing can be learnt about them."
-        )
-    return declared, index
+    return Membership(declared, matrix, overlapping)
+
+
+def _is_matrix(values: Any) -> bool:
+    """Whether it is an array or a frame of two columns or more that holds booleans alone.
+
+    One column of booleans is two groups, as any column of two labels is.
+    """
+    shape: tuple[int, ...] = getattr(values, "shape", ())
+    if len(shape) != 2 or shape[1] < 2 or sparse.issparse(values):
+        return False
+    dtypes = values.dtypes if hasattr(values, "columns") else [values.dtype]
+    return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # "boolean": of frames
+
+
+def _distinct(labels: list[Hashable]) -> list[Any]:
+    distinct: Any = set(labels)
+    try:
+        return sorted(distinct)
+    except TypeError:  # of several types
+        return sorted(distinct, key=lambda label: (type(label).__name__, repr(label)))
 
 
 def as_array(labels: list[Hashable]) -> np.ndarray:

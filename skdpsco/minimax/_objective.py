@@ -1,4 +1,4 @@
-"""Which mixtures of groups an objective maximises over, and which groups are too small for it."""
+"""Which objectives and priors of groups are legal, and which groups are too small."""
 
 from typing import Any
 
@@ -7,11 +7,14 @@ import numpy as np
 from skdpsco._progress import check_progress
 from skdpsco._validation import check_bound
 
+from ._solvers import LOSSES
+
 LEGAL = {
-    "loss": ("logistic", "squared"),
-    "group_membership": ("public",),
+    "loss": tuple(LOSSES),
+    "group_membership": ("public", "private"),
     "objective": ("worst", "cvar", "average"),
 }
+LEAST_SHARE = 1e-9
 
 
 def check_options(model: Any) -> None:
@@ -32,21 +35,53 @@ def check_options(model: Any) -> None:
             raise ValueError(f"{name} must be in [{lowest:g}, 1], got {value!r}.")
     check_bound("target_bound", model.target_bound)
     check_progress(model.verbose)
+    if model.group_membership == "private":
+        if model.groups is None:
+            raise ValueError(
+                "groups must be declared with group_membership='private': a list of all labels "
+                "that are possible, whether they occur or not."
+            )
+    elif model.group_prior is not None:
+        raise ValueError(
+            "group_prior must be None with group_membership='public': the shares of the groups "
+            "are then known."
+        )
 
 
-def mixtures(objective: str, cvar_level: float, sizes: np.ndarray) -> dict[str, tuple[float, ...]]:
-    """Largest weights of the groups, and those that smoothing pulls to."""
-    k, shares = len(sizes), sizes / sizes.sum()
-    if objective == "worst":
-        return {"theta_cap": (1.0,) * k, "theta_base": (1.0 / k,) * k}
-    level = 1.0 if objective == "average" else cvar_level
-    cap = np.minimum(shares / level, 1.0)
-    return {"theta_cap": tuple(cap.tolist()), "theta_base": tuple(shares.tolist())}
+def check_prior(prior: Any, n_groups: int, overlapping: bool) -> tuple[float, ...] | None:
+    """The shares of the groups, which sum to 1 unless groups overlap; None for None.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if prior is None:
+        return None
+    try:
+        shares = np.asarray(prior)
+    except ValueError:  # ragged lists
+        shares = np.asarray(None)
+    if shares.dtype.kind not in "iuf":
+        raise TypeError(f"group_prior must hold one number per group, got {prior!r}.")
+    if shares.shape != (n_groups,):
+        raise ValueError(
+            f"group_prior must have shape ({n_groups},), one share per group; got shape "
+            f"{shares.shape}."
+        )
+    shares = shares.astype(np.float64)
+    if not ((shares >= LEAST_SHARE) & (shares <= 1.0)).all():
+        raise ValueError(f"group_prior must hold shares in [{LEAST_SHARE:g}, 1], got {prior!r}.")
+    if not overlapping:
+        total = float(shares.sum())
+        if abs(total - 1.0) > 1e-6:
+            raise ValueError(f"group_prior must sum to 1 within 1e-6, got {total!r}.")
+        shares /= total
+    return tuple(shares.tolist())
 
 
-def too_small(groups: list[Any], sizes: np.ndarray, needed: int) -> str:
+def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
     """A sentence about groups with fewer than ``needed`` members; empty if there are none."""
-    small = [f"{groups[g]!r} ({sizes[g]})" for g in np.flatnonzero(sizes < needed)]
+    small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
     if not small or len(groups) == 1:
         return ""
     rest = f" and {len(small) - 10} more" if len(small) > 10 else ""

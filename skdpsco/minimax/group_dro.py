@@ -4,72 +4,72 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags
-from sklearn.utils.metaestimators import available_if
 
 from skdpsco._design import as_design
-from skdpsco._estimator import PrivateLinearModel, _brief, _Unscale
+from skdpsco._estimator import _brief, _Unscale
 from skdpsco._progress import progress_bar
 from skdpsco._random import warn_utility
 from skdpsco._target import Target
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
+    HasMethods,
+    StrOptions,
+    check_n_iter,
     check_X_y,
     encode_classes,
     labels_note,
 )
 from skdpsco.constraints import L2Ball
-from skdpsco.solvers import check_cost
-from skdpsco.solvers.group_moments import (
-    GroupMoments,
-    GroupProblem,
-    LogisticMoments,
-    SquaredMoments,
-    needed_size,
-)
+from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.solvers import check_cost, check_supported
+from skdpsco.solvers.group_moments import GroupProblem, needed_size
 
-from ._groups import as_array, index_groups, labels_of, named_columns, without
-from ._objective import LEGAL, check_options, mixtures, too_small
+from ._groups import Membership, as_array, membership_of, named_columns, without
+from ._objective import LEGAL, check_options, check_prior, too_small
+from ._predictions import GroupPredictor, classifies
+from ._solvers import LOSSES, SOLVERS, resolve_solver
 
 AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
-_ABSENT = ("solver", "n_iter")
 
 
-def _classifies(model: "PrivateGroupDRO") -> bool:
-    return model.loss == "logistic"
-
-
-class PrivateGroupDRO(PrivateLinearModel):
+class PrivateGroupDRO(GroupPredictor):
     """Differentially private linear model with a small loss on its worst group.
 
     Minimises ``max_g mean loss of group g`` over an l2 ball: group distributionally robust
-    optimisation (group DRO). With ``loss="logistic"`` it is a classifier of two classes, with
-    ``loss="squared"`` a regressor. The fit is (epsilon, delta)-differentially private:
-    replacing the features and the target of one record changes the law of everything that `fit`
-    stores by at most that much. **Which group a record is in is not protected**, see
-    ``group_membership``.
+    optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a classifier of two classes,
+    else a regressor. The fit is (epsilon, delta)-differentially private: replacing
+    one record changes the law of everything that `fit` stores by at most that much. **Which group
+    a record is in is not protected, unless** ``group_membership="private"``.
 
     Parameters
     ----------
-    loss : {"logistic", "squared"}, default="logistic"
+    loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
         The squared loss is half the squared residual for targets clipped to ``target_bound``; it
-        grows linearly in predictions beyond that bound.
+        grows linearly in predictions beyond that bound. "hinge" and "absolute" need mirror prox,
+        which is slower and less accurate.
     groups : array-like or None, default=None
-        The public list of groups: labels, or tuples of labels for products of columns. None takes
-        the labels that occur in ``sensitive_features``.
-    group_membership : {"public"}, default="public"
-        The group of every record, hence the size of every group, is public: neighbouring data sets
-        differ in one record's features and target. That suits groups which everybody knows, a
-        hospital or a state. Secret membership is not offered yet.
+        The public list of groups: labels, or tuples of labels for products of columns. None, which
+        private membership does not allow, takes the labels that occur in ``sensitive_features``, or
+        the columns of a matrix.
+    group_membership : {"public", "private"}, default="public"
+        "public": the groups of every record, hence the sizes of the groups, are public;
+        neighbouring data sets differ in one record's features and target. That suits groups which
+        everybody knows, a hospital or a state. "private": the replaced record may change its groups
+        too, and sizes are private.
+    group_prior : array-like of shape (n_groups,) or None, default=None
+        For private membership: public shares of the records in every group, in [1e-9, 1], from a
+        census for instance; not from these data. They sum to 1, unless groups overlap. Sums over a
+        group are divided by n_samples times its share, so the loss of a group whose share is wrong
+        is wrong by as much. None estimates the shares from counts, which are released with a
+        fiftieth of the budget: that is safer, and costs little.
     objective : {"worst", "cvar", "average"}, default="worst"
         Which mixture of the groups' mean losses is minimised: the worst one; the worst one in which
         no group counts more than ``1 / cvar_level`` times its share of the records; or that of the
-        shares, which is the mean loss over all records.
+        shares, which is the mean loss over all records. (Where groups overlap, shares are sizes
+        over the sum of all sizes.)
     average_weight : float, default=0.0
-        In [0, 1]: weight of the mean loss over all records beside the worst mixture. More than 0
+        In [0, 1]: weight of the mean loss of the shares beside the worst mixture. More than 0
         keeps small groups, whose losses are noisy, from deciding everything.
     cvar_level : float, default=0.2
         In (0, 1], for ``objective="cvar"``: the worst so large share of the records counts.
@@ -91,8 +91,17 @@ class PrivateGroupDRO(PrivateLinearModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (2,) or None, default=None
-        The public labels of y, for the logistic loss. None takes those that occur, and so assumes
+        The public labels of y, for a classifier. None takes those that occur, and so assumes
         that which labels occur is public.
+    solver : {"auto", "moments", "mirror-prox", "recursive-regularization"} or object, \
+            default="auto"
+        "moments": noisy moments of every group. "mirror-prox": noisy gradients of model and group
+        weights; with private membership it needs ``group_prior``, and it has no "cvar".
+        "recursive-regularization": the same in rounds on parts of the records, for the worst case.
+        "auto" is "moments" for the losses that have them, where it measures better and faster, else
+        "mirror-prox". An object with ``plan`` and ``run`` is a solver of one's own.
+    n_iter : int or "auto", default="auto"
+        Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -104,7 +113,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     coef_ : ndarray of shape (1, n_features), or (n_features,) for the squared loss
     intercept_ : ndarray of shape (1,), or float for the squared loss
     classes_ : ndarray of shape (2,)
-        For the logistic loss only.
+        For classifiers only.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups; tuples where several columns were given.
     group_weights_ : ndarray of shape (n_groups,)
@@ -112,7 +121,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     sensitive_columns_ : tuple
         Columns of X that hold groups, if they were given by name.
     n_iter_ : int
-        Rounds in which losses and gradients of all groups were released.
+        Rounds of the solver; of "moments", in which losses and gradients of all groups were
+        released.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -122,14 +132,19 @@ class PrivateGroupDRO(PrivateLinearModel):
     Warns
     -----
     UtilityWarning
-        From public sizes alone: about groups that are too small for the noise.
+        About groups that are too small for the noise, from public numbers alone: sizes, and where
+        these are private n_samples times ``group_prior``, or without it n_samples / n_groups.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record by another of the same group; so
-    do those of a ledger, for all its charges together, once such a fit has been charged to it.
-    Errors in the input are reported to the caller and are not covered by the guarantee. Noise is
-    inversely proportional to the size of a group. Proof: docs/proofs/group_dro.md.
+    Neighbouring data sets differ by the replacement of one record: with public membership by one
+    of the same groups, and ``privacy_.relation`` is "replace-one within groups". So do then those
+    of a ledger, for all its charges together, once such a fit has been charged to it.
+
+    Errors in the input, a label outside ``groups`` among them, are reported to the caller and are
+    not covered by the guarantee. Noise is inversely proportional to the size of a group, and
+    proportional to the root of the number of groups that a record may be in. Proof:
+    docs/proofs/group_dro.md.
 
     References
     ----------
@@ -154,13 +169,15 @@ class PrivateGroupDRO(PrivateLinearModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in COMMON_CONSTRAINTS.items() if name not in _ABSENT},
+        **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **{name: [str] for name in LEGAL},
         "groups": [None, "array-like"],
+        "group_prior": [None, "array-like"],
         "average_weight": [Real],
         "cvar_level": [Real],
         "target_bound": [Real],
+        "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
     }
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -171,6 +188,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         loss="logistic",
         groups=None,
         group_membership="public",
+        group_prior=None,
         objective="worst",
         average_weight=0.0,
         cvar_level=0.2,
@@ -182,12 +200,15 @@ class PrivateGroupDRO(PrivateLinearModel):
         target_bound=1.0,
         fit_intercept=True,
         classes=None,
+        solver="auto",
+        n_iter="auto",
         verbose=0,
         random_state=None,
     ):
         self.loss = loss
         self.groups = groups
         self.group_membership = group_membership
+        self.group_prior = group_prior
         self.objective = objective
         self.average_weight = average_weight
         self.cvar_level = cvar_level
@@ -199,6 +220,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.classes = classes
+        self.solver = solver
+        self.n_iter = n_iter
         self.verbose = verbose
         self.random_state = random_state
 
@@ -214,7 +237,9 @@ class PrivateGroupDRO(PrivateLinearModel):
             The group of every record; it must be given. Groups are products of several columns. A
             name, or a list of names, of columns of the frame X takes these columns and removes them
             from the features, here and in predictions. (To keep one as a feature, pass the column
-            itself, ``X["age"]``.)
+            itself, ``X["age"]``.) An array or a frame of two or more columns of booleans, one per
+            group, says of every group whether a record is in it: in several, or in none. Its groups
+            are ``groups``; if they are None, the names of the columns, or 0, 1, ....
 
         Returns
         -------
@@ -226,7 +251,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         ValueError, TypeError
             Before any noise is drawn, for parameters out of range, for input that is not finite
             and numeric, for ``sensitive_features`` that are missing, of another length or with a
-            label outside ``groups``, and for a group without members.
+            label outside ``groups``, and for a public group without members.
         BudgetExceededError
             If the ledger has not enough left.
         """
@@ -239,11 +264,9 @@ class PrivateGroupDRO(PrivateLinearModel):
                 "and pass sensitive_features=...."
             )
         draft = self._draft()
-        columns = named_columns(X, sensitive_features)
-        labels = labels_of("sensitive_features", X, sensitive_features)
-        X, y = check_X_y(draft, without(X, columns), y, y_numeric=not _classifies(self))
-        groups, index = index_groups(self.groups, labels, X.shape[0])
-        sizes = np.bincount(index, minlength=len(groups))
+        frame, columns = X, named_columns(X, sensitive_features)
+        X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
+        membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             t, target_scale, notes = draft._encode(y)
 
@@ -253,23 +276,26 @@ class PrivateGroupDRO(PrivateLinearModel):
         largest, intercept = float(bounds.max()), bool(self.fit_intercept)
         radius = AUTO_RADIUS if radius is None else radius * largest / target_scale
         problem = GroupProblem(
-            LogisticMoments() if _classifies(self) else SquaredMoments(),
+            LOSSES[self.loss](),
             L2Ball(radius),
             n,
             d + intercept,
             intercept,
-            group_sizes=tuple(map(int, sizes)),
+            objective=self.objective,
+            cvar_level=float(self.cvar_level),
             average_weight=float(self.average_weight),
-            **mixtures(self.objective, float(self.cvar_level), sizes),
+            **self._public_facts(membership),
         )
         available = self._available(budget)
-        solver = GroupMoments()
-        with self._planning(n, d):
-            plan = solver.plan(problem, available)
+        solver, n_iter = resolve_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
+        check_supported(solver, problem)
+        with self._planning(n, d, "n_iter"):
+            plan = solver.plan(problem, available, n_iter)
             check_cost(plan.event, available)
         design = as_design(X, bounds, intercept)
-        small = too_small(groups, sizes, needed_size(d + intercept, available.mu))
-        if small and self.objective != "average":
+        needed = needed_size(d + intercept, available.mu / problem.max_memberships**0.5)
+        small = too_small(membership.groups, problem.expected_sizes, needed)
+        if small and not problem.theta_is_fixed:
             warn_utility(small)
 
         # What the fit costs is known. Noise may be drawn from here on.
@@ -278,28 +304,59 @@ class PrivateGroupDRO(PrivateLinearModel):
             np.errstate(all="ignore"),  # an underflow would tell something about the data
             progress_bar(self.verbose, plan.n_iter, type(self).__name__) as counter,
         ):
-            result = solver.run(plan, problem, design, t, index, rng, counter)
+            result = solver.run(plan, problem, design, t, membership.matrix, rng, counter)
 
-        source = "read off sensitive_features" if self.groups is None else "declared"
         assumptions = (
-            f"features are clipped to +-{_brief(bounds)}",
-            *notes,
-            f"the {len(groups)} groups are public ({source})",
-            "the group of every record is public: a replaced record stays in its group",
-        )
-        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+            f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
+        )  # fmt: skip
+        draft.privacy_ = draft._report(budget, plan.event, seeded, assumptions)
         coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
-        if _classifies(self):
+        if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         draft.coef_, draft.intercept_ = coef, offset
-        draft.groups_, draft.group_weights_ = as_array(groups), result.theta
+        draft.groups_, draft.group_weights_ = as_array(membership.groups), result.theta
         draft.sensitive_columns_ = columns
         draft.n_iter_ = result.n_iter
         return self._accept(draft)
 
+    @property
+    def _relation(self) -> str:
+        return super()._relation if self.group_membership == "private" else WITHIN_GROUPS
+
+    def _public_facts(self, membership: Membership) -> dict[str, Any]:
+        """What a planner may know about the groups.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        k = len(membership.groups)
+        if self.group_membership == "private":
+            prior = check_prior(self.group_prior, k, membership.overlapping)
+            most = k if membership.overlapping else 1  # of any matrix of this shape
+            return {"n_groups": k, "prior": prior, "max_memberships": most}
+        membership.check_no_group_is_empty()
+        most = int(np.diff(membership.matrix.indptr).max())
+        sizes = tuple(map(int, membership.sizes))
+        return {"n_groups": k, "group_sizes": sizes, "max_memberships": most}
+
+    def _notes(self, membership: Membership) -> tuple[str, ...]:
+        """What a report says of the groups."""
+        source = "declared" if self.groups is not None else "read off sensitive_features"
+        notes = [f"the {len(membership.groups)} groups are public ({source})"]
+        if self.group_membership == "public":
+            s = "s" if membership.overlapping else ""
+            notes.append(
+                f"the group{s} of every record {'are' if s else 'is'} public: a replaced record "
+                f"stays in its group{s}"
+            )
+        elif self.group_prior is not None:
+            notes.append("the shares of the groups are public (group_prior)")
+        return tuple(notes)
+
     def _encode(self, y: np.ndarray) -> tuple[np.ndarray, float, tuple[str, ...]]:
         """Targets as the solver sees them, their scale, and what the report says about them."""
-        if not _classifies(self):
+        if not classifies(self):
             bound = float(self.target_bound)
             return (
                 np.clip(y, -bound, bound) / bound,
@@ -310,83 +367,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
-                "loss='logistic' needs y and classes to hold two labels."
+                f"loss={self.loss!r} needs y and classes to hold two labels."
             )
         return index - 0.5, 1.0, (labels_note(self.classes_, self.classes),)
-
-    @available_if(_classifies)
-    def decision_function(self, X):
-        """Log-odds of the second class; for the logistic loss only.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,)
-        """
-        return self._scores(X)
-
-    def _scores(self, X):
-        X = without(X, getattr(self, "sensitive_columns_", ()))
-        scores = self._predictions(X)
-        return scores[:, 0] if _classifies(self) else scores
-
-    def predict(self, X):
-        """Predict the class, or the target.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            May contain the columns that ``sensitive_features`` named; they are not used.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        scores = self._scores(X)
-        return self.classes_[(scores > 0.0).astype(int)] if _classifies(self) else scores
-
-    @available_if(_classifies)
-    def predict_proba(self, X):
-        """Probability of every class; for the logistic loss only.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, 2)
-        """
-        p = expit(self._scores(X))
-        return np.column_stack([1.0 - p, p])
-
-    def score(self, X, y, sample_weight=None):
-        """Accuracy, or R^2 of a regression, over all records; without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-            See `worst_group_score` for that of the worst group.
-        """
-        metric = accuracy_score if _classifies(self) else r2_score
-        return metric(y, self.predict(X), sample_weight=sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        if _classifies(self):
-            tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(poor_score=True, multi_class=False)
-        else:
-            tags.estimator_type = "regressor"
-            tags.regressor_tags = RegressorTags(poor_score=True)
-        return tags

@@ -9,7 +9,7 @@ from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from ._groups import as_array, index_groups, labels_of
+from ._groups import as_array, membership_of
 
 _SCORE_NEEDS = "{} needs sensitive_features: the group of every record that is scored."
 
@@ -26,13 +26,16 @@ class GroupReport:
     by_group : ndarray of shape (n_groups,)
         Score of every group, greater is better.
     overall : float
-        Score of all records.
+        Score of all records, those in no group included.
+    n_records : int
+        Number of all records; groups may overlap.
     """
 
     groups: np.ndarray = field(compare=False)
     n_samples: np.ndarray = field(compare=False)
     by_group: np.ndarray = field(compare=False)
     overall: float
+    n_records: int
 
     @property
     def worst_group(self) -> Any:
@@ -69,7 +72,7 @@ class GroupReport:
     def __str__(self) -> str:
         names = [str(group) for group in self.groups]
         width = max(len(name) for name in [*names, "overall"])
-        rows = zip([*names, "overall"], [*self.n_samples, self.n_samples.sum()],
+        rows = zip([*names, "overall"], [*self.n_samples, self.n_records],
                    [*self.by_group, self.overall], strict=True)  # fmt: skip
         return "\n".join(f"{name:<{width}} {n:>9} {score:10.4f}" for name, n, score in rows)
 
@@ -95,7 +98,7 @@ def group_report(
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), str or list
-        As in `PrivateGroupDRO.fit`.
+        As in `PrivateGroupDRO.fit`: groups overlap where it is a matrix of booleans.
     metric : callable or None, default=None
         ``metric(y_true, y_pred)``, greater is better. None is the accuracy, and for a regressor the
         negative mean squared error.
@@ -107,22 +110,25 @@ def group_report(
     Raises
     ------
     ValueError, TypeError
-        For ``sensitive_features`` that are missing or not one label per record.
+        For ``sensitive_features`` that are missing or not one label or row per record, and for a
+        group without members.
     """
     if sensitive_features is None:
         raise ValueError(_SCORE_NEEDS.format("group_report"))
     y = np.asarray(y)
-    labels = labels_of("sensitive_features", X, sensitive_features)
-    groups, index = index_groups(None, labels, len(y))
+    membership = membership_of(None, X, sensitive_features, len(y))
+    membership.check_no_group_is_empty()
     if metric is None:
         metric = _negative_error if is_regressor(estimator) else accuracy_score
     predicted = estimator.predict(X)
-    scores = [float(metric(y[index == g], predicted[index == g])) for g in range(len(groups))]
+    columns = membership.matrix.tocsc()
+    members = np.split(columns.indices, columns.indptr[1:-1])
     return GroupReport(
-        as_array(groups),
-        np.bincount(index, minlength=len(groups)),
-        np.array(scores),
+        as_array(membership.groups),
+        membership.sizes,
+        np.array([float(metric(y[rows], predicted[rows])) for rows in members]),
         float(metric(y, predicted)),
+        len(y),
     )
 
 

@@ -10,14 +10,15 @@ import numpy as np
 from skdpsco._base import check_budget
 from skdpsco._random import generator
 from skdpsco._validation import MAX_ITER, check_bound
-from skdpsco.constraints import Simplex
+from skdpsco.constraints import LpBall, Simplex
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.report import PrivacyReport
-from skdpsco.solvers import Allowance, check_cost
-from skdpsco.solvers._geometry import Block, Geometry, conjugate
-from skdpsco.solvers._prox import LpBall
+from skdpsco.solvers import AcceleratedRecursive, Allowance, check_cost
+from skdpsco.solvers._geometry import Block, Geometry
 from skdpsco.solvers.mirror_prox import Data, MirrorProx, VariationalProblem
 from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+
+from ._records import _clip, check_operator
 
 __all__ = [
     "Block",
@@ -28,8 +29,8 @@ __all__ = [
 ]
 
 CHUNK = 4096  # records whose operators are in memory at a time
-N_PROBES = 32  # pairs of points at which monotonicity is tried
 SOLVERS: dict[str, Callable[[], Any]] = {
+    "accelerated-recursive": AcceleratedRecursive,
     "mirror-prox": MirrorProx,
     "recursive-regularization": RecursiveRegularization,
 }
@@ -49,11 +50,12 @@ class MatrixGame:
 
     Attributes
     ----------
-    blocks, saddle, smoothness
+    blocks, saddle, smoothness, monotone
         What `solve_variational_inequality` asks for.
     """
 
     saddle = True
+    monotone = True  # whatever the payoffs: they are clipped, and not what is made of them
 
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
         self.bound = check_bound("bound", bound)
@@ -106,22 +108,34 @@ class VariationalSolution:
 class _Clipped:
     """A user's operator with all records within their bounds, whatever it returns."""
 
-    def __init__(self, function: Any, blocks: tuple[Block, ...], saddle: bool, smoothness: Any):
+    def __init__(
+        self,
+        function: Any,
+        blocks: tuple[Block, ...],
+        saddle: bool,
+        smoothness: Any,
+        monotone: bool,
+    ):
         self.function, self.blocks = function, blocks
-        self.saddle, self.smoothness = saddle, smoothness
+        self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
         self.parts = Geometry(blocks).parts
         self.size = sum(block.size for block in blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """What the user's operator says, as it is."""
         with np.errstate(all="ignore"):  # a warning would tell something about the data
-            G = np.asarray(self.function(z.copy(), *data))
+            G = np.asarray(self.function(z.copy(), *map(_read_only, data)))
             if G.dtype.kind == "c":  # perhaps of one record, which alone must bear it
                 G = np.where(G.imag == 0.0, G.real, np.nan)
         if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
             raise ValueError(
                 f"operator must return real numbers of shape (n_records, {self.size}), a row for "
                 f"each record; got {G.dtype} of shape {G.shape} for {len(data[0])} records."
+            )
+        if self.monotone and G.dtype.kind == "f" and G.dtype.itemsize < 8:
+            raise ValueError(
+                f"operator must return float64 where it is declared monotone, got {G.dtype}: the "
+                "rounding of anything shorter would not be small next to what a record may do."
             )
         with np.errstate(all="ignore"):  # of a long double
             return G.astype(np.float64)
@@ -135,26 +149,6 @@ class _Clipped:
         return total
 
 
-def _units(rows: np.ndarray, order: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows over their largest entries, these, and the norms of the former: nothing overflows."""
-    top = np.abs(rows).max(axis=1)
-    unit = rows / np.where(top > 0.0, top, 1.0)[:, None]
-    return unit, top, np.linalg.norm(unit, ord=order, axis=1)
-
-
-def _shorten(rows: np.ndarray, order: float, most: float) -> np.ndarray:
-    """Scale rows down to norms of at most ``most``."""
-    unit, top, length = _units(rows, order)
-    return unit * np.minimum(top, most / np.maximum(length, 1.0))[:, None]
-
-
-def _clip(rows: np.ndarray, block: Block) -> np.ndarray:
-    """Rows with the norms that the block declares; what is not finite becomes 0."""
-    rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
-    rows = _shorten(rows, conjugate(block.p), block.lipschitz)
-    return rows if block.sensitivity is None else _shorten(rows, 2.0, 0.5 * block.sensitivity)
-
-
 def solve_variational_inequality(
     operator: Callable[..., np.ndarray],
     data: Any,
@@ -164,6 +158,7 @@ def solve_variational_inequality(
     blocks: Sequence[Block] | None = None,
     saddle: bool | None = None,
     smoothness: Any = None,
+    monotone: bool | None = None,
     solver: Any = "mirror-prox",
     n_iter: Any = "auto",
     probes: Any = None,
@@ -175,14 +170,15 @@ def solve_variational_inequality(
     Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, G the mean of the records'
     operators. The result is (epsilon, delta)-differentially private for replacing one record; the
     number of records is public. Records' operators are clipped to the bounds that ``blocks``
-    declares, so that privacy does not depend on whether these are right.
+    declares, so that privacy does not depend on whether these are right; but see ``monotone``.
 
     Parameters
     ----------
     operator : callable
         ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
-        record, a function of z and of that record only. It is called with parts of the data, and
-        should not raise or warn because of a value: that would tell something about the record.
+        record, a function of z and of that record only. It is called with parts of the data, which
+        it cannot change, and should not raise or warn because of a value: that would tell something
+        about the record. z may be outside of the sets by a rounding error.
     data : ndarray or tuple of ndarray
         Finite numbers, one record for each entry of the first axis.
     epsilon, delta : float
@@ -195,14 +191,26 @@ def solve_variational_inequality(
         ``operator.saddle``, or False if there is none.
     smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
         Entry (i, j) bounds how much block i of the operator moves, in its dual norm, per unit that
-        block j of z moves. It makes the solver faster. None for ``operator.smoothness``, if any.
-    solver : {"mirror-prox", "recursive-regularization"} or object, default="mirror-prox"
-        An object has ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`.
+        block j of z moves. It makes the solver faster, and the privacy of
+        "accelerated-recursive" rests on it: with too small a number it is not private. None for
+        ``operator.smoothness``, if any.
+    monotone : bool or None, default=None
+        Whether you know that the operator is monotone for *every* data set, and keeps its bounds
+        and its smoothness before they are enforced: then "accelerated-recursive" is private. (Each
+        record's row of a block with a ``sensitivity`` must be within *half* of that, in l2 norm.)
+        Clip records instead of operators to make it so. None for ``operator.monotone``, which is
+        about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
+    solver : str or object, default="mirror-prox"
+        "mirror-prox", "recursive-regularization" or "accelerated-recursive", or an object that has
+        ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. The last of the names needs
+        ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
+        projection; it is fast on many records.
     n_iter : int or "auto", default="auto"
-        Steps, in [1, 10000]; for the recursion of every round.
+        Steps, in [1, 10000]; for the recursion of every round. "auto" for "accelerated-recursive".
     probes : ndarray or tuple of ndarray, default=None
         *Public* records, such as made-up ones, on which the monotonicity and the bounds of the
-        operator are tried. The data are never used for that.
+        operator are tried, and its smoothness if declared ``monotone``. The data are never used
+        for that.
     ledger : Ledger or None, default=None
         It is charged before noise is drawn.
     random_state : None, int or RandomState, default=None
@@ -216,7 +224,8 @@ def solve_variational_inequality(
     ------
     ValueError, TypeError
         If a parameter is out of range, if data are not finite, or if the operator is not monotone,
-        exceeds its bounds, or mixes records on the probes. (Errors of the operator itself, and
+        exceeds its bounds, or mixes records on the probes; if its floats are shorter than float64
+        although it is declared ``monotone``. (Errors of the operator itself, and
         about the shape of what it returns, are not covered by the guarantee.)
 
     References
@@ -250,7 +259,7 @@ def solve_variational_inequality(
     budget = check_budget(epsilon, delta)
     if not callable(operator):
         raise TypeError(f"operator must be callable, got {type(operator).__name__}.")
-    clipped = _operator(operator, blocks, saddle, smoothness)
+    clipped = _operator(operator, blocks, saddle, smoothness, monotone)
     arrays = _arrays("data", data)
     problem = VariationalProblem(clipped, len(arrays[0]))
     steps = _steps(n_iter)
@@ -258,8 +267,8 @@ def solve_variational_inequality(
         if solver not in SOLVERS:
             raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}.")
         solver = SOLVERS[solver]()
-    if not (hasattr(solver, "plan") and hasattr(solver, "run")):
-        raise TypeError(f"solver must have plan and run, got {type(solver).__name__}.")
+    if isinstance(solver, type) or not (hasattr(solver, "plan") and hasattr(solver, "run")):
+        raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
     if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
@@ -283,34 +292,55 @@ def solve_variational_inequality(
         assumptions=(
             "the operator of a record depends on that record only",
             "the sets, bounds, smoothness and probes are public",
+            *getattr(solver, "assumptions", ()),
         ),
     )
     parts = [z[part] for part in problem.geometry.parts]
     return VariationalSolution(z=z, blocks=parts, n_iter=plan.n_iter, privacy=report)
 
 
-def _operator(operator: Any, blocks: Any, saddle: Any, smoothness: Any) -> _Clipped:
+def _operator(
+    operator: Any, blocks: Any, saddle: Any, smoothness: Any, monotone: Any = None
+) -> _Clipped:
+    if monotone is None and not (blocks is None and smoothness is None):
+        monotone = False  # what the operator says is about its own sets and bounds
     if blocks is None:
         blocks = getattr(operator, "blocks", None)
     if not isinstance(blocks, (list, tuple)) or not blocks:
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
     if not all(isinstance(block, Block) for block in blocks):
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
-    if saddle is None:
-        saddle = getattr(operator, "saddle", False)
-    if not isinstance(saddle, (bool, np.bool_)):
-        raise TypeError(f"saddle must be a bool, got {saddle!r}.")
+    saddle = _flag("saddle", saddle, operator)
+    monotone = _flag("monotone", monotone, operator)
     if smoothness is None:
         smoothness = getattr(operator, "smoothness", None)
     if smoothness is not None:
         k = len(blocks)
-        matrix = np.asarray(smoothness)
+        try:
+            matrix = np.asarray(smoothness)
+        except ValueError:  # ragged lists
+            matrix = np.empty(0)
         if matrix.shape != (k, k) or matrix.dtype.kind not in "iuf":
             raise ValueError(f"smoothness must be numbers of shape ({k}, {k}), got {smoothness!r}.")
         if not ((matrix >= 0) & (matrix <= 1e100)).all():
             raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
         smoothness = matrix.astype(np.float64)
-    return _Clipped(operator, tuple(blocks), bool(saddle), smoothness)
+    return _Clipped(operator, tuple(blocks), saddle, smoothness, monotone)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """For operators, which would depend on earlier calls if they changed their records."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _flag(name: str, value: Any, operator: Any) -> bool:
+    """A parameter, or the operator's attribute of that name; False if there is neither."""
+    value = getattr(operator, name, False) if value is None else value
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, got {value!r}.")
+    return bool(value)
 
 
 def _arrays(name: str, data: Any) -> Data:
@@ -339,45 +369,3 @@ def _steps(n_iter: Any) -> int | None:
     if not 1 <= int(n_iter) <= MAX_ITER:
         raise ValueError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
     return int(n_iter)
-
-
-def check_operator(operator: _Clipped, geometry: Geometry, probes: Data) -> None:
-    """Try an operator on public records.
-
-    Raises
-    ------
-    ValueError
-        If its mean is not monotone, or if a record exceeds the bounds of a block.
-    """
-    rng = np.random.default_rng(0)  # points to try, not noise
-    start = geometry.start()
-
-    def somewhere() -> np.ndarray:
-        far = geometry.prox(rng.standard_normal(geometry.size), start, 10.0 ** rng.uniform(-3, 1))
-        return geometry.point(start, far * rng.uniform())
-
-    for _ in range(N_PROBES):
-        z, other = somewhere(), somewhere()
-        G, H = operator.records(z, probes), operator.records(other, probes)
-        ends = slice(0, 1), slice(-1, None)
-        alone = [operator.records(z, tuple(a[end] for a in probes))[0] for end in ends]
-        if not np.allclose(alone, G[[0, -1]], rtol=1e-6, atol=1e-12 * np.abs(G).max()):
-            raise ValueError(
-                "operator must give each record a row that depends on that record alone: on the "
-                "probes, a record by itself has another row than among the others."
-            )
-        for k, (block, part) in enumerate(zip(geometry.blocks, geometry.parts, strict=True)):
-            _, top, length = _units(G[:, part], conjugate(block.p))
-            largest = float((top * length).max())
-            if not largest <= block.lipschitz * (1.0 + 1e-9):
-                raise ValueError(
-                    f"operator exceeds the lipschitz bound of block {k} on the probes: "
-                    f"{largest:.6g} > {block.lipschitz:.6g}."
-                )
-        product = float((G - H).mean(axis=0) @ (z - other))
-        size = float(np.abs(G - H).mean(axis=0) @ np.abs(z - other))
-        if product < -1e-9 * max(size, 1e-300):
-            raise ValueError(
-                "operator is not monotone: on the probes, <G(z) - G(z'), z - z'> = "
-                f"{product:.3g} < 0 for some z and z'."
-            )

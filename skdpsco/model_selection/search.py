@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._base import PrivateEstimator
 from skdpsco._random import without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
+from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
 from . import _allotment as allotment
@@ -121,6 +122,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
+    (They do so within groups if the guarantee of one of the candidates is for that only.)
     Without ``classes=`` on the estimator, the labels that occur in y are taken to be public.
 
     References
@@ -222,9 +224,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
         grid = self._grid()
-        candidates = [
-            clone(self.estimator).set_params(**clone(params, safe=False)) for params in grid
-        ]
+        candidates = self._candidates(grid)
         scorer = resolve_scorer(self.scoring, self.estimator)
         data = check_data(X, y, fit_params, numeric=scorer is None)
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
@@ -315,6 +315,13 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
                 "and the seeds of its fits."
             )
         return grid
+
+    def _candidates(self, grid: list[dict[str, Any]]) -> list[Any]:
+        return [clone(self.estimator).set_params(**clone(params, safe=False)) for params in grid]
+
+    @property
+    def _relation(self) -> str:
+        return relation_of(*self._candidates(self._grid()))  # any of them may be fitted
 
     def _n_validation(self, n_samples: int) -> int:
         n_validation = round(self.validation_fraction * n_samples)

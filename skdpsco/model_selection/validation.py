@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._base import check_budget, public_only
 from skdpsco._random import generator
-from skdpsco.inspection._cost import declared_rho
+from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
 from skdpsco.privacy.report import PrivacyReport
 
@@ -100,6 +100,7 @@ def private_cross_val_score(
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
+    (They do so within groups if the guarantee of the estimator is for that only.)
 
     Examples
     --------
@@ -147,7 +148,7 @@ def private_cross_val_score(
 
     if ledger is not None:
         parameters = public_only({"estimator": estimator, "cv": int(cv)})
-        ledger.charge(event, "private_cross_val_score", parameters)
+        ledger.charge(event, "private_cross_val_score", parameters, relation_of(estimator))
     models = [allotment.seed_steps(model, rng, seeded) for model in models]
     scorer = release_scorer(scores, scorer, data.y, rng)
     sums = Parallel(n_jobs=n_jobs)(
@@ -163,6 +164,7 @@ def private_cross_val_score(
         event=event,
         seeded=seeded,
         assumptions=(f"covers the score and {cv} models, which stay secret", *labels),
+        relation=relation_of(estimator),
     )
     score = float(np.clip(mean[0], scorer.lower, scorer.upper))
     return PrivateScore(score, noise_std, report)

@@ -56,7 +56,7 @@ def check_partition(partition: object) -> int:
     return n_parts
 
 
-def check_relation(relation: object) -> None:
-    """Refuse what is no neighbouring relation."""
-    if relation not in RELATIONS:
-        raise ValueError(f"relation must be one of {RELATIONS}, got {relation!r}.")
+def check_relation(relation: object, legal: tuple[str, ...] = RELATIONS) -> None:
+    """Refuse what is none of these neighbouring relations."""
+    if not (isinstance(relation, str) and relation in legal):
+        raise ValueError(f"relation must be one of {legal}, got {relation!r}.")

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .report import WITHIN_GROUPS
+
 T = TypeVar("T")
 
 _APPLICATION = 0x736B6470  # "skdp": marks a file as a ledger
-SCHEMA = 1
+SCHEMA = 2
 _TIMEOUT = 60.0  # seconds to wait while other processes write
 _random = random.SystemRandom()  # not a state that forked processes would share
 
@@ -30,12 +32,21 @@ _CREATE = (
     """CREATE TABLE charges (
         id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,
         partition INTEGER, part INTEGER, time TEXT NOT NULL, estimator TEXT NOT NULL,
-        parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL)""",
+        parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL,
+        relation TEXT NOT NULL)""",
     "CREATE INDEX charges_of_dataset ON charges (dataset)",
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {SCHEMA}",
 )
-
+# From schema 1, which kept no relations of charges: where PrivateGroupDRO is named, as estimator or
+# in a parameter, its groups were public.
+_UPGRADE = (
+    "ALTER TABLE charges ADD COLUMN relation TEXT NOT NULL DEFAULT 'replace-one'",
+    "UPDATE charges SET relation = (SELECT relation FROM datasets WHERE name = dataset)",
+    f"""UPDATE charges SET relation = '{WITHIN_GROUPS}' WHERE relation = 'replace-one'
+        AND (estimator LIKE '%PrivateGroupDRO%' OR parameters LIKE '%PrivateGroupDRO%')""",
+    f"PRAGMA user_version = {SCHEMA}",
+)
 
 # Held during a transaction, so that no other thread forks a process in the midst of it: the child
 # would inherit locks of SQLite that nobody releases.
@@ -144,16 +155,21 @@ class Store:
         return self.path is None or os.path.getsize(self.path) == 0
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
+        """Refuse what is no ledger that we know; bring an older one up to date."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise ValueError(f"{self.path!r} is not a ledger, but another kind of file.")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != SCHEMA:
+        if version not in (1, SCHEMA):
             raise ValueError(
                 f"The ledger {self.path!r} has schema {version}, and this version of skdpsco "
                 f"knows schema {SCHEMA}. Update skdpsco."
             )
+        thoroughly = thoroughly or version != SCHEMA
         if thoroughly and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise ValueError(f"The ledger {self.path!r} is damaged.")
+        if version != SCHEMA:
+            for statement in _UPGRADE:  # in one transaction with the action
+                connection.execute(statement)
 
 
 def _begin(connection: sqlite3.Connection) -> None:

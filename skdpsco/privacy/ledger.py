@@ -9,11 +9,12 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ._checks import check_partition, check_relation
-from ._history import Charge, brief, frame_of, plain, plot_charges
+from ._history import Charge, add_charge, brief, charges_of, frame_of, plain, plot_charges
 from ._store import IN_MEMORY, SCHEMA, Store, absolute, check_dataset
 from .accounting import rho_of, zcdp_delta
 from .budget import Budget
 from .events import Event
+from .report import WITHIN_GROUPS, weakest
 
 _ROUNDING = 1e-10  # of sums, which are rounded up; the calibration of rho leaves 1e-9 free
 
@@ -53,7 +54,8 @@ class Ledger:
     dataset : str, default="data"
         Name of the data set. One file holds the ledgers of any number of them.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. The estimators of this library need the default.
+        Which data sets are neighbours. The estimators of this library need the default. Some charge
+        it for "replace-one within groups", and `weakest_relation` is then what everything is for.
 
     Raises
     ------
@@ -154,22 +156,22 @@ class Ledger:
         parameters : mapping of str or None, default=None
             Public parameters, for the history, which shortens them.
         relation : str, default="replace-one"
-            The neighbouring relation that ``event`` is stated for.
+            The neighbouring relation that ``event`` is stated for: that of the ledger; or, if that
+            is "replace-one", also "replace-one within groups", which weakens the whole.
 
         Raises
         ------
         BudgetExceededError
             If the budget does not suffice. Then nothing is charged.
         ValueError
-            If ``relation`` is not that of the ledger.
+            If ``relation`` does not go with that of the ledger.
         TypeError
             If no charge is known for the event.
         OSError
             If the file cannot be written. Release nothing then.
         """
-        check_relation(relation)
-        if relation != self.relation:
-            raise ValueError(f"relation must be the ledger's {self.relation!r}, got {relation!r}.")
+        within = (WITHIN_GROUPS,) if self.relation == "replace-one" else ()
+        check_relation(relation, (self.relation, *within))
         if not isinstance(estimator, str):
             raise TypeError(f"estimator must be a str, got {estimator!r}.")
         if not isinstance(parameters, Mapping | None):
@@ -178,10 +180,10 @@ class Ledger:
             rho = rho_of(event)
         except OverflowError:
             rho = math.inf
-        words = json.dumps({brief(k): plain(v) for k, v in (parameters or {}).items()})
+        shown = {brief(name): plain(value) for name, value in (parameters or {}).items()}
         now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        row = (now, brief(estimator), words, brief(event, 1000), rho)
-        self._store.run(lambda connection: self._record(connection, *row))
+        entry = Charge(now, brief(estimator), shown, brief(event, 1000), rho, None, relation)
+        self._store.run(lambda connection: self._record(connection, entry))
 
     def remaining(self) -> Remaining:
         """What may still be spent.
@@ -193,9 +195,16 @@ class Ledger:
         """
         return self._store.run(self._left)
 
+    def weakest_relation(self) -> str:
+        """``relation``, or "replace-one within groups" once anything was charged for that.
+
+        Everything that was charged is (epsilon, delta)-differentially private for such neighbours.
+        """
+        return weakest((charge.relation for charge in self.charges()), self.relation)
+
     def charges(self) -> list[Charge]:
         """All charges so far, the oldest first."""
-        return self._store.run(self._charges)
+        return self._store.run(lambda c: charges_of(c, self.dataset))
 
     def history(self) -> Any:
         """All charges so far as a pandas DataFrame.
@@ -204,7 +213,7 @@ class Ledger:
         -------
         history : DataFrame
             A row per charge, the oldest first; columns time, estimator, parameters, event, rho,
-            and part, None but for charges on parts of the data.
+            part, None but for charges on parts of the data, and relation.
 
         Raises
         ------
@@ -214,12 +223,14 @@ class Ledger:
         return frame_of(self.charges())
 
     def to_json(self) -> str:
-        """The whole ledger as JSON, to keep or to show to an auditor."""
-        remaining, charges = self._store.run(lambda c: (self._left(c), self._charges(c)))
-        names = ("dataset", "relation", "epsilon", "delta", "rho")
+        """The whole ledger as JSON, to keep or to show to an auditor; relation is the weakest."""
+        name = self.dataset
+        remaining, charges = self._store.run(lambda c: (self._left(c), charges_of(c, name)))
         content = {
             "schema": SCHEMA,
-            **{name: getattr(self, name) for name in names},
+            "dataset": name,
+            "relation": weakest((charge.relation for charge in charges), self.relation),
+            **{name: getattr(self, name) for name in ("epsilon", "delta", "rho")},
             "remaining": remaining._asdict(),
             "charges": [charge._asdict() for charge in charges],
         }
@@ -293,14 +304,14 @@ class Ledger:
         )
         self._spent(connection)
 
-    def _record(self, connection: Any, time, estimator, words, event, rho) -> None:
+    def _record(self, connection: Any, entry: Charge) -> None:
         spent, counted, own = self._spent(connection)
-        own = _add(own, rho)
+        own = _add(own, entry.rho)
         spent = _add(spent, max(own - counted, 0.0))
-        if not (rho >= 0 and spent <= self._limit):
+        if not (entry.rho >= 0 and spent <= self._limit):
             left = self._left(connection)
             raise BudgetExceededError(
-                f"{estimator or 'This release'} costs rho={rho:.6g}, and the ledger of "
+                f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
                 f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
                 f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
                 "that delta. Nothing was charged or released."
@@ -308,11 +319,7 @@ class Ledger:
         if self._part is not None:
             connection.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (*self._part, own))
         connection.execute("UPDATE datasets SET spent = ? WHERE name = ?", (spent, self.dataset))
-        connection.execute(
-            "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, event, "
-            "rho) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.dataset, *(self._part or (None, None)), time, estimator, words, event, rho),
-        )
+        add_charge(connection, self.dataset, self._part, entry)
 
     def _open_partition(self, connection: Any) -> int:
         self._spent(connection)
@@ -350,14 +357,6 @@ class Ledger:
         except ValueError:  # too little for any epsilon
             return Remaining(0.0, self.delta, rho)
 
-    def _charges(self, connection: Any) -> list[Charge]:
-        rows = connection.execute(
-            "SELECT time, estimator, parameters, event, rho, partition || ':' || part "
-            "FROM charges WHERE dataset = ? ORDER BY id",
-            (self.dataset,),
-        )
-        return [Charge(*row)._replace(parameters=json.loads(row[2])) for row in rows]
-
     def __copy__(self) -> "Ledger":
         return self  # a copy would spend the budget a second time
 
@@ -372,10 +371,13 @@ class Ledger:
 
     def __repr__(self) -> str:
         path = "" if self.path is None else f", path={self.path!r}"
+        # What was charged is in the file, which a repr does not wait for.
+        usual = self.relation == "replace-one"
+        relation = "" if usual else f", relation={self.relation!r}"
         part = "" if self._part is None else f", part {self._part[0]}:{self._part[1]}"
         return (
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
-            f"dataset={self.dataset!r}{part})"
+            f"dataset={self.dataset!r}{relation}{part})"
         )
 
 

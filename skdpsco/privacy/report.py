@@ -1,9 +1,18 @@
 """What a fitted estimator says about its privacy."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
 from .events import Event
+
+# Neighbours replace one record by another of the same groups: weaker than "replace-one".
+WITHIN_GROUPS = "replace-one within groups"
+
+
+def weakest(relations: Iterable[str], otherwise: str = "replace-one") -> str:
+    """The relation for which guarantees of these relations hold together, if they are not equal."""
+    return WITHIN_GROUPS if WITHIN_GROUPS in relations else otherwise
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class PrivacyReport:
     assumptions : tuple of str
         What must be public, or true, for the guarantee to hold.
     relation : str
-        Which data sets are neighbours.
+        Which data sets are neighbours: "replace-one" those in which one record differs,
+        "replace-one within groups" those in which it is besides in the same groups.
     """
 
     epsilon: float

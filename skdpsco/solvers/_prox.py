@@ -4,35 +4,15 @@ Optimality conditions and their monotonicity: ``docs/proofs/mirror_prox.md``, se
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from skdpsco._kernels import inner, kernel, njit
-from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 
 _FAR = 4.0  # no displacement within a set of radius 1 is that long in any coordinate
 _STEPS = 200  # of a bracketed search, which ends after a dozen as a rule
 _CLOSE = 2.0**-50  # relative width of a bracket that is narrow enough
 _NEAREST = 1e-15  # a displacement shorter than that is none
-
-
-class LpBall(NamedTuple):
-    """Ball of the l_p norm around 0.
-
-    Parameters
-    ----------
-    radius : float
-    order : float
-        p, in (1, 2]; an `L1Ball` has p = 1.
-    """
-
-    radius: float
-    order: float
-
-    def diameter(self, order: float = 2) -> float:
-        """Largest distance of two points in the norm of ``order`` >= the ball's own."""
-        if order < self.order:
-            raise ValueError(f"The l{order} diameter of an l{self.order} ball depends on the size.")
-        return 2.0 * self.radius
 
 
 def order_of(constraint: Any) -> float:

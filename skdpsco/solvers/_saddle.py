@@ -7,47 +7,63 @@ mean of a convex function of the predictions. Proof of what is released: docs/pr
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-_NODES, _WEIGHTS = hermegauss(31)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+def _rule(nodes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return nodes, weights / weights.sum()
+
+
+# Expectations of functions of a standard normal number: of smooth ones, and of any.
+HERMITE = _rule(*hermegauss(31))
+TRAPEZOID = _rule(np.linspace(-8.0, 8.0, 257), np.exp(-0.5 * np.linspace(-8.0, 8.0, 257) ** 2))
 RIDGE = 1e-6  # of the squared coefficients, so that a minimum exists
 LARGEST = 1e6  # coefficients, in units where features are in [-1, 1]
 
 
+def log_cosh(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``log(2 cosh(z / 2))`` and its first two derivatives."""
+    r = 0.5 * np.tanh(0.5 * z)
+    return np.logaddexp(z, 0.0) - z / 2, r, 0.25 - r * r
+
+
 class GaussianModel:
-    """``E log(2 cosh(x'w / 2))``, as if the predictions x'w were normal.
+    """``E phi(x'w)`` for a convex phi, as if the predictions x'w were normal.
 
     Parameters
     ----------
     second_moments : ndarray of shape (n_features, n_features), positive semidefinite
     mean : ndarray of shape (n_features,)
+    phi : callable, default=log_cosh
+        Returns values and first two derivatives at the entries of an array.
+    rule : tuple of ndarray, default=HERMITE
+        Nodes, symmetric around 0, and weights of the quadrature.
     """
 
-    def __init__(self, second_moments: np.ndarray, mean: np.ndarray):
-        self.mean = mean
+    def __init__(self, second_moments: np.ndarray, mean: np.ndarray, phi=log_cosh, rule=HERMITE):
+        self.mean, self.phi = mean, phi
+        self.nodes, self.weights = rule
         values, U = np.linalg.eigh(second_moments - np.outer(mean, mean))
         self.covariance = (U * np.maximum(values, 1e-8)) @ U.T
 
     def _predictions(self, w):
         a = self.covariance @ w
         deviation = np.sqrt(max(w @ a, 1e-12))
-        return a / deviation, deviation, self.mean @ w + deviation * _NODES
+        return a / deviation, deviation, self.mean @ w + deviation * self.nodes
 
     def value(self, w: np.ndarray) -> float:
         """Value at ``w``, by quadrature."""
-        z = self._predictions(w)[2]
-        return float(_WEIGHTS @ (np.logaddexp(z, 0.0) - z / 2))
+        return float(self.weights @ self.phi(self._predictions(w)[2])[0])
 
     def slopes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and Hessian at ``w`` of what `value` computes, which is convex."""
         a, deviation, z = self._predictions(w)  # a: gradient of the deviation
-        r = 0.5 * np.tanh(0.5 * z)
-        v = _WEIGHTS * (0.25 - r * r)
-        spread = (_WEIGHTS * r) @ _NODES
-        mixed = (v @ _NODES) * np.outer(self.mean, a)
+        _, r, v = self.phi(z)
+        r, v = self.weights * r, self.weights * v
+        spread = r @ self.nodes
+        mixed = (v @ self.nodes) * np.outer(self.mean, a)
         hessian = v.sum() * np.outer(self.mean, self.mean) + mixed + mixed.T
         hessian += (spread / deviation) * self.covariance
-        hessian += (v @ _NODES**2 - spread / deviation) * np.outer(a, a)
-        return (_WEIGHTS @ r) * self.mean + spread * a, hessian
+        hessian += (v @ self.nodes**2 - spread / deviation) * np.outer(a, a)
+        return r.sum() * self.mean + spread * a, hessian
 
 
 class QuadraticModel:
@@ -72,8 +88,12 @@ class QuadraticModel:
         return self.second_moments @ w, self.second_moments
 
 
-def shrink(noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Shrink noisy vectors of groups towards their mean (James and Stein, positive part).
+def shrink(
+    noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shrink noisy vectors of groups towards their mean, and that towards 0.
+
+    Both as James and Stein do, positive part. Vectors that are long beside their noise hardly move.
 
     Parameters
     ----------
@@ -82,14 +102,26 @@ def shrink(noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray) -> np.nd
         Standard deviation of the noise of each coordinate.
     sizes : ndarray of shape (n_groups,)
         Weights of the groups in the mean.
+
+    Returns
+    -------
+    shrunk : ndarray of shape (n_groups, n_features)
+    variances : ndarray of shape (n_groups + 1,)
+        Of the noise that is left in a coordinate: of every group alone, and of what all share.
     """
+
+    def kept(variance, vectors):
+        squares = np.square(vectors).sum(axis=-1)
+        return np.maximum(1.0 - max(noisy.shape[1] - 2, 1) * variance / (squares + 1e-300), 0.0)
+
     p = sizes / sizes.sum()
     pooled = p @ noisy
+    common = (p**2) @ deviation**2
     # Variance of the noise of a vector less the mean, per coordinate.
-    variance = deviation**2 * (1.0 - 2.0 * p) + (p**2) @ deviation**2
-    distance = np.square(noisy - pooled).sum(axis=1)
-    kept = 1.0 - max(noisy.shape[1] - 2, 1) * variance / np.maximum(distance, 1e-300)
-    return pooled + np.maximum(kept, 0.0)[:, None] * (noisy - pooled)
+    own = np.maximum(deviation**2 * (1.0 - 2.0 * p) + common, 0.0)
+    mine, ours = kept(own, noisy - pooled), kept(common, pooled)
+    shrunk = ours * pooled + mine[:, None] * (noisy - pooled)
+    return shrunk, np.append(mine**2 * own, ours**2 * common)
 
 
 def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
@@ -130,9 +162,12 @@ class Saddle:
     n_ball : int
         The first so many coordinates are in the ball, the others are free.
     smoothing : float
+    variance : callable or None, default=None
+        Of the noise in a coordinate of ``theta'B``, for ``theta``. None: there is no noise.
     """
 
-    def __init__(self, phi, B, C, cap, base, radius, n_ball, smoothing):
+    def __init__(self, phi, B, C, cap, base, radius, n_ball, smoothing, variance=None):
+        self.variance = variance
         self.phi, self.B, self.C, self.cap, self.base = phi, B, C, cap, base
         self.radius, self.n_ball = min(radius, LARGEST), n_ball
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
@@ -140,6 +175,7 @@ class Saddle:
     def solve(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The minimiser, from ``start``, and the maximising theta there."""
         w, theta = self._newton(start, RIDGE)
+        multiplier = RIDGE
         if self._norm(w) > self.radius * 1.001:
             low = high = RIDGE
             while self._norm(w) > self.radius and high < 1e30:
@@ -152,9 +188,35 @@ class Saddle:
                     low = middle
                 else:
                     high, w, theta = middle, v, theta_v
+            multiplier = high
+        if self.variance is not None:
+            w, theta = self._quiet(w, theta, multiplier)
         w = np.clip(np.nan_to_num(w), -LARGEST, LARGEST)
         w[: self.n_ball] *= min(1.0, self.radius / max(self._norm(w), 1e-300))
         return w, theta
+
+    def _quiet(self, w, theta, multiplier):
+        """Raise the ridge as long as Stein's unbiased estimate of the loss without noise falls.
+
+        With ``w = argmin phi(w) - b'w + ridge w'w / 2`` and noise of variance v in b, the mean of
+        ``b'w`` exceeds that of ``E[b]'w`` by v times that of the trace of dw/db, which is the
+        inverse of the Hessian. (theta is taken as given.)
+        """
+        best, least, rises, v = (w, theta), np.inf, 0, w
+        step = 1e-3 * np.trace(self.phi.slopes(0.0 * w)[1]) / len(w)
+        while rises < 2 and multiplier < 1e12:
+            ridge = np.full(len(w), RIDGE)
+            ridge[: self.n_ball] = multiplier
+            inverse = np.linalg.inv(self.phi.slopes(v)[1] + np.diag(ridge + 1e-9))
+            value = self._value(v, 0.0 * ridge, self.temperatures[-1])[0]
+            risk = value + self.variance(theta) * np.trace(inverse)
+            if risk < least:
+                best, least, rises = (v, theta), risk, 0
+            else:
+                rises += 1
+            multiplier = max(3.0 * multiplier, step)
+            v, theta = self._newton(v, multiplier)
+        return best
 
     def _norm(self, w):
         return float(np.linalg.norm(w[: self.n_ball]))

@@ -114,11 +114,12 @@ class Solver(Protocol):
 
 
 def check_supported(solver, problem: Problem) -> None:
-    """Name a kernel or a method that is missing, before Numba does.
+    """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
 
     Raises
     ------
     TypeError
+        And what ``solver.check(problem)`` raises, if there is one.
     """
     specs = {"loss": problem.loss, "constraint": problem.constraint}
     for role, kernels in getattr(solver, "requires", {}).items():
@@ -130,6 +131,8 @@ def check_supported(solver, problem: Problem) -> None:
                     f"{type(solver).__name__} needs the kernel {names}, which the {role} "
                     f"{type(spec).__name__} does not implement."
                 )
+    if hasattr(solver, "check"):
+        solver.check(problem)
 
 
 def check_cost(event: Event, budget: Any) -> None:

@@ -9,86 +9,48 @@ and data are compared at one point are enough, where a noisy gradient method nee
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._design import columns_of
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent, compose
 
+from ._group_problem import (
+    GroupProblem,
+    GroupResult,
+    LogisticMoments,
+    SquaredMoments,
+    mixtures,
+)
 from ._refit import BLOCK, newton_pays
-from ._saddle import GaussianModel, QuadraticModel, Saddle, shrink
-from .base import Plan, Problem, Result
+from ._saddle import Saddle, shrink
+from .base import Plan
+
+__all__ = [
+    "GroupMoments",
+    "GroupMomentsPlan",
+    "GroupProblem",
+    "GroupResult",
+    "LogisticMoments",
+    "SquaredMoments",
+    "mixtures",
+    "needed_size",
+]
 
 # Shares of mu**2, before those that are left out are given to the others.
+COUNT_SHARE = 0.02
 NORM_SHARE, MATRIX_SHARE, MOMENT_SHARE, ROUND_SHARE, LOSS_SHARE = 0.03, 0.05, 0.50, 0.30, 0.12
 MATRIX_RATIO = 3.0  # of `newton_pays`: with less, the matrix is little more than its ridge
 MAX_FEATURES = 2000  # a saddle point solves systems of this size
 MAX_ROUNDS = 20
 LEVEL_ERROR = 0.05  # of the model, in units of the loss: what a noisy level is weighed against
 TOO_SMALL = 10.0  # a group's moment should exceed its noise so many times
-
-
-@dataclass(frozen=True)
-class LogisticMoments:
-    """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``."""
-
-    bound: ClassVar[float] = 0.5  # of targets and of the response
-    largest_loss: ClassVar[float] = 4.0  # what lies beyond is cut
-    # The loss of the prediction 0; None if it depends on the target.
-    level_at_zero: ClassVar[float | None] = math.log(2.0)
-    model: ClassVar[type] = GaussianModel
-
-    def response(self, z: np.ndarray) -> np.ndarray:
-        """Derivative of phi."""
-        return 0.5 * np.tanh(0.5 * z)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        return np.logaddexp(z, 0.0) - (0.5 + t) * z
-
-
-@dataclass(frozen=True)
-class SquaredMoments:
-    """Half the squared residual for targets in [-1, 1]; ``phi`` is linear beyond predictions of 1.
-
-    A prediction beyond the bound of the targets would have a residual without bound.
-    """
-
-    bound: ClassVar[float] = 1.0
-    largest_loss: ClassVar[float] = 0.5
-    level_at_zero: ClassVar[float | None] = None
-    model: ClassVar[type] = QuadraticModel
-
-    def response(self, z: np.ndarray) -> np.ndarray:
-        """Derivative of phi: the prediction clipped to [-1, 1]."""
-        return np.clip(z, -1.0, 1.0)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        inside = self.response(z)
-        return inside * (z - 0.5 * inside) - t * z + 0.5 * t * t
-
-
-@dataclass(frozen=True)
-class GroupProblem(Problem):
-    """A `Problem` whose records are in groups of public sizes; constraint: an `L2Ball`.
-
-    Parameters
-    ----------
-    group_sizes : tuple of int
-    theta_cap, theta_base : tuple of float
-        Largest weight of every group, and the weights that smoothing pulls to.
-    average_weight : float
-        Weight of the average loss beside that of the worst mixture of groups.
-    """
-
-    group_sizes: tuple[int, ...] = ()
-    theta_cap: tuple[float, ...] = ()
-    theta_base: tuple[float, ...] = ()
-    average_weight: float = 0.0
+# What is taken from the losses of records that may change their group, in units of the largest: the
+# records of a group then add between -0.3 and 0.7, and sqrt(2) times that is less than 1.
+CENTRE = 0.3
+LEAST_COUNT = 2.0  # a released count is at least so many deviations of its noise, and one record
 
 
 @dataclass(frozen=True)
@@ -96,19 +58,14 @@ class GroupMomentsPlan(Plan):
     """Grids of all releases, in sums of rows of norm 1; one per group where groups are apart."""
 
     norm_grid: float = 0.0
-    matrix_grid: float | None = None  # None: not released
+    count_grid: float | None = None  # None: not released
+    matrix_grid: float | None = None
     moment_grids: tuple[float, ...] = ()
     response_grids: tuple[float, ...] = ()
     loss_grids: tuple[float, ...] = ()  # none: not released
+    loss_centre: float = 0.0
     smoothing: float = 1e-2
     largest_clip: bool = False  # no row is shortened
-
-
-@dataclass
-class GroupResult(Result):
-    """With the weights of the groups at the saddle point."""
-
-    theta: Any = None
 
 
 def needed_size(n_features: int, mu: float) -> int:
@@ -140,110 +97,139 @@ class GroupMoments:
         ValueError
             For more than 2000 features, or noise that is too large for the grids.
         """
-        n, F, sizes, loss = (
-            problem.n_samples, problem.n_features, problem.group_sizes, problem.loss,
-        )  # fmt: skip
+        n, F, k, loss = problem.n_samples, problem.n_features, problem.n_groups, problem.loss
         if F > MAX_FEATURES:
             raise ValueError(f"Group DRO needs X to have at most {MAX_FEATURES} features, got {F}.")
+        private, r = problem.group_sizes is None, problem.max_memberships
         mu = budget.mu * (1.0 - 2.0**-40)
-        ratio = min(sizes) * mu / (TOO_SMALL * math.sqrt(F))
+        sizes = problem.expected_sizes
+        ratio = min(sizes) * mu / (TOO_SMALL * math.sqrt(r * F))
         n_rounds = n_iter or int(min(max(1, round(math.sqrt(ratio / 40.0))), MAX_ROUNDS))
-        levels = len(sizes) > 1 and sum(problem.theta_cap) > 1.0 + 1e-9  # else theta is fixed
+        levels = not problem.theta_is_fixed
         matrix = newton_pays(n, F, mu, MATRIX_RATIO)
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
-        parts = (  # share of one release, how many there are
-            (NORM_SHARE, 1),
-            (MATRIX_SHARE, int(matrix)),
-            (MOMENT_SHARE, 1),
-            (ROUND_SHARE / n_rounds, n_rounds),
-            (LOSS_SHARE / max(n_levels, 1), n_levels),
-        )
-        total = sum(share * count for share, count in parts)
-        multipliers = [1.0 / (mu * math.sqrt(share / total)) for share, _ in parts]
-        counts = [count for _, count in parts]
+        parts = {  # share of one release, how many there are
+            "counts": (COUNT_SHARE, int(private and problem.prior is None)),
+            "norm": (NORM_SHARE, 1),
+            "matrix": (MATRIX_SHARE, int(matrix)),
+            "moments": (MOMENT_SHARE, 1),
+            "responses": (ROUND_SHARE / n_rounds, n_rounds),
+            "losses": (LOSS_SHARE / max(n_levels, 1), n_levels),
+        }
+        total = sum(share * count for share, count in parts.values())
+        multipliers = {
+            name: 1.0 / (mu * math.sqrt(share / total)) for name, (share, _) in parts.items()
+        }
         slack = 1.0 + F * 2.0**-50  # rounding of norms and products of one record
         a, cut = loss.bound * slack, loss.largest_loss
-        vector = 2.0 * math.sqrt(F)
+        others = 2 if private else 1  # of the groups that change, per group that the record is in
+        terms = (n,) * k if private else problem.group_sizes
 
-        def per_group(multiplier):
+        def per_group(name, change, bound, dimension):
+            """One grid per group: sums of terms within ``bound``, which one record may change."""
+            moved = others * dimension
             return tuple(
-                gaussian_grid(2.0 * a + vector * summation_error(m, a), multiplier, F, m * a)
-                for m in sizes
+                gaussian_grid(
+                    change + 2.0 * math.sqrt(moved) * summation_error(m, bound),
+                    multipliers[name] * math.sqrt(r),
+                    moved,
+                    m * bound,
+                )
+                for m in terms
             )
 
         square = 2.0 * summation_error(n * F, 1.0)
         row = math.sqrt(2.0) * slack
         matrix_error = 2.0 * F * summation_error(n, row)
-        loss_grids = tuple(
-            gaussian_grid(cut + 2.0 * summation_error(m, cut), multipliers[4], 1, m * cut)
-            for m in sizes
-        )
-        noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
+        changed = min(2 * r, k)  # counts that one record changes, by 1 each
+        loss_grids, smoothing = (), 1e-2
+        if levels:
+            range_ = cut * (1.0 + 2.0**-50) if private else cut  # the centring rounds
+            loss_grids = per_group("losses", range_, cut, 1)
+            noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
+            smoothing = min(max(noise, 1e-4), 1e-2)
         return GroupMomentsPlan(
             event=compose(
                 *(
-                    GaussianEvent(multiplier)
-                    for multiplier, count in zip(multipliers, counts, strict=True)
+                    GaussianEvent(multipliers[name])
+                    for name, (_, count) in parts.items()
                     for _ in range(count)
                 )
             ),
             n_iter=n_rounds,
-            norm_grid=gaussian_grid(F + square, multipliers[0], 1, n * F),
+            norm_grid=gaussian_grid(F + square, multipliers["norm"], 1, n * F),
+            count_grid=(
+                gaussian_grid(math.sqrt(changed), multipliers["counts"], changed, n)
+                if parts["counts"][1]
+                else None
+            ),
             matrix_grid=(
-                gaussian_grid(row + matrix_error, multipliers[1], F * (F + 1) // 2, n * row)
+                gaussian_grid(row + matrix_error, multipliers["matrix"], F * (F + 1) // 2, n * row)
                 if matrix
                 else None
             ),
-            moment_grids=per_group(multipliers[2]),
-            response_grids=per_group(multipliers[3]),
-            loss_grids=loss_grids if levels else (),
-            smoothing=min(max(noise, 1e-4), 1e-2),
+            moment_grids=per_group("moments", 2.0 * a, a, F),
+            response_grids=per_group("responses", 2.0 * a, a, F),
+            loss_grids=loss_grids,
+            loss_centre=CENTRE * cut if private else 0.0,
+            smoothing=smoothing,
             largest_clip=ratio > 1e3,
         )
 
     def run(
-        self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, groups, rng, progress
+        self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
     ) -> GroupResult:
-        """Follow ``plan`` on the data; ``groups`` holds the index of every record's group."""
-        return _Run(plan, problem, X, y, groups, rng).run(progress)
+        """Follow ``plan`` on the data; ``membership``: a CSR array of ones, a column per group."""
+        return _Run(plan, problem, X, y, membership, rng).run(progress)
 
 
 class _Run:
     """One fit; ``self.c`` and all that `run` computes are made of releases."""
 
-    def __init__(self, plan, problem, X, y, groups, rng):
+    def __init__(self, plan, problem, X, y, membership, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
-        self.X, self.y, self.groups = X, y, groups
-        self.F, self.k = problem.n_features, len(problem.group_sizes)
-        self.sizes = np.array(problem.group_sizes, dtype=np.float64)
+        self.X, self.y, self.membership = X, y, membership
+        self.F, self.k = problem.n_features, problem.n_groups
 
     def run(self, progress) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
+        self.sizes = self._public_sizes()
         self._clip_norm()
-        phi, B = self._model_and_moments()
+        phi, moments, deviation = self._model_and_moments()
+        B, own = shrink(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
-        cap, base = np.array(problem.theta_cap), np.array(problem.theta_base)
+        cap, base = mixtures(problem, self.sizes)
         n_ball = self.F - problem.intercept
 
-        def saddle_point(B, C, start):
+        def saddle_point(B, C, start, variances):
+            def variance(theta):
+                return np.append(mix.T @ theta, 1.0) ** 2 @ variances
+
             sets = (cap, base, problem.constraint.radius, n_ball, self.plan.smoothing)
-            return Saddle(phi, mix @ B, mix @ C, *sets).solve(start)
+            return Saddle(phi, mix @ B, mix @ C, *sets, variance).solve(start)
 
         w = np.zeros(self.F)
         level = np.zeros(self.k)  # of every group's loss, less phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
-        w, theta = saddle_point(B, level, w)
+        w, theta = saddle_point(B, level, w, own)
         for t in range(self.plan.n_iter):
-            responses, losses = self._responses_and_losses(w)
-            corrected = B - responses + phi.slopes(w)[0]
+            (responses, deviation), losses = self._responses_and_losses(w)
+            slopes = phi.slopes(w)[0]
+            error = slopes - responses  # of the model
+            # A wrong law of predictions errs along the slopes. Little noise is in one direction;
+            # in the others there is no error where it is less than the noise.
+            along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
+            along = (pi @ error @ along) * along
+            error, added = shrink(error - along, deviation, self.sizes)
+            corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
                 noise = np.array(self.plan.loss_grids) * 2.0**SCALE_BITS / self.sizes
                 gap = losses - (phi.value(w) - B @ w + level)
                 C += gap * LEVEL_ERROR**2 / (LEVEL_ERROR**2 + noise**2)
-            v, theta = saddle_point(corrected, C, w)
+            v, theta = saddle_point(corrected, C, w, own + added)
             # The pooled curvature may be too small for some groups: shorter steps converge.
             w = v if t == self.plan.n_iter - 1 else w + 0.7 * (v - w)
             progress[0] += 1
@@ -261,11 +247,19 @@ class _Run:
         norms = np.sqrt(np.einsum("ij,ij->i", A, A))
         return A / np.maximum(norms, self.c)[:, None]
 
+    def _public_sizes(self):
+        """Sizes of the groups: public, expected, or counts that are released here."""
+        grid = self.plan.count_grid
+        if grid is None:
+            return np.array(self.problem.expected_sizes, dtype=np.float64)
+        counts = np.bincount(self.membership.indices, minlength=self.k).astype(np.float64)
+        deviation = self._release(counts[None], (grid,))
+        n = self.problem.n_samples
+        return np.clip(counts, min(1.0 + LEAST_COUNT * deviation[0], n), n)
+
     def _select(self, rows):
         """Matrix that sums the records of every group of a block, and touches no others."""
-        groups = self.groups[rows]
-        ones = np.ones(len(groups))
-        return sparse.csr_matrix((ones, (groups, np.arange(len(groups)))), (self.k, len(groups)))
+        return self.membership[rows].T
 
     def _release(self, sums, grids):
         """Release a row of ``sums`` per group, in place; return the noise's deviations."""
@@ -299,7 +293,7 @@ class _Run:
         else:
             M = self._second_moments(second, grid) * (self.c**2 / n)
         mean = M[-1] if intercept else np.zeros(F)
-        return self.problem.loss.model(M, mean), self._means(moments, self.plan.moment_grids)
+        return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
 
     def _second_moments(self, second, grid):
         upper = np.triu_indices(self.F)
@@ -315,18 +309,17 @@ class _Run:
         return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
 
     def _means(self, sums, grids):
-        """Release sums over groups of vectors within the bound; return means, shrunk."""
+        """Release sums over groups of vectors within the bound; return means and deviations."""
         deviation = self._release(sums, grids) / self.sizes
         means = sums / self.sizes[:, None]
-        if self.k > 1:
-            means = shrink(means, deviation, self.sizes)
         bound = self.problem.loss.bound  # no mean is longer
         norms = np.linalg.norm(means, axis=1)
-        return means * (self.c * bound / np.maximum(norms, bound))[:, None]
+        return means * (self.c * bound / np.maximum(norms, bound))[:, None], self.c * deviation
 
     def _responses_and_losses(self, w, responses=True):
         """Means over every group at the released point ``w``: response times row, and loss."""
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
+        centre = self.plan.loss_centre
         vectors, losses = np.zeros((self.k, self.F)), np.zeros((self.k, 1))
         for rows, A in self._blocks():
             z, select = A @ w, self._select(rows)
@@ -334,8 +327,8 @@ class _Run:
                 vectors += select @ (loss.response(z)[:, None] * self._unit_rows(A))
             if levels:
                 cut = np.clip(loss.losses(z, self.y[rows]), 0.0, loss.largest_loss)
-                losses += select @ cut[:, None]
+                losses += select @ (cut - centre)[:, None]
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:
             self._release(losses, self.plan.loss_grids)
-        return means, np.clip(losses[:, 0] / self.sizes, 0.0, loss.largest_loss)
+        return means, np.clip(losses[:, 0] / self.sizes + centre, 0.0, loss.largest_loss)

@@ -5,75 +5,37 @@ Proof: docs/proofs/mirror_prox.md.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers._geometry import Block, Geometry
+from skdpsco.solvers._variational import (
+    Data,
+    MonotoneOperator,
+    VariationalProblem,
+    calibration,
+    check_count,
+)
 from skdpsco.solvers.base import Plan
+
+__all__ = [
+    "METHODS",
+    "Data",
+    "MirrorProx",
+    "MirrorProxPlan",
+    "MonotoneOperator",
+    "Pull",
+    "Schedule",
+    "VariationalProblem",
+    "calibration",
+]
 
 MAX_CALLS = 1_000  # of the oracle, by the automatic rule
 METHODS = ("auto", "mirror-prox", "mirror-descent")
-
-Data = tuple[np.ndarray, ...]  # arrays with one entry per record along their first axes
-
-
-class MonotoneOperator(Protocol):
-    """The operator G(z; x) of a saddle-point problem or of a variational inequality.
-
-    Monotone means ``<G(z; x) - G(z'; x), z - z'> >= 0``, at least for the mean over the records.
-    That of a saddle-point problem ``min_w max_v f(w, v)`` is ``(df/dw, -df/dv)``.
-
-    Attributes
-    ----------
-    blocks : tuple of Block
-        The players, in the order in which a vector z holds them. Their constants must hold for
-        every record and every z: all privacy rests on them.
-    saddle : bool
-        Whether G belongs to a saddle-point problem: then the average of the iterates is a
-        solution, else one that is chosen at random.
-    smoothness : array-like of shape (n_blocks, n_blocks), or None
-        Entry (i, j) bounds how much block i of G moves, in its dual norm l_{p/(p-1)}, per unit that
-        block j of z moves, in its norm l_p. None if there is no bound.
-    """
-
-    blocks: tuple[Block, ...]
-    saddle: bool
-    smoothness: Any
-
-    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only."""
-        ...
-
-
-@dataclass(frozen=True)
-class VariationalProblem:
-    """What a planner may know: the operator's public constants, and the number of records.
-
-    Parameters
-    ----------
-    operator : MonotoneOperator
-    n_samples : int
-    """
-
-    operator: MonotoneOperator
-    n_samples: int
-
-    @cached_property
-    def geometry(self) -> Geometry:
-        """Norms and sets."""
-        return Geometry(tuple(self.operator.blocks))
-
-    @cached_property
-    def smoothness(self) -> float:
-        """Lipschitz constant of the operator in the norm of `geometry`; may be infinite."""
-        if self.operator.smoothness is None:
-            return math.inf
-        return self.geometry.smoothness(np.asarray(self.operator.smoothness, dtype=np.float64))
 
 
 class Pull(NamedTuple):
@@ -90,11 +52,17 @@ class Schedule(NamedTuple):
     n_iter: int
     step: float
     bound: float
+    n_batches: int = 1
 
     @property
     def n_calls(self) -> int:
         """Calls of the oracle; after the last iterate none is needed."""
-        return 2 * self.n_iter - 1 if self.method == "mirror-prox" else max(self.n_iter - 1, 1)
+        return _calls(self.method, self.n_iter)
+
+    @property
+    def n_epochs(self) -> int:
+        """Most calls that see one record."""
+        return -(-self.n_calls // self.n_batches)
 
 
 @dataclass(frozen=True)
@@ -106,15 +74,27 @@ class MirrorProxPlan(Plan):
 
 
 class MirrorProx:
-    """Mirror prox with Gaussian noise on the operator of all records.
+    """Mirror prox with Gaussian noise on the operator of all records, or of batches of them.
 
     Parameters
     ----------
     method : {"auto", "mirror-prox", "mirror-descent"}, default="auto"
         Mirror prox calls the oracle twice per step and profits from a smooth operator. Mirror
-        descent calls it once. "auto" takes the one with the smaller bound on its error.
+        descent calls it once. "auto" takes the one with the smaller bound on its error, and for a
+        single step mirror prox: the first point of mirror descent is its start.
     max_calls : int, default=1000
-        Limit on the calls of the oracle that the automatic rule plans.
+        Limit >= 1 on the calls of the oracle that the automatic rule plans.
+    n_batches : int, "auto" or None, default=None
+        Disjoint random batches of records, at most one per record, that the calls take in turn: a
+        record pays for the calls on its own batch. None for all records in every call. "auto" is
+        the number with the smallest bound on the error, or, for a given ``n_iter``, the least for
+        which ``n_epochs`` is kept. Batches save time; all records in every call mean less noise.
+    n_epochs : int, default=1
+        Passes over the records, >= 1, that the automatic rules plan if there are batches.
+
+    Raises
+    ------
+    TypeError, ValueError
 
     References
     ----------
@@ -123,11 +103,21 @@ class MirrorProx:
     noise has an unspecified constant; ours is exact, see docs/errata.md.
     """
 
-    def __init__(self, method: str = "auto", max_calls: int = MAX_CALLS):
-        if method not in METHODS:
+    def __init__(
+        self,
+        method: str = "auto",
+        max_calls: int = MAX_CALLS,
+        n_batches: int | str | None = None,
+        n_epochs: int = 1,
+    ):
+        if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         self.method = method
-        self.max_calls = max_calls
+        self.max_calls = check_count("max_calls", max_calls)
+        self.n_batches = n_batches
+        if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
+            self.n_batches = check_count("n_batches", n_batches, "None, 'auto' or ")
+        self.n_epochs = check_count("n_epochs", n_epochs)
 
     def plan(
         self,
@@ -158,12 +148,13 @@ class MirrorProx:
         sensitivity, share, _ = calibration(problem, mu)
         schedule = self.schedule(problem, budget, n_iter, distance, drift)
         grid = tuple(
-            gaussian_grid(s, math.sqrt(schedule.n_calls / part) / mu, b.size, n * b.lipschitz)
+            gaussian_grid(s, math.sqrt(schedule.n_epochs / part) / mu, b.size, n * b.lipschitz)
             for s, b, part in zip(sensitivity, geometry.blocks, share, strict=True)
         )
+        batches = f", {schedule.n_batches} batches" if schedule.n_batches > 1 else ""
         summary = (
             f"{schedule.method}: {schedule.n_iter} steps of size {schedule.step:.3g}, "
-            f"{schedule.n_calls} noisy operators",
+            f"{schedule.n_calls} noisy operators{batches}",
         )
         return MirrorProxPlan(
             event=GaussianEvent(1.0 / mu),
@@ -186,11 +177,33 @@ class MirrorProx:
             distance = problem.geometry.radius
         noise = calibration(problem, budget.mu)[2]
         methods = METHODS[1:] if self.method == "auto" else (self.method,)
+        if self.method == "auto" and n_iter == 1:
+            methods = ("mirror-prox",)  # mirror descent would return its start, for all the budget
         schedules = [
-            _schedule(method, problem, noise, distance, drift, n_iter, self.max_calls)
+            _schedule(method, problem, noise, distance, drift, steps, self.max_calls, batches)
             for method in methods
+            for batches, steps in self._batches(method, problem.n_samples, n_iter)
         ]
         return min(schedules, key=lambda schedule: schedule.bound)
+
+    def _batches(
+        self, method: str, n_samples: int, n_iter: int | None
+    ) -> list[tuple[int, int | None]]:
+        """Numbers of batches to choose from, each with a number of steps, None for `_schedule`."""
+        if self.n_batches is None:
+            return [(1, n_iter)]
+        if n_iter is not None:
+            least = -(-_calls(method, n_iter) // self.n_epochs)
+            wanted = least if self.n_batches == "auto" else int(self.n_batches)
+            return [(min(wanted, n_samples), n_iter)]
+        most = min(n_samples, max(self.max_calls // self.n_epochs, 1))
+        if self.n_batches == "auto":
+            counts = [1 << k for k in range(most.bit_length())]
+        else:
+            counts = [min(int(self.n_batches), n_samples)]
+        calls = [min(count * self.n_epochs, self.max_calls) for count in counts]
+        steps = [(c + 1) // 2 if method == "mirror-prox" else c + 1 for c in calls]
+        return list(zip(counts, steps, strict=True))
 
     def run(
         self,
@@ -223,17 +236,19 @@ class MirrorProx:
         """
         geometry, schedule = problem.geometry, plan.schedule
         assert schedule is not None
+        batches = cycle(_partition(rng, problem.n_samples, schedule.n_batches, data))
         centre = geometry.start() if pull is None else pull.centre
         n_iter, step = schedule.n_iter, schedule.step
         weight = geometry.kappa + step * (pull.weight if pull is not None else 0.0)
         chosen = -1 if problem.operator.saddle else below(rng, n_iter)
 
         def oracle(z: np.ndarray) -> np.ndarray:
-            """Noisy mean operator at ``z``, and the public regularisers."""
-            total = np.array(problem.operator.total(z, data), dtype=np.float64)
+            """Noisy mean operator of the next batch at ``z``, and the public regularisers."""
+            size, batch = next(batches)
+            total = np.array(problem.operator.total(z, batch), dtype=np.float64)
             for part, grid in zip(geometry.parts, plan.grid, strict=True):
                 gaussian_mechanism(rng, total[part], grid)
-            g = total / problem.n_samples
+            g = problem.mean(z, total, size)
             for other in drift:
                 g += other.weight * geometry.gradient(z - other.centre)
             return g
@@ -260,32 +275,18 @@ class MirrorProx:
         return geometry.point(average, np.zeros(geometry.size))
 
 
-def _sensitivity(block: Block, n_samples: int) -> float:
-    """L2 sensitivity of the float64 sum of a block of the operator."""
-    slack = 1.0 + block.size * 2.0**-50  # of norms and of points on the boundary
-    exact = block.sensitivity
-    if exact is None:
-        exact = 2.0 * block.lipschitz_l2
-    rounding = 2.0 * math.sqrt(block.size) * summation_error(n_samples, block.lipschitz)
-    return exact * slack + rounding
+def _calls(method: str, n_iter: int) -> int:
+    return 2 * n_iter - 1 if method == "mirror-prox" else max(n_iter - 1, 1)
 
 
-def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:
-    """Sensitivity of each block's sum, its share of mu**2, and the noise that is left.
-
-    The shares minimise the mean squared dual norm of the noise of one call; that is the square of
-    the third value times the number of calls.
-    """
-    blocks = problem.geometry.blocks
-    sensitivity = [_sensitivity(block, problem.n_samples) for block in blocks]
-    weight = np.array(
-        [
-            s * b.scale * math.sqrt(b.kappa) * b.size ** (1.0 - 1.0 / b.pbar)
-            for s, b in zip(sensitivity, blocks, strict=True)
-        ]
-    )
-    total = float(weight.sum())
-    return sensitivity, weight / total, total / (problem.n_samples * mu)
+def _partition(
+    rng: np.random.Generator, n_samples: int, n_batches: int, data: Data
+) -> list[tuple[int, Data]]:
+    """Size and records of each of ``n_batches`` batches, disjoint and independent of the data."""
+    if n_batches == 1:
+        return [(n_samples, data)]
+    batches = np.array_split(rng.permutation(n_samples), n_batches)
+    return [(len(rows), tuple(array[rows] for array in data)) for rows in batches]
 
 
 def _schedule(
@@ -296,6 +297,7 @@ def _schedule(
     drift: float,
     n_iter: int | None,
     max_calls: int,
+    n_batches: int,
 ) -> Schedule:
     """Steps that minimise ``kappa D**2 / (2 step T) + step b``: section 4 of the proof."""
     geometry, beta = problem.geometry, problem.smoothness
@@ -308,15 +310,21 @@ def _schedule(
     # The first point of mirror descent is its start, which knows nothing of the data.
     least, longest = (2, max_calls) if method == "mirror-descent" else (1, max_calls // 2)
     T = n_iter if n_iter is not None else math.ceil(max(least, min(useful, longest)))
+    size = problem.n_samples // n_batches
+    epochs = -(-_calls(method, T) // n_batches)
+    error = epochs * variance * (problem.n_samples / size) ** 2  # of a call, squared dual norm
     limit = math.inf
     if method == "mirror-descent":
         euclidean = kappa == 1.0  # then the noise is orthogonal to the operator in the mean
-        b = ((bound + drift) ** 2 + T * variance) * (0.5 if euclidean else 1.0)
+        b = ((bound + drift) ** 2 + error) * (0.5 if euclidean else 1.0)
     elif math.isinf(beta):
-        b = 1.5 * (4.0 * (bound + drift) ** 2 + 4.0 * T * variance)
+        b = 1.5 * (4.0 * (bound + drift) ** 2 + 2.0 * error)
     else:
+        if n_batches > 1:  # what two batches differ by
+            error = 2.0 * (error + 4.0 * kappa * bound**2 / size)
         terms = 3.0 if drift == 0.0 else 4.0
-        b = 0.5 * terms * (4.0 * drift**2 + 4.0 * T * variance)
+        b = 0.5 * terms * (4.0 * drift**2 + 2.0 * error)
         limit = 1.0 / (math.sqrt(terms) * beta) if beta > 0.0 else math.inf
     step = min(limit, distance * math.sqrt(kappa / (2.0 * T * b)))
-    return Schedule(method, T, step, kappa * distance**2 / (2.0 * step * T) + step * b)
+    value = kappa * distance**2 / (2.0 * step * T) + step * b
+    return Schedule(method, T, step, value, n_batches)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.privacy import GaussianEvent
+from skdpsco.solvers._variational import check_count
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.mirror_prox import (
     Data,
@@ -18,6 +19,8 @@ from skdpsco.solvers.mirror_prox import (
     Pull,
     VariationalProblem,
 )
+
+MAX_ROUNDS = 40  # halvings of the error: theory asks for less than log2(n_samples)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,13 @@ class RecursiveRegularization:
     solver : MirrorProx or None, default=None
         What solves each round.
     n_rounds : int or None, default=None
-        None for as many as theory asks for. Where that is none at all, since there are too few
-        records for its constants, there is a single round without regulariser: `MirrorProx`.
+        In [1, 40], at most one per record. None for as many as theory asks for. Where that is none
+        at all, since there are too few records for its constants, there is a single round without
+        regulariser: `MirrorProx`.
+
+    Raises
+    ------
+    TypeError, ValueError
 
     References
     ----------
@@ -59,8 +67,15 @@ class RecursiveRegularization:
     """
 
     def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None):
+        needed = ("plan", "schedule", "run")
+        if isinstance(solver, type) or not (
+            solver is None or all(hasattr(solver, name) for name in needed)
+        ):
+            raise TypeError(f"solver must be None or a MirrorProx, got {solver!r}.")
         self.solver = MirrorProx() if solver is None else solver
-        self.n_rounds = n_rounds
+        self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds, "None or ")
+        if n_rounds is not None and n_rounds > MAX_ROUNDS:
+            raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -118,6 +133,7 @@ class RecursiveRegularization:
             part = replace(problem, n_samples=problem.n_samples // T)
             alpha = self.solver.schedule(part, budget, n_iter, B, 2.0 * L).bound / B
             drift = L * L if operator.saddle else 2.0 * L * (L + problem.smoothness * B)
+            drift *= max(problem.largest_weights) ** 2  # a record's operator, and not the mean's
             lam = 4.0 * kappa / B * (alpha + math.sqrt(drift / part.n_samples))
             if 2**T * lam * B <= L:
                 # More pull than needed is fine; with less, the last round would end too far off.

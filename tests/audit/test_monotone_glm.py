@@ -1,0 +1,225 @@
+"""Monotone models: what a release may change by, over neighbours and hostile links; its noise.
+
+What a fit computes just before it draws noise is recorded, in grid units, for all pairs of data
+sets that differ in one record. What was released is replayed, so that later releases are made at
+the same points.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, to_grid
+from skdpsco.minimax import Link, PrivateMonotoneGLM
+from skdpsco.model_selection import PrivateGridSearchCV, make_private_scorer
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import _monotone, group_moments, mirror_prox
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+MODULES = (group_moments, _monotone, mirror_prox)
+SOLVERS = pytest.mark.parametrize("solver", ["moments", "mirror-prox"])
+N = 5
+BUDGET = {"epsilon": 2000.0, "delta": 1e-6, "n_iter": 2, "random_state": 0}
+
+
+class Hostile:
+    """A link on the grid of `Link`; with anything else it does what would break privacy."""
+
+    def __init__(self, harm):
+        self.harm, self.seen = harm, []
+        self.grid = None
+
+    def __call__(self, z):
+        if self.grid is None:
+            self.grid = z.copy()
+        self.seen.append(z.copy())
+        if np.array_equal(z, self.grid):
+            z[:] = self.grid[::-1]  # its argument is its own
+            return np.clip(0.5 + 50.0 * self.grid, 0.0, 1.0)
+        return self.harm(z)
+
+
+def complain(z):
+    raise RuntimeError("I have seen a record.")
+
+
+class Releases:
+    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+
+    def __init__(self, monkeypatch, size=0.1):
+        self.size, self.outputs = size, None
+        add = self.add
+        for module in MODULES:
+            monkeypatch.setattr(module, "gaussian_mechanism", lambda *args: add(*args))
+
+    def add(self, rng, values, grid):
+        assert np.isfinite(values).all()
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units.append(np.array(units, dtype=float))
+        if self.outputs is None:
+            values += rng.uniform(-1, 1, len(values)) * self.size * (np.abs(values).max() + 1.0)
+        else:
+            values[:] = self.outputs[len(self.units) - 1]
+        self.seen.append(values.copy())
+
+    def fit(self, model, records, layout):
+        self.units, self.seen = [], []
+        model.fit(layout(np.array([x for x, _ in records])), np.array([y for _, y in records]))
+        if self.outputs is None:
+            self.outputs = self.seen
+        return model, self.units
+
+
+def charges(model, n_releases):
+    """Sensitivity over scale that every release was charged, in their order."""
+    mu = [1 / leaf.noise_multiplier for leaf, count in leaves(model.privacy_.event)
+          for _ in range(count)]  # fmt: skip
+    if model.solver == "moments":
+        assert len(mu) == n_releases
+        return mu
+    calls = n_releases - 1  # the first is the norm
+    assert calls == 2 * model.n_iter_ - 1
+    return [mu[0], *[mu[1] / math.sqrt(calls)] * calls]
+
+
+def worst_ratios(monkeypatch, model, link, d, place, base, layout=np.asarray, size=0.1):
+    """Largest change over charge of every release, when the record at ``place`` is replaced."""
+    releases = Releases(monkeypatch, size)
+    targets = (link.low - 9.0, 0.5 * (link.low + link.high), link.high + 9.0)
+    features = [*itertools.product((-9.0, 9.0), repeat=d), (0.0,) * d, (0.3, -0.2, 1.1)[:d]]
+    extreme = list(itertools.product(features, targets))
+    rest = [extreme[(5 * i + base) % len(extreme)] for i in range(N - 1)]
+    runs, first = [], None
+    for record in [extreme[base], *extreme]:
+        fitted, units = releases.fit(model, [*rest[:place], record, *rest[place:]], layout)
+        coef = np.append(fitted.coef_, fitted.intercept_)
+        first = coef if first is None else first
+        assert np.array_equal(coef, first)  # what was released decides everything
+        runs.append(units)
+    found = []
+    for mu, *units in zip(charges(model, len(runs[0])), *runs, strict=True):
+        units = np.array(units)
+        change = np.linalg.norm(units[:, None] - units[None], axis=2).max()
+        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+        found.append(float(change / (mu * math.sqrt(4.0**SCALE_BITS - 16))))
+    return found
+
+
+@SOLVERS
+@pytest.mark.parametrize(
+    ("harm", "d", "intercept", "layout", "place"),
+    [
+        (complain, 1, False, np.asarray, 0),
+        (lambda z: 1e300 * z, 2, True, sparse.csr_matrix, 3),
+        (lambda z: np.full(len(z), np.nan), 2, False, np.asarray, 4),
+        (lambda z: z - z.mean(), 1, True, sparse.csr_matrix, 1),
+    ],
+)
+def test_releases_change_by_what_is_charged(monkeypatch, solver, harm, d, intercept, layout, place):
+    function = Hostile(harm)
+    link = Link(function, 0.0, 1.0)
+    model = PrivateMonotoneGLM(
+        link=link, solver=solver, fit_intercept=intercept, radius=50.0, **BUDGET
+    )
+    for base in (0, 4):
+        ratios = worst_ratios(monkeypatch, model, link, d, place, base, layout)
+        assert len(ratios) == (5 if solver == "moments" else 4)
+        assert max(ratios) <= 1.0
+        assert min(ratios) > 0.1  # the record is seen at all
+    # Fits never hand the function anything but the grid.
+    assert all(np.array_equal(z, function.grid) for z in function.seen)
+    with np.errstate(all="raise"):
+        assert np.abs(link.moments()[0].response(np.array([np.nan, -1e308, 1e308]))).max() <= 1.0
+
+
+class Meddler:
+    """On the symmetric grid it is logistic; elsewhere it mixes, keeps and refuses records."""
+
+    def __init__(self):
+        self.kept = 0.0
+
+    def __call__(self, z):
+        self.kept += abs(float(z.mean())) > 1e-9
+        if z.max() > 1e7:
+            raise RuntimeError("I have seen a record.")
+        return expit((1.0 + self.kept) * (z - z.mean()))
+
+
+def test_no_link_sees_what_a_search_scores():
+    """A search charges for scores that depend on one record each."""
+    function, rng = Meddler(), np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (200, 2)), rng.random(200)
+    model = PrivateMonotoneGLM(link=Link(function, 0.0, 1.0), **BUDGET).fit(X, y)
+    scorer = make_private_scorer(lambda y, p: -np.abs(y - p), -1.0, 0.0)
+    before = scorer.records(model, X, y)
+    X[0] = 1e9 * model.coef_
+    after = scorer.records(model, X, y)
+    assert after[0] != before[0]
+    assert np.array_equal(after[1:], before[1:])
+    alone = [float(model.predict(x[None])[0]) for x in X]
+    assert model.predict(X) == pytest.approx(alone, abs=1e-12)
+    assert function.kept == 0.0
+    search = PrivateGridSearchCV(model, {"fit_intercept": [True, False]}, epsilon=10.0)
+    assert search.fit(1e9 * X, y).best_estimator_.link.function.kept == 0.0
+
+
+def tight(monkeypatch, solver):
+    """Largest ratios over what brings out every release."""
+    largest = np.zeros(1)
+    # Always at its top where predictions are: then the operator may point anywhere.
+    top = Link(lambda z: np.clip(1.0 + (z + 1000.0) / 100.0, 0.0, 1.0), 0.0, 1.0)
+    point = np.array([9.0, -7.0])
+    monkeypatch.setattr(
+        group_moments.Saddle, "solve", lambda self, start: (point[: len(start)], np.ones(1))
+    )
+    for d, link, base in itertools.product((1, 2), (top, Link(expit, 0.0, 1.0)), range(3)):
+        model = PrivateMonotoneGLM(
+            link=link, solver=solver, fit_intercept=False, radius=50.0, **BUDGET
+        )
+        ratios = worst_ratios(monkeypatch, model, link, d, 0, base, size=10.0)
+        largest = np.maximum(largest, ratios)
+    return largest
+
+
+@SOLVERS
+def test_charges_are_tight_and_half_the_noise_is_caught(monkeypatch, solver):
+    full = tight(monkeypatch, solver)
+    assert full.max() <= 1.0
+    assert full.min() > 2 / 3
+    for module in MODULES:
+        monkeypatch.setattr(module, "gaussian_grid", lambda *args: 0.5 * gaussian_grid(*args))
+    assert tight(monkeypatch, solver).min() > 4 / 3
+
+
+@SOLVERS
+def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, solver):
+    """Six standard deviations of the mean square: a false alarm has probability below 1e-8."""
+    noise = []
+
+    def spy(rng, values, grid):
+        before = values.copy()
+        gaussian_mechanism(rng, values, grid)
+        assert np.array_equal(np.rint(values / grid) * grid, values)
+        noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
+
+    for module in MODULES:
+        monkeypatch.setattr(module, "gaussian_mechanism", spy)
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (30, 4)), rng.random(30)
+    for seed in range(40):
+        PrivateMonotoneGLM(solver=solver, epsilon=50.0, n_iter=4, random_state=seed).fit(X, y)
+    assert len(noise) > 1000
+    assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise)) < 0.3
+
+
+def test_what_data_do_is_silent(monkeypatch):
+    """Neither records nor predictions make a fit warn or raise; warnings are errors here."""
+    for solver, x in itertools.product(("moments", "mirror-prox"), (1e308, -1e308, 5e-324, 0.0)):
+        X, y = np.full((20, 2), x), np.full(20, -x)
+        model = PrivateMonotoneGLM(link=Link(expit, 0, 1), solver=solver, **BUDGET)
+        assert np.isfinite(model.fit(X, y).coef_).all()

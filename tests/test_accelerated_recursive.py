@@ -1,0 +1,400 @@
+"""Accelerated recursion: exact solutions, certificates, rounding, stability, constants."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.minimax.variational import MatrixGame, _operator
+from skdpsco.privacy import Budget, mu_of
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    Allowance,
+    Block,
+    MirrorProx,
+    RecursiveRegularization,
+)
+from skdpsco.solvers._extragradient import BATCH, Solve, nearest
+from skdpsco.solvers._geometry import Geometry
+from skdpsco.solvers._variational import VariationalProblem
+from skdpsco.solvers.accelerated_recursive import _round, _Space
+
+NOISELESS = Allowance(1e10)
+
+
+class Affine:
+    """G(z; x) = R z - x, R monotone but no gradient, on a product of sets."""
+
+    saddle = False
+    monotone = True
+
+    def __init__(self, *constraints, size=3, symmetric=0.2, sensitivity=None):
+        d = size * len(constraints)
+        upper = np.triu(np.ones((d, d)), 1)
+        R = upper - upper.T + symmetric * np.eye(d)
+        self.R = R / np.linalg.norm(R, 2)
+        # Records and R z have l2 norms of at most 1 and 2.
+        self.blocks = tuple(Block(c, size, 3.0, sensitivity) for c in constraints)
+        self.smoothness = np.ones((len(constraints),) * 2)
+        self.calls = []
+
+    def total(self, z, data):
+        self.calls.append(len(data[0]))
+        return len(data[0]) * (self.R @ z) - data[0].sum(axis=0)
+
+
+def unit_rows(n, size, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, size)) + 0.5
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+
+
+def payoffs(n, m, k, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.uniform(-1, 1, (m, k)) + 0.5 * rng.standard_normal((n, m, k)), -1, 1)
+
+
+def exact_solution(problem, round_, data, centres):
+    """Of the regularised inequality of a round."""
+    solve = Solve(problem, round_, data, centres)
+    z = solve.centre
+    for _ in range(4_000):
+        half = solve.nearest(z - round_.step * (solve.mean(z) + solve.pull(z)))
+        new = solve.nearest(z - round_.step * (solve.mean(half) + solve.pull(half)))
+        if np.array_equal(new, z):
+            break
+        z = new
+    return z
+
+
+def first_round(operator, data, n_rounds=2, budget=NOISELESS):
+    problem = VariationalProblem(operator, len(data[0]))
+    plan = AcceleratedRecursive(n_rounds).plan(problem, budget)
+    return problem, plan.rounds[0]._replace(n_samples=len(data[0]))
+
+
+# --- solutions
+
+
+def test_a_regularised_game_is_solved():
+    m, k, n = 5, 4, 60
+    A = payoffs(n, m, k)
+    operator = _operator(MatrixGame(m, k), None, None, None)
+    problem = VariationalProblem(operator, n)
+    plan = AcceleratedRecursive(n_rounds=1).plan(problem, NOISELESS)
+    z = AcceleratedRecursive(n_rounds=1).run(plan, problem, (A,), np.random.default_rng(0))
+    # The saddle point of w'Mv + mu/2 |w - c|^2 - mu/2 |v - c|^2, by duality as for mirror prox.
+    M, mu = A.mean(axis=0), plan.rounds[0].mu
+    w, s, t = cp.Variable(m), cp.Variable(k, nonneg=True), cp.Variable()
+    slope = M.T @ w + mu / k - t + s
+    value = mu / 2 * cp.sum_squares(w - 1 / m) + t + cp.sum_squares(slope) / (2 * mu)
+    cp.Problem(cp.Minimize(value), [w >= 0, cp.sum(w) == 1]).solve(solver=cp.CLARABEL)
+    saddle = np.concatenate([w.value, slope.value / mu])
+    assert np.abs(saddle - problem.geometry.start()).max() > 0.02
+    assert np.linalg.norm(z - saddle) <= plan.rounds[0].error + 1e-6
+
+
+@pytest.mark.parametrize("n", [200, 20_000])
+def test_an_inequality_is_solved(n):
+    x = unit_rows(n, 3)
+    operator = Affine(L2Ball(5.0))
+    problem = VariationalProblem(operator, n)
+    solver = AcceleratedRecursive(n_rounds=5)
+    plan = solver.plan(problem, NOISELESS)
+    same = np.tile(x.mean(axis=0), (n, 1))  # so that all parts are alike
+    z = solver.run(plan, problem, (same,), np.random.default_rng(0))
+    # Without regulariser it is R z = x, well within the ball; each round is nearer.
+    centres, solution = [np.zeros(3)], np.linalg.solve(operator.R, same[0])
+    assert 0.5 < np.linalg.norm(solution) < 5.0
+    for r in plan.rounds:
+        c = np.average(centres, axis=0, weights=r.weights)
+        centres.append(np.linalg.solve(operator.R + r.mu * np.eye(3), same[0] + r.mu * c))
+    steps = [np.linalg.norm(c - solution) for c in centres]
+    assert steps[-1] < 0.2 * steps[0]
+    errors = [r.error for r in plan.rounds]
+    # Errors of earlier rounds move the centres of the later by no more than themselves.
+    assert np.linalg.norm(z - centres[-1]) <= sum(errors) + 1e-6
+    assert (BATCH in operator.calls) == (n == 20_000)  # where variance reduction pays
+
+
+SETS = {
+    "simplices": (Simplex(), Simplex(2.0)),
+    "l1": (L1Ball(1.5), L2Ball(0.3)),
+    "l2": (L2Ball(1.0),),
+}
+
+
+@pytest.mark.parametrize("sets", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [7, 2_000])
+def test_certificate(sets, seed, n):
+    # Distance to the solution <= error, at the point that is returned; with a tolerance that is
+    # three times as large some points would be beyond (see the next test).
+    operator = Affine(*sets, symmetric=0.0)
+    data = (unit_rows(n, 3 * len(sets), seed),)
+    problem, round_ = first_round(operator, data)
+    rng = np.random.default_rng(seed)
+    centres = [nearest(problem.geometry, rng.standard_normal(problem.geometry.size))]
+    z = Solve(problem, round_, data, centres).solution(rng)
+    exact = exact_solution(problem, round_, data, centres)
+    assert np.linalg.norm(z - exact) <= round_.error
+    assert round_.tolerance <= round_.mu * round_.error
+
+
+def test_the_certificate_is_needed():
+    # Stopped far too early, a point is beyond the error: the bound above does say something.
+    operator = Affine(L2Ball(1.0), symmetric=0.0)
+    data = (unit_rows(50, 3),)
+    problem, round_ = first_round(operator, data)
+    centres = [np.zeros(3)]
+    loose = round_._replace(tolerance=10.0 * round_.tolerance)
+    z = Solve(problem, loose, data, centres).solution(np.random.default_rng(0))
+    exact = exact_solution(problem, round_, data, centres)
+    assert np.linalg.norm(z - exact) > round_.error
+
+
+@pytest.mark.parametrize("sets", SETS.values(), ids=SETS)
+def test_the_cap_is_enough(sets):
+    # Without a warm start, from the farthest corners.
+    operator = Affine(*sets, symmetric=0.0)
+    data = (unit_rows(30, 3 * len(sets)),)
+    problem, round_ = first_round(operator, data, n_rounds=4)
+    for seed in range(5):
+        operator.calls.clear()
+        centre = 100 * np.random.default_rng(seed).standard_normal(problem.geometry.size)
+        centres = [nearest(problem.geometry, centre)]
+        Solve(problem, round_._replace(n_warm=0), data, centres).solution(None)
+        assert 2 <= len(operator.calls) <= 2 * round_.n_iter
+        # What the cap is for never happens: the fallback is the centre.
+        assert len(operator.calls) < 2 * round_.n_iter
+
+
+def test_an_operator_that_lies_ends_at_a_public_point():
+    class Liar(Affine):
+        def total(self, z, data):
+            return -50.0 * super().total(z, data) + 1e300 * z**3
+
+    operator = Liar(L2Ball(1.0))
+    data = (unit_rows(20, 3),)
+    problem, round_ = first_round(operator, data, n_rounds=1)
+    centre = np.array([0.1, 0.2, -0.3])
+    with np.errstate(all="ignore"):
+        z = Solve(problem, round_, data, [centre]).solution(np.random.default_rng(0))
+    np.testing.assert_allclose(z, centre, rtol=1e-15)
+
+
+# --- rounding
+
+
+def exact_projection(w, radius, signed):
+    """Fractions: the projection onto an l1 ball or a simplex."""
+    values = [abs(Fraction(float(x))) if signed else Fraction(float(x)) for x in w]
+    if signed and sum(values) <= Fraction(radius):
+        return [Fraction(float(x)) for x in w]
+    total = Fraction(0)
+    for k, value in enumerate(sorted(values, reverse=True), start=1):
+        total += value
+        threshold = (total - Fraction(radius)) / k
+        if value > threshold:
+            best = threshold
+    kept = [max(v - best, Fraction(0)) for v in values]
+    return [-v if signed and x < 0 else v for v, x in zip(kept, w, strict=True)]
+
+
+@pytest.mark.parametrize("constraint", [Simplex(), Simplex(0.3), L1Ball(0.7)], ids=str)
+@pytest.mark.parametrize("d", [1, 2, 9, 60])
+def test_projections_err_by_less_than_is_allowed_for(constraint, d):
+    geometry = Geometry((Block(constraint, d, 1.0),))
+    rng = np.random.default_rng(d)
+    worst = 0.0
+    for scale in (0.0, 1e-8, 0.1, 1.0, 3.0):
+        for ties in (False, True):
+            w = scale * (rng.integers(-2, 3, d) if ties else rng.standard_normal(d))
+            z = nearest(geometry, w)
+            exact = exact_projection(w, constraint.radius, isinstance(constraint, L1Ball))
+            error = math.sqrt(sum((Fraction(float(a)) - b) ** 2 for a, b in zip(z, exact)))  # noqa: B905
+            allowed = 2.0**-50 * d**1.5 * (constraint.radius + np.abs(w).max())
+            worst = max(worst, error / allowed)
+    assert worst <= 0.5
+
+
+def test_rounding_does_not_matter_for_sizes_in_use():
+    for operator in (MatrixGame(20, 30), Affine(L2Ball(1.0), size=50)):
+        problem = VariationalProblem(operator, 10**6)
+        plan = AcceleratedRecursive().plan(problem, Budget(1.0, 1e-6))
+        for r in plan.rounds:
+            assert 0.0 < r.tolerance < r.mu * r.error
+            assert 0.02 <= r.error * r.mu * r.n_samples / _Space.of(problem).change <= 0.04
+        assert plan.gap < math.inf
+
+
+# --- privacy
+
+
+@pytest.mark.parametrize("sets", [(L2Ball(1.0),), (Simplex(), L1Ball(0.5))], ids=["l2", "l1"])
+@pytest.mark.parametrize("known", [None, 2.5])
+def test_stability_over_neighbours(sets, known):
+    size = 2
+    operator = Affine(*sets, size=size, symmetric=0.0, sensitivity=known)
+    d = size * len(sets)
+    # Entries of R z are at most 2; those of a record make up the rest of the bound, or half of
+    # the sensitivity in each block.
+    edge = 1.0 if known is None else 0.5 * known
+    extreme = np.array(list(product((-edge, edge), repeat=d)))
+    if known is not None:
+        extreme = extreme / math.sqrt(size)
+    n = 4
+    rest = np.random.default_rng(0).uniform(-0.3, 0.3, (n - 1, d))
+    problem, round_ = first_round(operator, (np.zeros((n, d)),), n_rounds=1)
+    centres = [problem.geometry.start()]
+    released = np.array(
+        [
+            Solve(problem, round_, (np.vstack([rest, x]),), centres).solution(
+                np.random.default_rng(k)
+            )
+            for k, x in enumerate(extreme)
+        ]
+    )
+    moves = np.linalg.norm(released[:, None] - released, axis=2)
+    space = _Space.of(problem)
+    bound = space.change / (round_.mu * n) + 2.0 * round_.error
+    assert moves.max() <= bound
+    if known is not None and len(sets) == 1:
+        # Nearly attained, as R is small next to the regulariser: half the bound would not hold.
+        assert moves.max() >= 0.6 * bound
+
+
+def test_noise_and_cost_of_a_round():
+    operator = Affine(L2Ball(1.0), Simplex())
+    problem = VariationalProblem(operator, 1_000)
+    budget = Budget(1.0, 1e-6)
+    plan = AcceleratedRecursive(3).plan(problem, budget)
+    assert mu_of(plan.event) == pytest.approx(budget.mu)
+    assert plan.n_iter == 3 == len(plan.rounds)
+    assert sum(r.n_samples for r in plan.rounds) == 1_000
+    d = math.sqrt(3)
+    for r, mu in zip(plan.rounds, (2, 6, 14), strict=True):
+        assert r.mu == pytest.approx(mu * plan.lam)
+        # 2 L in l2: the simplex has an l1 norm, hence bounds on largest entries.
+        sensitivity = 2 * math.hypot(3, 3 * d) / (r.mu * r.n_samples) + 2 * r.error
+        assert r.grid * 2.0**24 * budget.mu == pytest.approx(sensitivity, rel=1e-5)
+
+
+def test_noise_has_the_scale_of_the_plan():
+    d = 300
+
+    class Nothing(Affine):
+        def total(self, z, data):
+            return np.zeros(d)
+
+    operator = Nothing(L2Ball(1e6), size=d)
+    operator.smoothness = [[0.0]]
+    problem = VariationalProblem(operator, 40)
+    solver = AcceleratedRecursive(1)
+    plan = solver.plan(problem, Allowance(50.0))
+    z = solver.run(plan, problem, (np.zeros(40),), np.random.default_rng(0))
+    # The relative deviation is about 1 / sqrt(2 d) = 0.041: 6 of them.
+    assert np.sqrt(np.mean(z**2)) == pytest.approx(plan.rounds[0].grid * 2.0**24, rel=0.25)
+
+
+def test_every_record_is_in_one_round():
+    seen = []
+
+    class Logging(Affine):
+        def total(self, z, data):
+            seen.append(tuple(data[1]))
+            return super().total(z, data[:1])
+
+    operator = Logging(L2Ball(1.0))
+    problem = VariationalProblem(operator, 11)
+    solver = AcceleratedRecursive(3)
+    plan = solver.plan(problem, NOISELESS)
+    progress = np.zeros(1, dtype=np.int64)
+    data = (unit_rows(11, 3), np.arange(11.0))
+    solver.run(plan, problem, data, np.random.default_rng(0), progress)
+    rounds = list(dict.fromkeys(seen))
+    assert [len(rows) for rows in rounds] == [4, 4, 3]
+    assert sorted(sum(rounds, ())) == list(range(11))
+    assert progress[0] == 3
+
+
+# --- the theorem
+
+
+@pytest.mark.parametrize("saddle", [True, False])
+@pytest.mark.parametrize("rho", [0.01, 1.0, 1e4])
+def test_constants_of_the_theorem(saddle, rho):
+    operator = Affine(L2Ball(1.0), Simplex())
+    operator.saddle = saddle
+    n = 10**6
+    problem = VariationalProblem(operator, n)
+    budget = Allowance(rho)
+    plan = AcceleratedRecursive().plan(problem, budget)
+    space, T, lam = _Space.of(problem), len(plan.rounds), plan.lam
+    L, B = space.bound, space.diameter
+    assert math.hypot(2.0, math.sqrt(2.0)) == pytest.approx(B)
+    assert T > 3
+    assert 2**T * lam * B <= L <= 2 ** (T + 1) * lam * B * (1 + 1e-12)
+    for t, r in enumerate(plan.rounds, start=1):
+        power = 2 if saddle else 1
+        assert r.mu == pytest.approx((2 ** (t + power) - 2**power) * lam)
+        s = r.grid * 2.0**24
+        assert math.sqrt(space.size * s**2 + r.error**2) <= 0.75 * B / 2**t
+        stable = 2 * L * L if saddle else L * (L + space.smoothness * B)
+        spread = (4.0 if saddle else 2.0) * stable / (r.mu**2 * r.n_samples)
+        spread = spread / 2 if saddle else spread
+        assert math.sqrt(spread) <= B / (4 * 2**t) * (1 + 1e-9)
+    factor = 12 * T + 2 * math.sqrt(2) if saddle else 6 * T + 2
+    assert plan.gap == pytest.approx(factor * lam * B**2)
+
+
+class Rotations:
+    """min over w, max over v, both in a ball, of the mean of w'x y'v + w'x - v'y."""
+
+    saddle = True
+    monotone = True
+    smoothness = ((0.0, 1.0), (1.0, 0.0))
+
+    def __init__(self, d):
+        self.blocks = (Block(L2Ball(1.0), d, 2.0), Block(L2Ball(1.0), d, 2.0))
+
+    def total(self, z, data):
+        X, Y = data
+        w, v = np.split(z, 2)
+        return np.concatenate([X.T @ (Y @ v + 1.0), -Y.T @ (X @ w - 1.0)])
+
+    def gap(self, z, X, Y):
+        w, v = np.split(z, 2)
+        A, a, b = X.T @ Y / len(X), X.mean(axis=0), Y.mean(axis=0)
+        return a @ w + np.linalg.norm(A.T @ w - b) + b @ v + np.linalg.norm(A @ v + a)
+
+
+def test_gap_next_to_noisy_operators():
+    n, d = 10_000, 10
+    operator, data = Rotations(d), (unit_rows(n, d), unit_rows(n, d, seed=1))
+    problem = VariationalProblem(operator, n)
+    gaps = []
+    for solver in (AcceleratedRecursive(4), MirrorProx(), RecursiveRegularization()):
+        plan = solver.plan(problem, Budget(1.0, 1e-6))
+        z = solver.run(plan, problem, data, np.random.default_rng(0))
+        gaps.append(operator.gap(z, *data))
+    assert gaps[0] < 0.5 * min(gaps[1:])
+
+
+def test_weights_are_part_of_the_operator():
+    class Weighted(Affine):
+        largest_weights = (0.5,)
+
+        def weights(self, z):
+            return np.full(3, 0.5)
+
+    plain = VariationalProblem(Affine(L2Ball(1.0)), 100)
+    weighted = VariationalProblem(Weighted(L2Ball(1.0)), 100)
+    assert _Space.of(weighted).change == pytest.approx(0.5 * _Space.of(plain).change)
+    x, z = unit_rows(100, 3), np.array([0.1, 0.2, 0.3])
+    round_ = _round(_Space.of(plain), 100, (1.0,), 1.0)
+    whole, half = (Solve(p, round_, (x,), [z]).mean(z) for p in (plain, weighted))
+    np.testing.assert_allclose(half, 0.5 * whole)

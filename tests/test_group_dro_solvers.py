@@ -1,0 +1,81 @@
+"""PrivateGroupDRO with each of its losses and solvers."""
+
+import numpy as np
+import pytest
+
+from skdpsco.minimax import PrivateGroupDRO, group_report
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+LOSSES = ["logistic", "hinge", "squared", "absolute"]
+GAIN = {"logistic": 0.02, "hinge": 0.02, "squared": 0.005, "absolute": 0.005}
+SOLVERS = ["mirror-prox", "recursive-regularization"]
+
+rng = np.random.default_rng(0)
+N = 4000
+X = rng.uniform(-1, 1, (N, 3))
+GROUP = np.arange(N) % 4 == 0  # a quarter for which feature 0 means the opposite
+SIGNAL = X[:, 1] + np.where(GROUP, -1.0, 1.0) * 0.8 * X[:, 0]
+
+
+def fit(loss, epsilon=1e4, **options):
+    y = SIGNAL > 0 if loss in ("logistic", "hinge") else 0.5 * SIGNAL
+    model = PrivateGroupDRO(loss=loss, epsilon=epsilon, radius=4.0, **options)
+    return model.fit(X, y, sensitive_features=GROUP), y
+
+
+def worst(model, y):
+    return group_report(model, X, y, sensitive_features=GROUP).group_min()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_worst_group_gains(loss, solver):
+    model, y = fit(loss, solver=solver)
+    average, _ = fit(loss, solver=solver, objective="average")
+    assert worst(model, y) > worst(average, y) + GAIN[loss]
+    assert model.group_weights_[1] > average.group_weights_[1] + 0.1
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_mirror_prox_and_moments_agree_without_noise(loss):
+    moments, y = fit(loss, epsilon=1e8)
+    steps, _ = fit(loss, epsilon=1e8, solver="mirror-prox", n_iter=400)
+    assert worst(steps, y) == pytest.approx(worst(moments, y), abs=0.03)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+def test_auto_is_mirror_prox_where_there_are_no_moments(loss):
+    auto, _ = fit(loss)
+    named, _ = fit(loss, solver="mirror-prox")
+    assert auto.n_iter_ == named.n_iter_ > 20
+
+
+def test_only_the_logistic_loss_has_probabilities():
+    assert hasattr(fit("logistic")[0], "predict_proba")
+    hinge = fit("hinge")[0]
+    assert not hasattr(hinge, "predict_proba")
+    assert hinge.decision_function(X).shape == (N,)
+    assert set(hinge.predict(X)) == {False, True}
+    assert not hasattr(fit("absolute")[0], "decision_function")
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+def test_moments_refuse_other_losses(loss):
+    with pytest.raises(ValueError, match=r"solver='moments' needs loss='logistic' or 'squared'"):
+        fit(loss, solver="moments")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_what_mirror_prox_lacks(solver):
+    with pytest.raises(ValueError, match=r"^objective='cvar' needs solver='moments'"):
+        fit("logistic", solver=solver, objective="cvar")
+    with pytest.raises(ValueError, match=r"^group_prior must hold a share"):
+        fit("logistic", solver=solver, group_membership="private", groups=[False, True])
+    fit("logistic", solver=solver, group_membership="private", groups=[False, True],
+        group_prior=[0.75, 0.25])  # fmt: skip
+
+
+def test_solver_by_another_name():
+    with pytest.raises(ValueError, match="solver"):
+        fit("logistic", solver="mirror")

@@ -1,0 +1,279 @@
+"""Private membership of groups, overlapping groups, and solvers of one's own."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from test_group_dro_estimator import data, model
+from test_group_moments import planted
+
+from skdpsco import BudgetExceededError, Ledger
+from skdpsco.minimax import PrivateGroupDRO, UtilityWarning, group_report, worst_group_score
+from skdpsco.solvers.group_moments import GroupMoments
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+]
+NAMES = ["north", "south"]
+PRIVATE = {"group_membership": "private", "groups": NAMES}
+LOSSES = pytest.mark.parametrize("loss", ["logistic", "squared"])
+
+
+class Recorder(GroupMoments):
+    """A solver of one's own, which keeps what the planner was told."""
+
+    def plan(self, problem, budget, n_iter=None):
+        self.problem = problem
+        self.made = super().plan(problem, budget, n_iter)
+        return self.made
+
+
+# ------------------------------------------------------------------------------ private membership
+
+
+@LOSSES
+@pytest.mark.parametrize("objective", ["worst", "cvar", "average"])
+def test_without_noise_membership_makes_no_difference(loss, objective):
+    X, y, group = data()
+    share = (group == "north").mean()
+    params = {"loss": loss, "objective": objective, "cvar_level": 0.5, "average_weight": 0.2}
+    public, *private = (
+        model(**params, **extra, epsilon=5e9).fit(X, y, sensitive_features=group)
+        for extra in ({}, {**PRIVATE, "group_prior": [share, 1 - share]}, PRIVATE)
+    )
+    for fitted in private:
+        assert fitted.coef_ == pytest.approx(public.coef_, abs=1e-4)
+        assert fitted.intercept_ == pytest.approx(public.intercept_, abs=1e-4)
+        assert fitted.group_weights_ == pytest.approx(public.group_weights_, abs=1e-3)
+
+
+@pytest.mark.parametrize("prior", [[0.05, 0.95], None])
+def test_planted_conflict(prior):
+    """Worst-group accuracy is that of public membership, 0.69 to 0.71; of private ERM, 0.5."""
+    train = planted(50_000, 20, np.random.default_rng(0))
+    X, y, group = planted(40_000, 20, np.random.default_rng(1), share=0.5)
+    fitted = PrivateGroupDRO(
+        groups=[1, 0], group_membership="private", group_prior=prior, random_state=0
+    ).fit(*train[:2], sensitive_features=train[2])
+    assert worst_group_score(fitted, X, y, sensitive_features=group) > 0.68
+
+
+@pytest.mark.filterwarnings("error::skdpsco.minimax.UtilityWarning")
+@pytest.mark.parametrize("prior", [[0.3, 0.3, 0.4], None])
+def test_plans_see_no_private_sizes(prior):
+    """Whoever is in which group, even in none: plan, warnings and report are the same."""
+    X, y, group = data()
+    params = {**PRIVATE, "groups": [*NAMES, "west"], "group_prior": prior}
+    seen = []
+    for labels in (group, np.sort(group), ["west"] * len(y)):
+        solver = Recorder()
+        fitted = model(**params, solver=solver).fit(X, y, sensitive_features=labels)
+        assert np.isfinite(fitted.coef_).all()
+        assert fitted.group_weights_.shape == (3,)
+        seen.append((solver.problem, solver.made, str(fitted.privacy_), fitted.n_iter_))
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][0].group_sizes is None
+    matrices = [np.eye(3, dtype=bool)[np.arange(600) % 3], np.zeros((600, 3), dtype=bool)]
+    for matrix in [*matrices, ~matrices[1]]:
+        solver = Recorder()
+        model(**params, solver=solver).fit(X, y, sensitive_features=matrix)
+        seen.append((solver.problem, solver.made))
+    assert seen[3] == seen[4] == seen[5]
+    assert seen[3][0].max_memberships == 3
+
+
+def test_warnings_about_private_groups_are_about_public_numbers():
+    X, y, group = data()
+    for prior, named in [([0.01, 0.99], "'north' (6)"), (None, None), ([0.5, 0.5], None)]:
+        for labels in (group, np.sort(group)):
+            with warnings.catch_warnings(record=True) as record:
+                warnings.simplefilter("always", UtilityWarning)
+                model(**PRIVATE, group_prior=prior).fit(X, y, sensitive_features=labels)
+            found = [str(w.message) for w in record if w.category is UtilityWarning]
+            assert len(found) == (named is not None)
+            assert named is None or named in found[0]
+    with pytest.warns(UtilityWarning, match=r"'north' \(300\), 'south' \(300\)"):
+        model(**PRIVATE, epsilon=0.1).fit(X, y, sensitive_features=group)
+
+
+def test_reports_and_ledgers_say_which_relation():
+    X, y, group = data()
+    ledger = Ledger(100.0, 1e-5)
+    public = model(ledger=ledger).fit(X, y, sensitive_features=group).privacy_
+    private = model(ledger=ledger, **PRIVATE).fit(X, y, sensitive_features=group).privacy_
+    prior = model(**PRIVATE, group_prior=[0.3, 0.7]).fit(X, y, sensitive_features=group).privacy_
+    assert public.relation == "replace-one within groups"
+    assert "replace-one within groups, number of records public" in str(public)
+    assert private.relation == prior.relation == "replace-one"
+    assert "stays in its group" not in str(private)
+    assert "the 2 groups are public (declared)" in private.assumptions
+    assert "the shares of the groups are public (group_prior)" in prior.assumptions
+    said = [charge.parameters["group_membership"] for charge in ledger.charges()]
+    assert [str(word).strip("'") for word in said] == ["public", "private"]
+    with pytest.raises(BudgetExceededError):
+        model(ledger=ledger, epsilon=1e3, **PRIVATE).fit(X, y, sensitive_features=group)
+
+
+# ------------------------------------------------------------------------------ overlapping groups
+
+
+def one_hot(group):
+    return np.column_stack([group == name for name in NAMES])
+
+
+@pytest.mark.parametrize("extra", [{}, PRIVATE])
+def test_ways_to_give_a_matrix(extra):
+    X, y, group = data()
+    matrix = one_hot(group) | (np.arange(600) % 7 == 0)[:, None]
+    frame = pd.DataFrame(matrix, columns=NAMES)
+    plain = model(**{"groups": NAMES, **extra}).fit(X, y, sensitive_features=matrix)
+    for given in (frame, frame.astype("boolean"), frame.assign(south=frame.south.astype("boolean")),
+                  pl.DataFrame(matrix, schema=NAMES), np.asfortranarray(matrix)):  # fmt: skip
+        other = model(**{"groups": NAMES, **extra}).fit(X, y, sensitive_features=given)
+        assert np.array_equal(other.coef_, plain.coef_)
+        assert other.groups_.tolist() == NAMES
+    if not extra:
+        assert model().fit(X, y, sensitive_features=frame).groups_.tolist() == NAMES
+        assert model().fit(X, y, sensitive_features=matrix).groups_.tolist() == [0, 1]
+    # Columns of X that are named are a product, as are lists of booleans.
+    whole = pd.DataFrame(X).add_prefix("x").assign(**frame)
+    product = model().fit(whole, y, sensitive_features=NAMES)
+    assert product.groups_.tolist() == [(False, True), (True, False), (True, True)]
+    assert product.n_features_in_ == 4
+    assert len(model().fit(X, y, sensitive_features=matrix.tolist()).groups_) == 3
+
+
+def test_a_matrix_without_overlaps_is_labels():
+    """In public mode the same bits; where membership is private a matrix has more noise."""
+    X, y, group = data()
+    labels = model(groups=NAMES).fit(X, y, sensitive_features=group)
+    matrix = model(groups=NAMES).fit(X, y, sensitive_features=one_hot(group))
+    assert np.array_equal(matrix.coef_, labels.coef_)
+    assert "a replaced record stays in its groups" in str(matrix.privacy_)
+    noise = []
+    for given in (group, one_hot(group)):
+        solver = Recorder()
+        model(**PRIVATE, solver=solver).fit(X, y, sensitive_features=given)
+        noise.append(solver.made.moment_grids[0])
+    assert noise[1] == pytest.approx(np.sqrt(2) * noise[0], rel=1e-3)
+
+
+@LOSSES
+@pytest.mark.parametrize("mode", ["public", "prior", "counts"])
+def test_without_noise_overlaps_are_solved(loss, mode):
+    """Against cvxpy: worst and average of the three groups, a fifth of the records in none."""
+    rng = np.random.default_rng(0)
+    n = 600
+    X, member = rng.uniform(-1, 1, (n, 3)), rng.random((n, 3)) < [0.2, 0.4, 0.6]
+    member[::5] = False
+    z = X[:, 0] * np.where(member[:, 0], -2, 2) + X[:, 1] + 0.3 * member[:, 1]
+    y = rng.random(n) < 1 / (1 + np.exp(-z)) if loss == "logistic" else np.clip(0.3 * z, -1, 1)
+    sizes = member.sum(axis=0)
+    extra = {"groups": ["a", "b", "c"], "group_membership": "private"} if mode != "public" else {}
+    if mode == "prior":
+        extra["group_prior"] = sizes / n
+    params = {"loss": loss, "average_weight": 0.3, "epsilon": 5e9}
+    fitted = model(**params, **extra).fit(X, y, sensitive_features=member)
+
+    w, b = cp.Variable(3), cp.Variable()
+    z = X @ w + b
+    each = cp.logistic(-cp.multiply(2.0 * y - 1, z)) if loss == "logistic" else (z - y) ** 2 / 2
+    means = [cp.sum(each[member[:, g]]) / sizes[g] for g in range(3)]
+    average = sum(size * mean for size, mean in zip(sizes, means, strict=True)) / sizes.sum()
+    cp.Problem(cp.Minimize(0.7 * cp.max(cp.hstack(means)) + 0.3 * average)).solve()
+    assert np.ravel(fitted.coef_) == pytest.approx(w.value, abs=5e-3)
+    assert float(np.ravel(fitted.intercept_)[0]) == pytest.approx(float(b.value), abs=5e-3)
+    assert (fitted.group_weights_ >= 0.3 * sizes / sizes.sum() - 1e-6).all()
+
+
+def test_scores_of_overlapping_groups():
+    X, y, group = data()
+    fitted = model().fit(X, y, sensitive_features=group)
+    matrix = one_hot(group) | (np.arange(600) % 7 == 0)[:, None]
+    matrix[::5] = False
+    predicted = fitted.predict(X)
+    by_hand = [accuracy_score(y[m], predicted[m]) for m in matrix.T]
+    frame = pd.DataFrame(matrix, columns=NAMES)
+    report = group_report(fitted, X, y, sensitive_features=frame)
+    assert report.groups.tolist() == NAMES
+    assert report.by_group == pytest.approx(by_hand)
+    assert report.n_samples.tolist() == matrix.sum(axis=0).tolist()
+    assert report.overall == accuracy_score(y, predicted)
+    assert str(report).splitlines()[-1].split()[:2] == ["overall", "600"]
+    assert worst_group_score(fitted, X, y, sensitive_features=matrix) == min(by_hand)
+    with pytest.raises(ValueError, match="has no member"):
+        group_report(fitted, X, y, sensitive_features=matrix & [True, False])
+
+
+def test_a_matrix_is_routed():
+    X, y, group = data()
+    with config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(FunctionTransformer(), model(**PRIVATE))
+        search = GridSearchCV(pipe, {"privategroupdro__n_iter": [1, 2]}, cv=2, error_score="raise")
+        search.fit(X, y, sensitive_features=one_hot(group))
+    assert search.best_estimator_[-1].n_iter_ == search.best_params_["privategroupdro__n_iter"]
+
+
+# ------------------------------------------------------------------------------ solvers
+
+
+def test_solvers_and_rounds():
+    X, y, group = data()
+    auto = model().fit(X, y, sensitive_features=group)
+    for solver in ("moments", GroupMoments(), Recorder()):
+        assert np.array_equal(
+            model(solver=solver).fit(X, y, sensitive_features=group).coef_, auto.coef_
+        )
+    assert auto.n_iter_ != 7
+    assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7
+
+
+def test_columns_in_another_order_than_groups():
+    """They would be taken for one another."""
+    X, y, group = data()
+    frame = pd.DataFrame(one_hot(group), columns=NAMES)
+    params = {**PRIVATE, "groups": NAMES[::-1]}
+    with pytest.raises(ValueError, match="order of the columns"):
+        model(**params).fit(X, y, sensitive_features=frame)
+    renamed = frame.set_axis(range(len(NAMES)), axis=1)
+    assert model(**params).fit(X, y, sensitive_features=renamed).groups_.tolist() == NAMES[::-1]
+
+
+def test_few_records_leave_little_but_the_loss_of_guessing():
+    """Noise drowns the signal: without a ridge the loss is 1.6, far above that of guessing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (1000, 100))
+    z = 3.0 * np.sqrt(3.0 / 100.0) * X.sum(axis=1)
+    y = rng.random(1000) < 1.0 / (1.0 + np.exp(-z))
+    losses = []
+    for seed in range(4):
+        fitted = PrivateGroupDRO(
+            objective="average", classes=[False, True], epsilon=1.0, random_state=seed
+        ).fit(X, y, sensitive_features=np.zeros(1000))
+        losses.append(log_loss(y, fitted.predict_proba(X)[:, 1]))
+    assert np.mean(losses) < 0.8
+
+
+def test_the_average_alone_releases_no_losses():
+    X, y, group = data()
+    fits = [
+        model(**params).fit(X, y, sensitive_features=group)
+        for params in ({"average_weight": 1.0}, {"objective": "average"})
+    ]
+    assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-5)
+
+
+def test_one_column_of_booleans_is_two_groups():
+    X, y, group = data(400)
+    column = (group == group[0])[:, None]
+    model = PrivateGroupDRO().fit(X, y, sensitive_features=column)
+    assert list(model.groups_) == [False, True]

@@ -1,0 +1,394 @@
+"""PrivateMonotoneGLM: the equation that it solves, links, and what users and their tools see."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import brentq, least_squares
+from scipy.special import expit, ndtr
+from sklearn.base import clone, is_regressor
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import estimator_checks
+
+from skdpsco import BudgetExceededError, Ledger, PrivacyWarning
+from skdpsco.minimax import Link, PrivateMonotoneGLM
+from skdpsco.minimax.links import resolve_link
+from skdpsco.privacy import Budget, epsilon_of, rho_of
+from skdpsco.solvers._saddle import TRAPEZOID, GaussianModel, log_cosh
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+SOLVERS = pytest.mark.parametrize("solver", ["moments", "mirror-prox"])
+
+
+def capped(z):
+    """Counts: the exponential function, up to 5."""
+    return np.exp(np.minimum(z, np.log(5.0)))
+
+
+# Function, range, and parameters.
+LINKS = {
+    "logistic": (expit, 0.0, 1.0, {"link": "logistic"}),
+    "probit": (ndtr, 0.0, 1.0, {"link": "probit"}),
+    "ramp": (lambda z: np.clip(z + 0.5, 0, 1), 0.0, 1.0, {"link": "ramp"}),
+    "identity": (lambda z: z.clip(-2, 2), -2.0, 2.0, {"link": "identity", "target_bound": 2.0}),
+    "capped": (capped, 0.0, 5.0, {"link": Link(capped, 0.0, 5.0)}),
+}
+EACH = pytest.mark.parametrize("name", LINKS)
+COEF = np.array([1.5, -1.0, 0.5])
+
+
+def data(name, n=600, seed=0):
+    """Features far from normal, and targets that are not quite those of the model."""
+    g, low, high, params = LINKS[name]
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    X[: n // 3, 2] = X[: n // 3, 2] > 0.5
+    X[n // 3 : n // 2] *= 0.5
+    y = g(X @ COEF + 0.2 * X[:, 0] ** 2) + 0.1 * rng.normal(size=n)
+    return X, np.clip(y, low, high), params
+
+
+def model(**params):
+    return PrivateMonotoneGLM(**{"epsilon": 10.0, "random_state": 0, **params})
+
+
+def weights(fitted):
+    return np.append(fitted.coef_, fitted.intercept_)
+
+
+# ------------------------------------------------------------------------------ the equation
+
+
+@EACH
+@pytest.mark.parametrize(("solver", "n_iter", "error"), [
+    ("moments", "auto", 1e-4), ("mirror-prox", 1000, 0.12)
+])  # fmt: skip
+def test_without_noise_the_root_is_found(name, solver, n_iter, error):
+    """The mean of the steps of mirror prox comes closer in proportion to their number."""
+    X, y, params = data(name)
+    g, A = LINKS[name][0], np.column_stack([X, np.ones(len(X))])
+    root = least_squares(
+        lambda w: A.T @ (g(A @ w) - y) / len(y), np.zeros(4), xtol=1e-14, ftol=1e-14, gtol=1e-14
+    )
+    assert np.abs(root.fun).max() < 1e-9
+    found = model(**params, epsilon=1e9, solver=solver, n_iter=n_iter).fit(X, y)
+    assert weights(found) == pytest.approx(root.x, abs=error)
+    exact = g(A @ weights(found))
+    assert found.predict(X) == pytest.approx(exact, abs=1e-2 if name == "capped" else 1e-12)
+
+
+@pytest.mark.parametrize(("solver", "n_iter", "error"), [
+    ("moments", "auto", 1e-3), ("mirror-prox", 1000, 2e-2)
+])  # fmt: skip
+@pytest.mark.parametrize("radius", [10.0, 0.8])
+def test_the_identity_is_least_squares_in_a_ball(solver, n_iter, error, radius):
+    X, y, _ = data("identity")
+    X, y = X - X.mean(axis=0), 0.7 * y  # no prediction exceeds the bound
+
+    def ridge(multiplier):
+        return np.linalg.solve(X.T @ X + multiplier * np.eye(3), X.T @ y)
+
+    inside = np.linalg.norm(ridge(0.0)) <= radius
+    assert inside == (radius == 10.0)
+    w = ridge(0.0 if inside else brentq(lambda m: np.linalg.norm(ridge(m)) - radius, 0.0, 1e4))
+    found = model(
+        link="identity", target_bound=2.0, feature_bound=2.0, epsilon=1e9, solver=solver,
+        n_iter=n_iter, radius=radius, fit_intercept=False,
+    ).fit(X, y)  # fmt: skip
+    assert np.linalg.norm(found.coef_) <= radius * (1 + 1e-9)
+    assert found.coef_ == pytest.approx(w, abs=error)
+    assert found.intercept_ == 0.0
+
+
+@EACH
+def test_with_noise(name):
+    """20,000 records and epsilon=1: R^2 within 0.01 of that without noise (it is 0.003)."""
+    g, low, high, params = LINKS[name]
+    rng = np.random.default_rng(0)
+    X, w = rng.uniform(-1, 1, (40_000, 10)), rng.normal(size=10)
+    z = X @ w / np.linalg.norm(w)
+    y = g(2 * z) + 0.3 * rng.uniform(-1, 1, len(z)) * (high - low)
+    train, test = (X[:20_000], y[:20_000]), (X[20_000:], np.clip(y[20_000:], low, high))
+    noiseless = model(**params, epsilon=1e9).fit(*train).score(*test)
+    assert noiseless > 0.2
+    for seed in range(3):
+        noisy = model(**params, epsilon=1.0, random_state=seed).fit(*train)
+        assert noisy.score(*test) > noiseless - 0.01
+
+
+def test_mirror_prox_with_noise():
+    X, y, _ = data("probit", 20_000)
+    moments = model(link="probit", epsilon=1.0).fit(X, y).score(X, y)
+    steps = model(link="probit", epsilon=1.0, solver="mirror-prox", n_iter=100).fit(X, y)
+    assert steps.score(X, y) > moments - 0.05
+
+
+@SOLVERS
+@pytest.mark.parametrize("epsilon", [1e-3, 1e9])
+@pytest.mark.parametrize("y", [np.full(12, 1e300), np.zeros(12), np.arange(12) % 2])
+def test_data_without_signal_is_no_trouble(solver, epsilon, y):
+    found = model(epsilon=epsilon, solver=solver, radius=5.0, n_iter=5).fit(np.ones((12, 3)), y)
+    assert np.isfinite(weights(found)).all()
+    assert np.linalg.norm(found.coef_) <= 5.0 * (1 + 1e-9)
+    assert ((found.predict(np.ones((1, 3))) >= 0) & (found.predict(np.ones((1, 3))) <= 1)).all()
+
+
+@SOLVERS
+def test_units(solver):
+    """Bounds of features, range and argument of a link are units: the fit is the same in all."""
+    X, y, _ = data("probit")
+    common = {"solver": solver, "n_iter": 20, "epsilon": 50.0}
+    plain = model(link="probit", **common).fit(X, y)
+    units = np.array([4.0, 0.5, 2.0])
+    link = Link(lambda z: 3.0 + 8.0 * ndtr(z / 16.0), 3.0, 11.0)
+    other = model(link=link, feature_bound=units, **common).fit(X * units, 3.0 + 8.0 * y)
+    assert other.coef_ * units == pytest.approx(16.0 * plain.coef_, rel=1e-3, abs=1e-3)
+    assert other.intercept_ == pytest.approx(16.0 * plain.intercept_, abs=1e-3)
+    # What lies beyond the bounds is clipped.
+    y[:50], X[:50, 1] = 1.0, -1.0
+    far = X.copy(), y.copy()
+    far[0][:50, 1], far[1][:50] = -1e90, 1e90
+    fits = [model(link="probit", **common).fit(*records) for records in ((X, y), far)]
+    assert np.array_equal(weights(fits[0]), weights(fits[1]))
+
+
+# ------------------------------------------------------------------------------ links
+
+
+@EACH
+def test_tables(name):
+    g, _, _, params = LINKS[name]
+    link = resolve_link(params["link"], params.get("target_bound"))
+    loss, unit = link.moments()
+    z = np.random.default_rng(0).normal(size=2000) * 3
+    _, r, v = loss.phi(z / unit)
+    assert r == pytest.approx(link.encode(g(z)), abs=1e-3)
+    assert np.array_equal(r, loss.response(z / unit))
+    assert v.min() >= 0.0
+    h, there = 1e-5, z / unit + np.array([[1e-5], [-1e-5]])
+    numeric = (loss.phi(there[0])[0] - loss.phi(there[1])[0]) / (2 * h)
+    assert numeric == pytest.approx(r, abs=1e-4)  # kinks of the table are that large
+    # A user's function is interpolated, with an error at kinks; named ones are themselves.
+    assert link(z) == pytest.approx(g(z), abs=1e-2 if name == "capped" else 1e-15)
+    assert loss.response(np.array([np.nan, np.inf, -np.inf]))[0] == 0.0
+    assert np.abs(loss.response(np.array([-1e300, 1e300]))).max() <= 1.0
+    # One unit is what the link takes from a quarter to three quarters of its height.
+    if name in ("logistic", "probit"):
+        assert g(unit / 2) - g(-unit / 2) == pytest.approx(0.5, abs=1e-5)
+
+
+def test_the_model_is_an_expectation():
+    """Of the table by the trapezoid rule, against the smooth rule of logistic regression."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(4, 4))
+    M, mean, w = A @ A.T / 4 + np.eye(4), 0.5 * rng.normal(size=4), 0.3 * rng.normal(size=4)
+    loss, unit = resolve_link("logistic", None).moments()
+    exact, table = GaussianModel(M, mean), loss.model(M, mean)
+    # phi of the table is log_cosh of `unit` times its argument, times 2 / unit.
+    value = 2 / unit * (exact.value(unit * w) - log_cosh(np.zeros(1))[0][0])
+    assert table.value(w) - loss.phi(np.zeros(1))[0][0] == pytest.approx(value, abs=1e-5)
+    (g, H), (g2, H2) = exact.slopes(unit * w), table.slopes(w)
+    assert g2 == pytest.approx(2 * g, abs=1e-5)
+    assert H2 == pytest.approx(2 * unit * H, abs=1e-3)
+    nodes, weight = TRAPEZOID
+    assert [weight @ nodes**k for k in range(5)] == pytest.approx([1, 0, 1, 0, 3], abs=1e-10)
+
+
+def test_a_link_of_ones_own_is_used():
+    X, y, _ = data("probit")
+    own = model(link=Link(ndtr, 0, 1)).fit(X, y)
+    named = model(link="probit").fit(X, y)
+    assert np.array_equal(weights(own), weights(named))
+    assert repr(Link(capped, 0, 5)) == "Link(capped, low=0, high=5)"
+    assert "link=Link(capped, low=0, high=5)" in repr(model(link=Link(capped, 0, 5)))
+    ends = Link(expit, 0, 1)(np.array([[np.nan, -np.inf], [np.inf, 1e308]]))
+    assert ends == pytest.approx(np.array([[0.5, 0.0], [1.0, 1.0]]))
+    again = model(link=named.link_).fit(X, y)
+    assert np.array_equal(again.predict(X), named.predict(X))
+
+
+def test_predictions_are_those_of_the_fit():
+    X, y, _ = data("probit")
+    fitted = model(link="probit").fit(X, y)
+    before = fitted.predict(X)
+    assert np.array_equal(fitted.set_params(link="logistic").predict(X), before)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(X), before)
+    assert len(pickle.dumps(fitted)) < 10_000
+
+
+BAD_LINKS = [
+    (("logit", 0, 1), TypeError, "function must be callable"),
+    ((None, 0, 1), TypeError, "function must be callable"),
+    ((expit, True, 1), TypeError, "low must be a finite number, got True"),
+    ((expit, 0, "1"), TypeError, "high must be a finite number, got '1'"),
+    ((expit, np.nan, 1), ValueError, "low must be in"),
+    ((expit, 0, np.inf), ValueError, "high must be in"),
+    ((expit, 0, 1e101), ValueError, "high must be in"),
+    ((expit, 1, 0), ValueError, "low must be less than high"),
+    ((expit, 0, 0), ValueError, "low must be less than high"),
+    ((lambda z: -expit(z), -1, 0), ValueError, "function must not decrease"),
+    ((lambda z: expit(z) + 0.1 * np.sin(z), -1, 2), ValueError, "function must not decrease"),
+    ((expit, 0.1, 1), ValueError, "function must stay within low=0.1 and high=1: at -1"),
+    ((np.exp, 0, 1), ValueError, "function must be finite: at 7"),
+    ((lambda z: np.exp(z) / (1 + np.exp(z)), 0, 1), ValueError, r"must be finite.* is nan"),
+    ((np.sign, -1, 1), ValueError, "function must be continuous, but jumps"),
+    ((lambda z: 0 * z, 0, 1), ValueError, "function must not be constant"),
+    ((lambda z: expit(z)[:-1], 0, 1), ValueError, "function must return one real number"),
+    ((lambda z: expit(z).astype(str), 0, 1), ValueError, "function must return one real number"),
+    ((lambda z: expit(z) + 0j, 0, 1), ValueError, "function must return one real number"),
+    ((lambda z: 0.5, 0, 1), ValueError, "function must return one real number"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), BAD_LINKS)
+def test_bad_links(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        Link(*arguments)
+
+
+# ------------------------------------------------------------------------------ conventions
+
+
+_checks = estimator_checks.parametrize_with_checks(
+    [
+        PrivateMonotoneGLM(),
+        PrivateMonotoneGLM(link="identity", target_bound=9.0, solver="mirror-prox", n_iter=3),
+    ]
+)
+
+
+@pytest.mark.parametrize(_checks.args[0], list(_checks.args[1]), **_checks.kwargs)
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    if "check_array_api_input" in repr(check):
+        return  # needs another process
+    check(estimator)
+
+
+@SOLVERS
+@pytest.mark.parametrize("layout", [sparse.csr_array, sparse.csc_matrix, np.asfortranarray])
+def test_layouts(solver, layout):
+    X, y, _ = data("logistic")
+    X[np.abs(X) < 0.5] = 0.0
+    dense = model(solver=solver, n_iter=3).fit(X, y)
+    other = model(solver=solver, n_iter=3).fit(layout(X), y)
+    assert weights(other) == pytest.approx(weights(dense), rel=1e-9)
+    assert other.predict(layout(X)) == pytest.approx(dense.predict(X))
+
+
+@SOLVERS
+def test_attributes(solver):
+    X, y, _ = data("logistic")
+    fitted = model(solver=solver, n_iter=3).fit(X, y, sample_weight=None)
+    assert is_regressor(fitted)
+    assert fitted.coef_.shape == (3,)
+    assert isinstance(fitted.intercept_, float)
+    assert fitted.n_iter_ == 3
+    assert fitted.score(X, y) == r2_score(y, fitted.predict(X))
+    assert "targets are clipped to [0, 1]" in str(fitted.privacy_)
+    public = {*fitted.get_params(), "n_features_in_", "link_"}
+    assert set(vars(fitted)) == public | {"coef_", "intercept_", "n_iter_", "privacy_"}
+    assert not hasattr(clone(fitted), "coef_")
+    with pytest.warns(PrivacyWarning) as record:
+        fitted.fit(X, y)
+    assert [w.filename for w in record] == [__file__]
+    secret = [model(solver=solver, n_iter=3, random_state=None).fit(X, y).coef_ for _ in "ab"]
+    assert not np.array_equal(*secret)
+
+
+def test_search():
+    X, y, _ = data("ramp")
+    grid = {"link": ["logistic", "ramp", Link(ndtr, 0, 1)], "fit_intercept": [True, False]}
+    search = GridSearchCV(model(), grid, cv=2, error_score="raise").fit(X, y)
+    assert search.best_score_ > 0.5
+
+
+def test_many_features_take_mirror_prox():
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.random((50, 2001)) * (rng.random((50, 2001)) < 0.01))
+    fitted = model(n_iter=2).fit(X, rng.random(50))
+    steps = model(n_iter=2, solver="mirror-prox").fit(X, rng.random(50))
+    assert fitted.privacy_.event == steps.privacy_.event
+    with pytest.raises(ValueError, match="at most 2000 features"):
+        model(solver="moments").fit(X, rng.random(50))
+
+
+@SOLVERS
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+def test_the_report_is_the_charge(solver, epsilon):
+    X, y, _ = data("logistic")
+    params = {"solver": solver, "n_iter": 3, "epsilon": epsilon}
+    report = model(**params).fit(X, y).privacy_
+    assert report.rho == rho_of(report.event)
+    assert 0.999 * epsilon < epsilon_of(report.event, 1e-6) <= epsilon * (1 + 1e-12)
+    ledger, rho = Ledger(1.2 * epsilon, 1e-6), Budget(epsilon, 1e-6).rho
+    left = ledger.remaining()
+    fitted = model(**params, ledger=ledger).fit(X, y)
+    assert 0.999 * rho < rho_of(fitted.privacy_.event) <= rho
+    assert ledger.remaining() != left
+    left, before = ledger.remaining(), weights(fitted)
+    with pytest.raises(BudgetExceededError):
+        fitted.fit(X, 0 * y)
+    assert ledger.remaining() == left
+    assert np.array_equal(weights(fitted), before)
+
+
+class OwnLink(Link):
+    """Its tricks would see data."""
+
+
+BAD_PARAMETERS = [
+    ({"link": OwnLink(expit, 0, 1)}, TypeError, "link must be a Link itself, got its subclass Own"),
+    ({"link": "cloglog"}, ValueError, "link must be one of .*'identity'.* or a Link"),
+    ({"link": expit}, ValueError, "'link' parameter"),
+    ({"link": Link}, ValueError, "'link' parameter"),
+    ({"link": True}, ValueError, "'link' parameter"),
+    ({"link": "identity"}, ValueError, "link='identity' needs target_bound"),
+    ({"target_bound": 1.0}, ValueError, "target_bound=1.0 is for link='identity' only"),
+    ({"link": "identity", "target_bound": np.nan}, ValueError, "'target_bound' parameter"),
+    ({"link": "identity", "target_bound": np.inf}, ValueError, "'target_bound' parameter"),
+    ({"link": "identity", "target_bound": "1"}, ValueError, "'target_bound' parameter"),
+    ({"link": "identity", "target_bound": True}, TypeError, "target_bound must be a positive"),
+    ({"link": "identity", "target_bound": 1e101}, ValueError, "target_bound must be in"),
+    ({"solver": "newton"}, ValueError, r"solver must be one of \('auto', 'moments', 'mirror-pro"),
+    ({"solver": None}, ValueError, "'solver' parameter"),
+    ({"n_iter": 0}, ValueError, "'n_iter' parameter"),
+    ({"n_iter": True}, TypeError, "n_iter must be 'auto' or an int"),
+    ({"radius": 0.0}, ValueError, "'radius' parameter"),
+    ({"radius": True}, TypeError, "radius must be a positive number"),
+    ({"radius": 1e101}, ValueError, "radius must be in"),
+    ({"feature_bound": [1.0, 1.0]}, ValueError, r"shape \(3,\)"),
+    ({"feature_bound": np.nan}, ValueError, "feature_bound"),
+    ({"epsilon": 0.0}, ValueError, "'epsilon' parameter"),
+    ({"epsilon": 1e-30}, ValueError, "epsilon=1e-30 is too small"),
+    ({"delta": "small"}, ValueError, "'delta' parameter"),
+    ({"fit_intercept": "yes"}, ValueError, "'fit_intercept' parameter"),
+    ({"ledger": Ledger}, TypeError, "ledger must be an instance"),
+]
+
+
+@SOLVERS
+@pytest.mark.parametrize(("params", "kind", "message"), BAD_PARAMETERS)
+def test_bad_parameters(solver, params, kind, message):
+    X, y, _ = data("logistic", 60)
+    fitted = model().fit(X, y)
+    before = dict(vars(fitted))
+    with pytest.raises(kind, match=message):
+        fitted.set_params(**{"solver": solver, **params}).fit(X, y)
+    assert all(vars(fitted)[name] is before[name] for name in ("coef_", "link_", "privacy_"))
+
+
+def test_bad_data():
+    X, y, _ = data("logistic", 60)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="y"):
+            model().fit(X, np.where(y > 0.5, bad, y))
+        with pytest.raises(ValueError, match="X"):
+            model().fit(np.where(X > 0.5, bad, X), y)
+    with pytest.raises(ValueError, match="y must be numeric"):
+        model().fit(X, y.astype(str))
+    with pytest.raises(ValueError, match="sample_weight is not supported"):
+        model().fit(X, y, sample_weight=y)
