@@ -215,7 +215,7 @@ class Saddle:
             else:
                 rises += 1
             multiplier = max(3.0 * multiplier, step)
-            v, theta = self._newton(v, multiplier)
+            v, theta = self._newton(v, multiplier, self.temperatures[-1:])  # from nearby
         return best
 
     def _norm(self, w):
@@ -229,11 +229,11 @@ class Saddle:
         smooth = theta @ levels - temperature * entropy
         return self.phi.value(w) + smooth + 0.5 * ridge @ (w * w), theta, free
 
-    def _newton(self, w: np.ndarray, multiplier: float) -> tuple[np.ndarray, np.ndarray]:
-        """Damped Newton steps, at lower and lower temperatures."""
+    def _newton(self, w: np.ndarray, multiplier: float, temperatures=None):
+        """Damped Newton steps, at lower and lower temperatures; w and theta."""
         ridge = np.full(len(w), RIDGE)
         ridge[: self.n_ball] = multiplier
-        for temperature in self.temperatures:
+        for temperature in self.temperatures if temperatures is None else temperatures:
             for _ in range(40):
                 value, theta, free = self._value(w, ridge, temperature)
                 gradient, H = self.phi.slopes(w)
