@@ -30,6 +30,7 @@ __all__ = [
 
 CHUNK = 4096  # records whose operators are in memory at a time
 SOLVERS: dict[str, Callable[[], Any]] = {
+    "auto": MirrorProx,  # measured best: docs/proofs/mirror_prox.md, sections 5 and 6
     "accelerated-recursive": AcceleratedRecursive,
     "mirror-prox": MirrorProx,
     "recursive-regularization": RecursiveRegularization,
@@ -159,7 +160,7 @@ def solve_variational_inequality(
     saddle: bool | None = None,
     smoothness: Any = None,
     monotone: bool | None = None,
-    solver: Any = "mirror-prox",
+    solver: Any = "auto",
     n_iter: Any = "auto",
     probes: Any = None,
     ledger: Any = None,
@@ -200,9 +201,10 @@ def solve_variational_inequality(
         record's row of a block with a ``sensitivity`` must be within *half* of that, in l2 norm.)
         Clip records instead of operators to make it so. None for ``operator.monotone``, which is
         about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
-    solver : str or object, default="mirror-prox"
-        "mirror-prox", "recursive-regularization" or "accelerated-recursive", or an object that has
-        ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. The last of the names needs
+    solver : str or object, default="auto"
+        "auto", "mirror-prox", "recursive-regularization" or "accelerated-recursive", or an object
+        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror prox, whose
+        gap measures smallest nearly everywhere. The last of the names needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
         projection; it is fast on many records.
     n_iter : int or "auto", default="auto"
