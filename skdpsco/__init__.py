@@ -1,7 +1,13 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
-from skdpsco.linear_model import PrivateLasso, PrivateLogisticL1
+from skdpsco.linear_model import (
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+)
 from skdpsco.minimax import PrivateGroupDRO
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
@@ -13,9 +19,12 @@ __all__ = [
     "BudgetExceededError",
     "Ledger",
     "PrivacyWarning",
+    "PrivateElasticNet",
     "PrivateGridSearchCV",
     "PrivateGroupDRO",
     "PrivateLasso",
     "PrivateLogisticL1",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
     "UtilityWarning",
 ]

@@ -1,7 +1,8 @@
 """The data as kernels see it: dense or CSR, clipped into the declared bounds on the way.
 
 Kernels see features in [-1, 1]: entry ``x_ij`` is clipped to ``[-b_j, b_j]`` and divided by ``b_j``
-wherever it is read, so no clipped copy exists. With an intercept, a last column of ones follows.
+wherever it is read, so no clipped copy exists but `as_columns`, for solvers that go column by
+column. With an intercept, a last column of ones follows.
 Predictions have shape (n, n_outputs). Coefficients are flat: feature j of output k stands at
 ``k * n_features + j``, the ones included in n_features.
 """
@@ -63,6 +64,47 @@ def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
     return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
 
 
+class Columns(NamedTuple):
+    """Dense features column by column, as kernels see them: shape (n_features, n)."""
+
+    values: np.ndarray
+
+
+class CSC(NamedTuple):
+    """Compressed sparse columns of the features as kernels see them, of n records."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n: int
+
+
+def as_columns(X: Dense | CSR) -> Columns | CSC:
+    """What kernels see, column by column, with the ones of an intercept: a clipped copy."""
+    d = len(X.bounds)
+    if isinstance(X, Dense):
+        n = len(X.values)
+        values = np.empty((d + X.intercept, n))
+        for start in range(0, n, 1024):
+            stop = min(start + 1024, n)
+            values[:, start:stop] = columns_of(X, start, stop, np.arange(len(values))).T
+        return Columns(values)
+    n = len(X.indptr) - 1
+    by_column = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(n, d)).tocsc()
+    data = clipped(by_column.data, X.bounds.repeat(np.diff(by_column.indptr)))
+    indices, indptr = by_column.indices, by_column.indptr
+    if X.intercept:
+        data = np.concatenate([data, np.ones(n)])
+        indices = np.concatenate([indices, np.arange(n, dtype=indices.dtype)])
+        indptr = np.append(indptr, len(data))
+    return CSC(data, indices, indptr, n)
+
+
+def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What `clip_scale` makes of ``x``, for arrays."""
+    return np.where(x < b, np.where(x > -b, x, -b), b) / b
+
+
 def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
     """Increasing ``columns`` of records ``start`` to ``stop`` as kernels see them, a dense copy."""
     d = len(X.bounds)
@@ -74,9 +116,8 @@ def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np
         entries = slice(indptr[0], indptr[-1])
         rows = (X.data[entries], X.indices[entries], indptr - indptr[0])
         x = sparse.csr_matrix(rows, shape=(len(indptr) - 1, d))[:, given].toarray()
-    b = X.bounds[given]
     out = np.ones((len(x), len(columns)))
-    out[:, : len(given)] = np.where(x < b, np.where(x > -b, x, -b), b) / b  # see `clip`
+    out[:, : len(given)] = clipped(x, X.bounds[given])
     return out
 
 
@@ -168,6 +209,19 @@ def _(X, j, step, Z, k):
             for p in range(X.indptr[i], X.indptr[i + 1]):
                 if X.indices[p] == j:  # one entry at most: the matrix is canonical
                     Z[i, k] += step * clip_scale(X.data[p], X.bounds[j])
+
+
+@add_column.register(Columns)
+def _(X, j, step, Z, k):
+    x, z = X.values[j], Z[:, k]
+    for i in range(x.shape[0]):
+        z[i] += step * x[i]
+
+
+@add_column.register(CSC)
+def _(X, j, step, Z, k):
+    for p in range(X.indptr[j], X.indptr[j + 1]):
+        Z[X.indices[p], k] += step * X.data[p]
 
 
 @predict.register(Dense)

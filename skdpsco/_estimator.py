@@ -1,7 +1,8 @@
 """The one private fit path that every linear estimator shares."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -10,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
 from skdpsco._design import as_design
+from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._progress import check_progress, progress_bar
-from skdpsco._target import SCALES, Target, plan_target, release_target
+from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
@@ -87,7 +89,7 @@ class _Unscale:
 
 
 class PrivateLinearModel(PrivateEstimator):
-    """Base of private linear models; see the subclasses."""
+    """Base of private linear models, in an l1 ball unless a subclass overrides; see there."""
 
     radius: Any
     feature_bound: Any
@@ -95,6 +97,9 @@ class PrivateLinearModel(PrivateEstimator):
     n_iter: Any
     fit_intercept: bool
     verbose: int
+
+    # Parameters that may be too extreme for a plan.
+    _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -109,6 +114,30 @@ class PrivateLinearModel(PrivateEstimator):
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _public_bounds(self, n_features: int) -> np.ndarray | None:
+        """One bound per column, checked; None if they are to be found privately."""
+        return self._radius_and_bounds(n_features)[1]
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        """The solver for a problem of this size, and a check that it can do what is asked of it."""
+        solver = resolve_solver(self.solver)
+        if isinstance(self.radius, str) and not isinstance(solver, Stagewise):
+            raise ValueError(
+                f"radius='auto' needs solver='stagewise', whose path it searches; got "
+                f"solver={self.solver!r}. Give radius as a number."
+            )
+        return solver
+
+    def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
+        """What is solved once the bounds and the target's scale are known, in the kernels' units.
+
+        It is built for the extremes of both before they are released: it must not fail in between.
+        """
+        radius, _ = self._radius_and_bounds(len(bounds))
+        constraint = None if radius is None else L1Ball(radius * float(bounds.max()) / target.scale)
+        intercept = bool(self.fit_intercept)
+        return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
     def _fit(
         self,
@@ -137,58 +166,56 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d = X.shape
         budget = self._budget()
-        radius, bounds = self._radius_and_bounds(d)
-        largest = float(bounds.max())
-        solver = resolve_solver(self.solver)
+        bounds = self._public_bounds(d)
+        solver = self._resolved_solver(loss, n, d, budget.rho)
         n_iter = check_n_iter(self.n_iter)
         intercept = bool(self.fit_intercept)
         check_progress(self.verbose)
-        if radius is None and not isinstance(solver, Stagewise):
-            raise ValueError(
-                f"radius='auto' needs solver='stagewise', whose path it searches; got "
-                f"solver={self.solver!r}. Give radius as a number."
-            )
 
-        def problem_for(target: Target) -> Problem:
-            constraint = None if radius is None else L1Ball(radius * largest / target.scale)
-            return Problem(loss, constraint, n, d + intercept, intercept)
-
-        # The planner: budget and public sizes. Where the scale of the target is still to be
-        # released, the first plans are rehearsals for its extremes: whatever may fail must fail
-        # before noise is drawn.
+        # The planner: budget and public sizes. Where bounds of the features or the scale of the
+        # target are still to be released, the first plans are rehearsals for their extremes:
+        # whatever may fail must fail before noise is drawn.
         available = self._available(budget)
-        rehearsed = [1.0]
-        target_event: Event = NoOpEvent()
+        released: Event = NoOpEvent()
         target = Target(1.0, 0.0, 1.0)
-        if regression:
-            target_plan = plan_target(target_bound, intercept, n, budget.rho)
-            target_event = target_plan.event
-            rehearsed = [target_plan.bound]
-            if not isinstance(target_event, NoOpEvent):
-                available = Allowance(budget.rho).minus(target_event)
-                # Without a declared bound the radius is not given, and the plan not about scales.
-                rehearsed = [target_plan.bound * float(SCALES[0]), 2.0 * target_plan.bound]
-        for scale in rehearsed:
-            problem = problem_for(Target(1.0, 0.0, scale))
+        all_bounds: list[Any] = [bounds]
+        scales: tuple[float, ...] = (1.0,)
+        with self._planning(n, d, *self._planned_with):
+            if bounds is None:
+                bound_plan = plan_bounds(n, d, budget.rho)
+                released = bound_plan.event
+                all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
+            if regression:
+                target_plan = plan_target(target_bound, intercept, n, budget.rho)
+                released = compose(released, target_plan.event)
+                scales = target_plan.scales
+            if not isinstance(released, NoOpEvent):
+                available = Allowance(budget.rho).minus(released)
+        for rehearsed, scale in product(all_bounds, scales):
+            problem = self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale))
             check_supported(solver, problem)
-            with self._planning(n, d, "radius", "n_iter"):
+            with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-        design = as_design(X, bounds, intercept)
+        design = as_design(X, all_bounds[0], intercept)
 
-        # What the fit costs is known: target_event and, if the plan still follows from a release,
-        # all of `available`, else what the plan says.
+        # What the fit costs is known: what is released first and, if the plan still follows from
+        # that, all of `available`, else what the plan says.
         event = plan.event
-        if not isinstance(target_event, NoOpEvent):
+        if not isinstance(released, NoOpEvent):
             event = ZCDPEvent(available.rho)
-        event = compose(target_event, event)
+        event = compose(released, event)
         rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            if bounds is None:
+                self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
+                design = design._replace(bounds=bounds)
             if regression:
                 target = release_target(target_plan, y, rng)
                 y = target.apply(y)
                 assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
-                problem = problem_for(target)
+            if not isinstance(released, NoOpEvent):
+                problem = self._problem(loss, n, bounds, target)
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
             with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
@@ -198,7 +225,7 @@ class PrivateLinearModel(PrivateEstimator):
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
         unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
-        units = target.scale / largest
+        units = target.scale / float(bounds.max())
         if result.radius is not None:
             self.radius_ = result.radius * units
         if result.path is not None:

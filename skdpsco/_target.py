@@ -58,6 +58,16 @@ class TargetPlan:
     penalty: float
     event: Event
 
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The smallest and the largest scale that may be found."""
+        if isinstance(self.event, NoOpEvent):
+            return (self.bound,)
+        low = high = self.bound
+        if self.magnitude_grid is not None:
+            low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
+        return (low * float(SCALES[0]), 2.0 * high)
+
 
 def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
     """Spend a share of ``rho`` on each release, or nothing where it would be a guess."""

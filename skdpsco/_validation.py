@@ -44,6 +44,18 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither")]
 }
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
+_BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
+COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
+    **COMMON_CONSTRAINTS,
+    "alpha": [Interval(Real, 0, None, closed="left")],
+    "C": [Interval(Real, 0, None, closed="right")],
+    "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
+    "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]],
+    "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
+    "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "order": [StrOptions({"cyclic", "random"})],
+}
 
 
 def check_bound(name: str, value: Any) -> float:
@@ -55,7 +67,8 @@ def check_bound(name: str, value: Any) -> float:
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
-    if not SMALLEST <= float(value) <= LARGEST:
+    number: Any = value  # as it is: a huge int is no float
+    if not SMALLEST <= number <= LARGEST:
         raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}.")
     return float(value)
 

@@ -12,8 +12,8 @@ PACKAGE = ROOT.name
 # A module imports from lower floors, or from its own without a circle.
 FLOORS = {
     1: ("privacy", "_random", "_kernels", "_validation", "_progress"),
-    2: ("losses", "constraints", "mechanisms", "_design"),
-    3: ("solvers", "_target", "_quantiles"),
+    2: ("losses", "penalties", "constraints", "mechanisms", "_design"),
+    3: ("solvers", "_target", "_quantiles", "_feature_bounds"),
     4: ("_base", "_estimator"),
     5: ("linear_model", "minimax", "preprocessing"),
     6: ("model_selection", "inspection"),
@@ -21,7 +21,7 @@ FLOORS = {
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 ESTIMATORS = {name for name, floor in FLOOR.items() if floor >= 4}
-KERNELS = ("losses", "constraints", "_design", "_kernels", "_random")
+KERNELS = ("losses", "penalties", "constraints", "_design", "_kernels", "_random")
 MAX_LINES = 400
 
 SOURCES = {

@@ -114,6 +114,7 @@ BAD_TARGET_BOUNDS = [
     *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j, [1.0] * N)),
     (True, "target_bound must be a positive number, got True"),
     (1e300, r"target_bound must be in \[1e-100, 1e\+100\]"),
+    (10**400, r"target_bound must be in \[1e-100, 1e\+100\]"),
 ]
 TWO_LABELS = "classes must be a list of at least two different labels, all numbers or all strings"
 BAD_CLASSES = [

@@ -126,7 +126,7 @@ def test_readme_ledger(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["plot_pipeline_budget", "plot_private_grid_search", "plot_group_dro"]
+    "name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
 )
 def test_plots(name, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")

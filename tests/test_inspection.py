@@ -163,7 +163,7 @@ def test_names_are_those_of_set_params():
         (StandardScaler(), "PrivateStandardScaler or PublicBoundsScaler"),
         (MinMaxScaler(), "PublicBoundsScaler"),
         (OneHotEncoder(), "CategoricalDomainEncoder"),
-        (LogisticRegression(), "PrivateLogisticL1"),
+        (LogisticRegression(), "PrivateLogisticRegression"),
         (GridSearchCV(PrivateLasso(), {}), "PrivateGridSearchCV"),
     ],
 )

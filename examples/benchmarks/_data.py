@@ -1,5 +1,7 @@
 """Data of the benchmarks: planted models, text-like sparse rows, prepared real data."""
 
+from pathlib import Path
+
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
@@ -124,3 +126,32 @@ def l1_logistic(**options):
         return model.set_params(penalty="deprecated", l1_ratio=1.0)
     except ValueError:
         return model.set_params(penalty="l1")
+
+
+def unscaled_and_standardised(X):
+    return X, (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def electricity(directory):
+    """Prices rise or not: 45,312 x 8, features raw and standardised, labels -1 and 1."""
+    import pandas as pd
+
+    table = pd.read_csv(Path(directory) / "electricity.csv.gz")
+    y = np.where(table["class"] == "UP", 1.0, -1.0)
+    return *unscaled_and_standardised(table.drop(columns="class").to_numpy(float)), y
+
+
+def california(directory):
+    """House prices in 100,000 dollars: 20,640 x 8, features raw and standardised."""
+    import pandas as pd
+
+    table = pd.read_csv(Path(directory) / "california_sklearn_layout.csv.gz").to_numpy(float)
+    return *unscaled_and_standardised(table[:, :8]), table[:, 8]
+
+
+def madelon(directory):
+    """Generated data, few of whose features matter: 2600 x 500, standardised; labels -1 and 1."""
+    import pandas as pd
+
+    table = pd.read_csv(Path(directory) / "madelon_2600x500.csv.gz", header=None).to_numpy(float)
+    return unscaled_and_standardised(table[:, :500])[1], table[:, 500]

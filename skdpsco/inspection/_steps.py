@@ -22,19 +22,20 @@ from ._record_wise import may_be_sparse, unmet
 FREE, PRIVATE, NOT_PRIVATE = "data-independent", "private", "NOT private"
 
 SPARSE = "the type of its output may depend on the data; set sparse_threshold=0"
-_LASSO, _LOGISTIC, _BOUNDS = "PrivateLasso", "PrivateLogisticL1", "PublicBoundsScaler"
+_LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
+_LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
 _SELECTOR = "PrivateFeatureSelector"
 ALTERNATIVES = {
     "CountVectorizer": "HashingVectorizer",
-    "ElasticNet": _LASSO,
-    "ElasticNetCV": _LASSO,
+    "ElasticNet": _ELASTIC,
+    "ElasticNetCV": _ELASTIC,
     "GenericUnivariateSelect": _SELECTOR,
     "GridSearchCV": "PrivateGridSearchCV",
     "HalvingGridSearchCV": "PrivateGridSearchCV",
     "HalvingRandomSearchCV": "PrivateGridSearchCV",
     "Lasso": _LASSO,
     "LassoCV": _LASSO,
-    "LinearRegression": _LASSO,
+    "LinearRegression": _RIDGE,
     "LinearSVC": _LOGISTIC,
     "LogisticRegression": _LOGISTIC,
     "LogisticRegressionCV": _LOGISTIC,
@@ -42,7 +43,7 @@ ALTERNATIVES = {
     "MinMaxScaler": _BOUNDS,
     "OneHotEncoder": "CategoricalDomainEncoder",
     "RandomizedSearchCV": "PrivateGridSearchCV",
-    "Ridge": _LASSO,
+    "Ridge": _RIDGE,
     "RidgeClassifier": _LOGISTIC,
     "RobustScaler": f"PrivateQuantileClipper or {_BOUNDS}",
     "SGDClassifier": _LOGISTIC,

@@ -2,20 +2,13 @@
 
 from typing import Any, ClassVar
 
-from sklearn.base import RegressorMixin
-
-from skdpsco._estimator import PrivateLinearModel
-from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    check_bound,
-    check_fit_params,
-    check_X_y,
-)
+from skdpsco._validation import COMMON_CONSTRAINTS, TARGET_CONSTRAINTS, check_bound
 from skdpsco.losses import Squared
 
+from ._common import LinearRegressor
 
-class PrivateLasso(RegressorMixin, PrivateLinearModel):
+
+class PrivateLasso(LinearRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
     Minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
@@ -133,57 +126,11 @@ class PrivateLasso(RegressorMixin, PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
+    def _loss(self):
+        return Squared(1.0)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-        X, y = check_X_y(draft, X, y, y_numeric=True)
-        bound = self.target_bound
-        if bound is not None:
-            bound = check_bound("target_bound", bound)
-        else:
-            radius, bounds = self._radius_and_bounds(X.shape[1])
-            if radius is not None:
-                bound = check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
-        draft.coef_, draft.intercept_ = draft._fit(X, y, Squared(1.0), bound, (), regression=True)
-        return self._accept(draft)
-
-    def predict(self, X):
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
+    def _default_target_bound(self, n_features):
+        radius, bounds = self._radius_and_bounds(n_features)
+        if radius is None:
+            return None
+        return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))

@@ -2,23 +2,12 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy.special import expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin
+from skdpsco._validation import CLASSES_CONSTRAINTS, COMMON_CONSTRAINTS
 
-from skdpsco._estimator import PrivateLinearModel
-from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    COMMON_CONSTRAINTS,
-    check_fit_params,
-    check_X_y,
-    encode_classes,
-    labels_note,
-)
-from skdpsco.losses import Logistic, Multinomial
+from ._common import LogisticClassifier
 
 
-class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
+class PrivateLogisticL1(LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.
 
     Minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
@@ -135,109 +124,3 @@ class PrivateLogisticL1(ClassifierMixin, PrivateLinearModel):
         self.classes = classes
         self.verbose = verbose
         self.random_state = random_state
-
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-        X, y = check_X_y(draft, X, y, y_numeric=False)
-        draft.classes_, index = encode_classes(y, self.classes)
-        n_classes = len(draft.classes_)
-        assumptions = (labels_note(draft.classes_, self.classes),)
-        if n_classes == 2:
-            loss, target = Logistic(), 2.0 * index - 1.0
-        else:
-            loss, target = Multinomial(n_classes), index.astype(np.float64)
-        coef, intercept = draft._fit(X, target, loss, None, assumptions)
-        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self._accept(draft)
-
-    def decision_function(self, X):
-        """Log-odds of the second class, or one prediction per class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        scores = self._predictions(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X):
-        """Predict the most likely class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(scores > 0.0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def predict_proba(self, X):
-        """Probability of every class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-        """
-        scores = self.decision_function(X)
-        if len(self.classes_) == 2:
-            p = expit(scores)
-            return np.column_stack([1.0 - p, p])
-        return softmax(scores, axis=1)
-
-    def predict_log_proba(self, X):
-        """Logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-        """
-        scores = self.decision_function(X)
-        if len(self.classes_) == 2:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return log_softmax(scores, axis=1)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags

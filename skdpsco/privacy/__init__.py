@@ -2,11 +2,12 @@
 
 Two datasets are neighbours if they differ by the replacement of one record; the number of
 records is public. Nothing here sees data or draws noise, and only the standard library is
-imported.
+imported (and what is optional, where it is used).
 """
 
 from ._history import Charge
 from .accounting import (
+    allows,
     calibrate,
     delta_of,
     epsilon_of,
@@ -36,6 +37,7 @@ from .events import (
 )
 from .ledger import BudgetExceededError, Ledger, Remaining
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
+from .sampling import PoissonSampledGaussianEvent
 
 __all__ = [
     "Budget",
@@ -49,6 +51,7 @@ __all__ = [
     "Ledger",
     "NoOpEvent",
     "Poisson",
+    "PoissonSampledGaussianEvent",
     "PureDPEvent",
     "RandomStoppingEvent",
     "Remaining",
@@ -56,6 +59,7 @@ __all__ = [
     "Tries",
     "TruncatedNegativeBinomial",
     "ZCDPEvent",
+    "allows",
     "calibrate",
     "compose",
     "delta_of",

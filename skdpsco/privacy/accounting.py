@@ -3,7 +3,8 @@
 The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
 If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
 mu-values add, and that mu is never mixed with the rho of another mechanism. The best of a random
-number of tries has a Renyi curve of its own, which is added to those of the others.
+number of tries and noise on a sample have Renyi curves of their own, which are added to those of
+the others.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
@@ -28,6 +29,7 @@ from typing import Any
 
 from ._checks import check_real
 from ._numerics import minimise, solve
+from ._pld import pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
     ExponentialMechanismEvent,
@@ -41,6 +43,7 @@ from .events import (
     leaves,
 )
 from .random_stopping import Tries, log_moment_of_best, zcdp_of_best
+from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
 _REPORT_SLACK = 1e-11
 _CALIBRATION_SLACK = 1e-9
@@ -56,8 +59,10 @@ _RHO: dict[type, Callable[..., float]] = {
     PureDPEvent: lambda event: event.epsilon0**2 / 2,
     LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 2,
     RandomStoppingEvent: lambda event: zcdp_of_best(event.tries, event.rho),
+    PoissonSampledGaussianEvent: lambda event: event.rho,
     ZCDPEvent: lambda event: event.rho,
 }
+_CURVES = (RandomStoppingEvent, PoissonSampledGaussianEvent)  # have Renyi curves of their own
 
 
 def _known_leaves(event: Event) -> list[tuple[Event, int]]:
@@ -71,7 +76,8 @@ def _known_leaves(event: Event) -> list[tuple[Event, int]]:
 def rho_of(event: Event) -> float:
     """Return a rho for which `event` is rho-zCDP; TypeError if its type is unknown.
 
-    That of a random stopping is several times what `epsilon_of` and `delta_of` make of it.
+    That of a random stopping is several times what `epsilon_of` and `delta_of` make of it, and that
+    of noise on a sample does not count the sampling.
     """
     # fsum: the total does not depend on the order.
     return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
@@ -92,22 +98,51 @@ def mu_of(event: Event) -> float:
     return math.sqrt(2 * rho_of(event))
 
 
-def epsilon_of(event: Event, delta: float) -> float:
-    """Return an epsilon for which `event` is (epsilon, delta)-DP."""
+def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
+    """Return an epsilon for which `event` is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    event : Event
+    delta : float
+    accountant : {"auto", "rdp", "pld"}, default="auto"
+        Matters for noise on samples only. "rdp" is their Renyi curve; "pld" is the better of that
+        and the distribution of the privacy loss, and needs dp-accounting; "auto" is "pld" where
+        that is installed, else "rdp". All are right.
+
+    Raises
+    ------
+    ImportError
+        If "pld" is asked for and dp-accounting is not installed.
+    ValueError, TypeError
+    """
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
-    if _stops_at_random(event):
-        return _renyi_epsilon(event, delta)
-    return zcdp_epsilon(rho_of(event), delta)
+    if not _has_curve(event):
+        return zcdp_epsilon(rho_of(event), delta)
+    epsilon = _renyi_epsilon(event, delta)
+    return min(epsilon, pld_epsilon(event, delta)) if pld_applies(event, accountant) else epsilon
 
 
-def delta_of(event: Event, epsilon: float) -> float:
-    """Return a delta for which `event` is (epsilon, delta)-DP."""
+def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
+    """Return a delta for which `event` is (epsilon, delta)-DP; see `epsilon_of`."""
     if is_gaussian(event):
         return gaussian_delta(mu_of(event), epsilon)
-    if _stops_at_random(event):
-        return _renyi_delta(event, epsilon)
-    return zcdp_delta(rho_of(event), epsilon)
+    if not _has_curve(event):
+        return zcdp_delta(rho_of(event), epsilon)
+    delta = _renyi_delta(event, epsilon)
+    return min(delta, pld_delta(event, epsilon)) if pld_applies(event, accountant) else delta
+
+
+def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
+    """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else."""
+    if not hasattr(budget, "delta"):
+        return rho_of(event) <= budget.rho
+    # "rdp" first: it is the faster one, and none is larger than "rdp".
+    return any(
+        delta_of(event, budget.epsilon, name) <= budget.delta
+        for name in dict.fromkeys(("rdp", accountant))
+    )
 
 
 # zCDP. With b = alpha - 1 > 0 the bound of [2] reads
@@ -201,7 +236,8 @@ def _round_up(delta: float) -> float:
     return min(max(delta * (1 + _REPORT_SLACK), _SMALLEST_DELTA), 1.0)
 
 
-# Random stopping. The bound of [2] for any Renyi curve R, with b as above and g(b) = b R(1 + b):
+# Random stopping, and samples. The bound of [2] for any Renyi curve R, with b as above and
+# g(b) = b R(1 + b):
 #     log delta <= g(b) - b (epsilon + log(1 + 1/b)) - log(1 + b).
 # It may have several minima. They are sought around that of the zCDP of a single try.
 
@@ -229,15 +265,10 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     TypeError
     """
 
-    def allows(event: Event) -> bool:
-        if hasattr(budget, "delta"):
-            return delta_of(event, budget.epsilon) <= budget.delta
-        return rho_of(event) <= budget.rho
-
     def is_private(rho: float) -> bool:
-        return allows(compose(others, RandomStoppingEvent(rho, tries)))
+        return allows(budget, compose(others, RandomStoppingEvent(rho, tries)))
 
-    rho = budget.rho if allows(others) else 0.0
+    rho = budget.rho if allows(budget, others) else 0.0
     while rho > _SMALLEST_RHO and not is_private(rho):
         rho /= 2
     if rho <= _SMALLEST_RHO:
@@ -248,44 +279,51 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     return _largest(rho, is_private, n_steps=34)
 
 
-def _stops_at_random(event: Event) -> bool:
-    return any(isinstance(leaf, RandomStoppingEvent) for leaf, _ in _known_leaves(event))
+def _has_curve(event: Event) -> bool:
+    return any(type(leaf) in _CURVES for leaf, _ in _known_leaves(event))
 
 
-def _log_moment(event: Event) -> tuple[Callable[[float], float], float]:
-    """Return g, and the rho that one try and all other events have together."""
+def _log_moment(event: Event) -> tuple[Callable[[float], float], set[float]]:
+    """Return g, and about the rho of everything at small and at large orders, to search around."""
     found = _known_leaves(event)
     best = [(leaf, k) for leaf, k in found if isinstance(leaf, RandomStoppingEvent)]
-    others = ((leaf, k) for leaf, k in found if not isinstance(leaf, RandomStoppingEvent))
+    sampled = [(leaf, k) for leaf, k in found if isinstance(leaf, PoissonSampledGaussianEvent)]
+    others = ((leaf, k) for leaf, k in found if type(leaf) not in _CURVES)
     rho = math.fsum(k * _RHO[type(leaf)](leaf) for leaf, k in others) * (1 + _REPORT_SLACK)
 
     def log_moment(b: float) -> float:
-        moments = (k * log_moment_of_best(leaf.tries, leaf.rho, b) for leaf, k in best)
+        moments = [k * log_moment_of_best(leaf.tries, leaf.rho, b) for leaf, k in best]
+        moments += [k * log_moment_of_sample(leaf, b) for leaf, k in sampled]
         return math.fsum([b * rho * (1 + b), *moments])
 
-    return log_moment, rho + math.fsum(k * leaf.rho for leaf, k in best)
+    near = rho + math.fsum(k * leaf.rho for leaf, k in best)
+    # At small orders sampling divides by the square of the probability, at large ones by nothing.
+    small = math.fsum(k * leaf.rho * leaf.sampling_probability**2 for leaf, k in sampled)
+    large = math.fsum(k * leaf.rho for leaf, k in sampled)
+    return log_moment, {near + small, near + large}
 
 
 def _renyi_delta(event: Event, epsilon: float) -> float:
     epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
-    log_moment, rho = _log_moment(event)
+    log_moment, near = _log_moment(event)
 
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    least = log_delta(minimise(log_delta, _order_for_epsilon(rho, epsilon)))
+    least = min(log_delta(minimise(log_delta, _order_for_epsilon(rho, epsilon))) for rho in near)
     return _round_up(math.exp(min(least, 0.0)))
 
 
 def _renyi_epsilon(event: Event, delta: float) -> float:
     delta = check_real("delta", delta, 0, 1)
-    log_moment, rho = _log_moment(event)
+    log_moment, near = _log_moment(event)
     log_inverse = -math.log(delta)
 
     def epsilon_at(b: float) -> float:
         return (log_moment(b) + log_inverse - math.log1p(b)) / b - math.log1p(1 / b)
 
-    epsilon = max(epsilon_at(minimise(epsilon_at, _order_for_delta(rho, log_inverse))), 0.0)
+    orders = (minimise(epsilon_at, _order_for_delta(rho, log_inverse)) for rho in near)
+    epsilon = max(min(map(epsilon_at, orders)), 0.0)
     slack = _REPORT_SLACK
     while _renyi_delta(event, epsilon) > delta:  # by rounding only
         epsilon += slack * max(epsilon, 1.0)

@@ -2,21 +2,33 @@
 
 from skdpsco.constraints import LpBall
 
+from ._composite import CompositeProblem
 from ._geometry import Block
 from .accelerated_recursive import AcceleratedRecursive
 from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
+from .coordinate_descent import CoordinateDescent
 from .frank_wolfe import FrankWolfe, NoisyFrankWolfe
+from .gradient_descent import GradientDescent
+from .greedy_coordinate_descent import GreedyCoordinateDescent
 from .mirror_prox import MirrorProx
+from .moments import Moments
 from .recursive_regularization import RecursiveRegularization
+from .sgd import SGD
 from .stagewise import Stagewise
 
 __all__ = [
+    "SGD",
     "AcceleratedRecursive",
     "Allowance",
     "Block",
+    "CompositeProblem",
+    "CoordinateDescent",
     "FrankWolfe",
+    "GradientDescent",
+    "GreedyCoordinateDescent",
     "LpBall",
     "MirrorProx",
+    "Moments",
     "NoisyFrankWolfe",
     "Plan",
     "Problem",

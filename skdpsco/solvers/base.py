@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skdpsco._kernels import implements
 from skdpsco.mechanisms import summation_error
-from skdpsco.privacy import Event, is_gaussian, mu_of, rho_of
+from skdpsco.privacy import Event, allows, is_gaussian, mu_of, rho_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def check_supported(solver, problem: Problem) -> None:
     TypeError
         And what ``solver.check(problem)`` raises, if there is one.
     """
-    specs = {"loss": problem.loss, "constraint": problem.constraint}
+    specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
         for kernel in kernels if spec is not None else ():
@@ -144,7 +144,8 @@ def check_cost(event: Event, budget: Any) -> None:
     """
     gaussian = is_gaussian(event)
     cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
-    if cost > limit * (1.0 + 1e-9):
+    # Noise on samples costs less by its own curve, which a budget of (epsilon, delta) may use.
+    if cost > limit * (1.0 + 1e-9) and not allows(budget, event):
         raise ValueError(
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
             f"{limit:.6g}."

@@ -1,0 +1,189 @@
+"""Separable penalties of composite objectives: kernels that solvers call.
+
+A penalty is a ``NamedTuple``, the sum of one convex function of every coefficient. It registers the
+kernels `value`, `prox` and `subdifferential` of one coefficient. Penalties are public and see no
+data: whatever they do to noisy coefficients is post-processing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import inner, kernel
+
+_ON_THE_EDGE = 1.0 - 2.0**-40  # of a box: a coefficient in other units has been rounded
+
+
+@kernel
+def value(penalty, w):
+    """Penalty of the coefficient ``w``."""
+    raise NotImplementedError
+
+
+@kernel
+def prox(penalty, v, step):
+    """The u that minimises ``step * value(u) + (u - v)**2 / 2``."""
+    raise NotImplementedError
+
+
+@kernel
+def subdifferential(penalty, w):
+    """``(low, high)``: the interval of all slopes of lines that touch `value` at ``w``."""
+    raise NotImplementedError
+
+
+class L1(NamedTuple):
+    """``alpha |w|``.
+
+    Parameters
+    ----------
+    alpha : float, >= 0
+    """
+
+    alpha: float
+
+    @property
+    def curvature(self) -> float:
+        """Largest c such that ``value(w) - c w**2 / 2`` is convex: 0."""
+        return 0.0
+
+
+class L2(NamedTuple):
+    """``alpha w**2 / 2``.
+
+    Parameters
+    ----------
+    alpha : float, >= 0
+    """
+
+    alpha: float
+
+    @property
+    def curvature(self) -> float:
+        """``alpha``."""
+        return self.alpha
+
+
+class ElasticNet(NamedTuple):
+    """``l1 |w| + l2 w**2 / 2``.
+
+    Parameters
+    ----------
+    l1 : float, >= 0
+        Weight of ``|w|``: alpha * l1_ratio in scikit-learn.
+    l2 : float, >= 0
+        Weight of ``w**2 / 2``: alpha * (1 - l1_ratio) in scikit-learn.
+    """
+
+    l1: float
+    l2: float
+
+    @property
+    def curvature(self) -> float:
+        """``l2``."""
+        return self.l2
+
+
+class Box(NamedTuple):
+    """0 where ``|w| <= radius``, else infinite.
+
+    Parameters
+    ----------
+    radius : float, > 0
+    """
+
+    radius: float
+
+    @property
+    def curvature(self) -> float:
+        """0, as that of `L1`."""
+        return 0.0
+
+
+@inner
+def soft_threshold(v, t):
+    """Move ``v`` towards 0 by ``t``, and not beyond."""
+    return max(v - t, 0.0) + min(v + t, 0.0)
+
+
+@value.register(L1)
+def _(penalty, w):
+    return penalty.alpha * abs(w)
+
+
+@prox.register(L1)
+def _(penalty, v, step):
+    return soft_threshold(v, step * penalty.alpha)
+
+
+@subdifferential.register(L1)
+def _(penalty, w):
+    a = penalty.alpha
+    return (-a if w <= 0.0 else a, a if w >= 0.0 else -a)
+
+
+@value.register(L2)
+def _(penalty, w):
+    return 0.5 * penalty.alpha * w * w
+
+
+@prox.register(L2)
+def _(penalty, v, step):
+    return v / (1.0 + step * penalty.alpha)
+
+
+@subdifferential.register(L2)
+def _(penalty, w):
+    return (penalty.alpha * w, penalty.alpha * w)
+
+
+@value.register(ElasticNet)
+def _(penalty, w):
+    return penalty.l1 * abs(w) + 0.5 * penalty.l2 * w * w
+
+
+@prox.register(ElasticNet)
+def _(penalty, v, step):
+    return soft_threshold(v, step * penalty.l1) / (1.0 + step * penalty.l2)
+
+
+@subdifferential.register(ElasticNet)
+def _(penalty, w):
+    a, b = penalty.l1, penalty.l2 * w
+    return (b - a if w <= 0.0 else b + a, b + a if w >= 0.0 else b - a)
+
+
+@value.register(Box)
+def _(penalty, w):
+    return 0.0 if abs(w) <= penalty.radius else np.inf
+
+
+@prox.register(Box)
+def _(penalty, v, step):
+    return min(max(v, -penalty.radius), penalty.radius)
+
+
+@subdifferential.register(Box)
+def _(penalty, w):
+    edge = penalty.radius * _ON_THE_EDGE
+    return (-np.inf if w <= -edge else 0.0, np.inf if w >= edge else 0.0)
+
+
+@inner
+def scaled_prox(penalty, v, step, scale):
+    """`prox` for a coefficient in other units: of the penalty ``value(scale * u)`` of ``u``.
+
+    A scale of 0 means that the coefficient is not penalised.
+    """
+    if scale == 0.0:
+        return v
+    return prox(penalty, scale * v, step * scale * scale) / scale
+
+
+@inner
+def stationarity_gap(penalty, w, slope, weight, scale):
+    """Distance of 0 to ``slope`` plus all slopes of ``weight * value(scale * w)`` in ``w``."""
+    if scale == 0.0:
+        return abs(slope)
+    low, high = subdifferential(penalty, scale * w)
+    return max(slope + weight * scale * low, -slope - weight * scale * high, 0.0)

@@ -1,0 +1,90 @@
+"""Privacy loss distributions of Gaussian noise on samples, by the optional dp-accounting."""
+
+import math
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+from .events import Event, GaussianEvent, NoOpEvent, leaves
+from .sampling import PoissonSampledGaussianEvent
+
+_ERROR = 1e-10  # of delta, in floating-point convolutions of thousands of steps
+_MAX_CELLS = 5e4
+_LARGEST_EPSILON = 30.0  # beyond, and with less noise, a Renyi curve is as good
+_SMALLEST = 0.1  # noise multiplier
+_MOST = 10**6  # steps: with more, rounding errors, time and memory have no bound
+
+
+def pld_applies(event: Event, accountant: str) -> bool:
+    """Whether "rdp" is not asked for, dp-accounting installed, and `event` within its reach.
+
+    Raises
+    ------
+    ImportError
+        If "pld" is asked for and dp-accounting is not installed.
+    ValueError
+    """
+    if accountant not in ("auto", "rdp", "pld"):
+        raise ValueError(f"accountant must be 'auto', 'rdp' or 'pld', got {accountant!r}.")
+    if accountant == "rdp":
+        return False
+    if find_spec("dp_accounting") is None:
+        if accountant == "pld":
+            raise ImportError("accountant='pld' needs dp-accounting: pip install 'skdpsco[pld]'.")
+        return False
+    parts = _parts(event)
+    noise = (GaussianEvent, PoissonSampledGaussianEvent)
+    if sum(count for _, count in parts) > _MOST:
+        return False
+    return all(type(e) in noise and e.noise_multiplier > _SMALLEST for e, _ in parts)
+
+
+def pld_delta(event: Event, epsilon: float) -> float:
+    """Return a delta for which `event` is (epsilon, delta)-DP; 1 where there is no good one."""
+    if epsilon > _LARGEST_EPSILON:
+        return 1.0
+    delta = float(_distribution(event).get_delta_for_epsilon(epsilon))
+    return min(max(delta, 0.0) + _ERROR, 1.0)
+
+
+def pld_epsilon(event: Event, delta: float) -> float:
+    """Return an epsilon for which `event` is (epsilon, delta)-DP; infinity if none is good."""
+    if delta <= 3 * _ERROR:
+        return math.inf
+    epsilon = float(_distribution(event).get_epsilon_for_delta(delta - 2 * _ERROR))
+    return epsilon if pld_delta(event, epsilon) <= delta else math.inf
+
+
+def _parts(event: Event) -> list[tuple[Any, int]]:
+    return [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
+
+
+@lru_cache(maxsize=16)
+def _distribution(event: Event) -> Any:
+    """The distribution of the privacy loss of the whole event, rounded on the private side."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    # Every step is rounded by "connecting the dots" of its curve from above, to losses that are
+    # multiples of the interval: as fine as the smallest steps need, within memory.
+    parts = _parts(event)
+    ratios = [1 / leaf.noise_multiplier for leaf, _ in parts]
+    typical = [
+        r * getattr(leaf, "sampling_probability", 1.0)
+        for r, (leaf, _) in zip(ratios, parts, strict=True)
+    ]
+    widest = max(2 * r * (11 + r) for r in ratios)
+    interval = max(min(typical) / 8, widest / _MAX_CELLS)
+    total = pld.identity(value_discretization_interval=interval)
+    for leaf, count in parts:
+        sampled = type(leaf) is PoissonSampledGaussianEvent
+        # The sensitivity of a GaussianEvent is already that of a replaced record.
+        relation = "REPLACE_ONE" if sampled else "ADD_OR_REMOVE_ONE"
+        one = pld.from_gaussian_mechanism(
+            leaf.noise_multiplier,
+            value_discretization_interval=interval,
+            sampling_prob=leaf.sampling_probability if sampled else 1.0,
+            neighboring_relation=NeighboringRelation[relation],
+        )
+        total = total.compose(one.self_compose(count))
+    return total

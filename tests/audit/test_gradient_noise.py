@@ -1,0 +1,220 @@
+"""Gradient descent and DP-SGD: sensitivities by brute force, and what their noise lets through.
+
+What is about to get noise is recorded in grid units, for data sets that differ in one record, at
+the same points. Its change must be at most what the plan charged, and more than half of it for some
+pair. The audits run the kernels of whole plans on one record that is always clipped, whatever the
+point: then the sum of all releases is the best evidence there is. (p - exp(epsilon) q) of the best
+event is the delta that was really spent; half the noise must be convicted.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse, stats
+
+from skdpsco._design import Dense, as_design
+from skdpsco._kernels import njit
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.penalties import L2
+from skdpsco.privacy import Budget, GaussianEvent
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
+from skdpsco.solvers import gradient_descent as module
+from skdpsco.solvers.gradient_descent import Geometry, noisy_gradient, release_gradient
+from skdpsco.solvers.sgd import Rows, poisson_sample
+
+ONE = 2.0**SCALE_BITS
+BOUNDS = np.array([1.0, 0.5])
+
+
+def make_problem(loss, n, d, intercept=False):
+    return CompositeProblem(
+        loss, None, n, d + intercept, intercept, penalty=L2(0.01), unit=(1.0,) * (d + intercept)
+    )
+
+
+# ------------------------------------------------------------------------------ sensitivities
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What is about to get noise, in grid units; none is drawn."""
+    log = []
+
+    def record(rng, values, grid):
+        log.append([to_grid(v, grid) for v in values])
+
+    monkeypatch.setattr(module, "gaussian_mechanism", record)
+    monkeypatch.setattr(module, "release_gradient", release_gradient.py_func)
+    return log
+
+
+CASES = [
+    (Logistic(), False, "dense"),
+    (Logistic(), True, "csr"),
+    (Squared(), True, "dense"),
+    (Huber(0.5), False, "csr"),
+    (SmoothHinge(0.5), True, "dense"),
+    (Multinomial(3), True, "csr"),
+    (Multinomial(3), False, "dense"),
+]
+
+
+@pytest.mark.parametrize(("loss", "intercept", "layout"), CASES)
+@pytest.mark.parametrize("clip", [0.05, 0.6, 1e4])
+def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, intercept, layout, clip):
+    n, d = 3, 2
+    problem = make_problem(loss, n, d, intercept)
+    budget = Budget(1.0, 1e-6)
+    full = GradientDescent(clip).plan(problem, budget, 4)
+    half = SGD(clip, batch_size=1.5).plan(problem, budget, 4)
+    multiplier = max(leaf.noise_multiplier for leaf, count in leaves(full.event) if count == 4)
+    features = list(itertools.product((-9.0, 0.0, 9.0), repeat=d))  # beyond their bounds
+    targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
+    records = [(x, float(y)) for x, y in itertools.product(features, targets)]
+    scale = np.array([0.8, 0.1, 1.0])[: d + intercept]
+    largest = 0.0
+    rng = np.random.default_rng(0)
+    for point in (
+        np.zeros(problem.n_coefficients),
+        3 * rng.standard_normal(problem.n_coefficients),
+    ):
+
+        def units(rows, plan, batch, point=point):
+            X = np.array([x for x, _ in rows])
+            y = np.array([y for _, y in rows])
+            design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
+            norms = np.empty(len(rows))
+            module.scaled_norms(design, scale, norms)
+            # The norm of `release_geometry`, where scales are these.
+            bound = clip * math.sqrt(d + intercept)
+            geometry = Geometry(scale, bound, norms[batch])
+            rows = Rows(design)[batch]
+            noisy_gradient(problem, geometry, rows, y[batch], point, plan.grid * bound, None)
+            return np.array(recorded.pop())
+
+        everyone, rest = np.arange(n), np.arange(1, n)
+        for others in ([records[0]] * 2, [records[-1], records[3]]):
+            sums = [units([r, *others], full, everyone) for r in records]
+            change = max(np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2))
+            assert change * multiplier <= ONE
+            without = units([records[0], *others], half, rest)
+            sampled = [units([r, *others], half, everyone) for r in records]
+            added = max(np.linalg.norm(a - without) for a in sampled)
+            z = half.sampling.noise_multiplier
+            assert added * z <= ONE
+            replaced = max(np.linalg.norm(a - b) for a, b in itertools.combinations(sampled, 2))
+            assert replaced * z <= 2 * ONE
+            found = min(change * multiplier, added * z, replaced * z / 2) / ONE
+            largest = max(largest, found)
+    # Half the noise would not have passed. (Where next to nothing is clipped, much less would.)
+    assert largest > 0.5 or clip > 1.0
+
+
+def test_one_record_without_a_finite_norm_counts_for_nothing():
+    R = np.array([[3.0], [1e200], [np.nan], [np.inf], [0.5]])
+    norms = np.array([2.0, 1e200, 1.0, 1.0, 1.0])
+    with np.errstate(all="ignore"):
+        module.clip_records(R, norms, 1.0)
+    np.testing.assert_array_equal(R[:, 0], [0.5, 0.0, 0.0, 0.0, 0.5])
+
+
+# ------------------------------------------------------------------------------ audits
+
+TRIALS, EPSILON, DELTA = 200_000, 1.0, 0.01
+ALWAYS = 2**53  # the threshold of full batches
+
+
+@njit
+def trials(rng, X, loss, y, scale, norms, bound, grid, threshold, n_steps, out):
+    """Sum of the releases of ``n_steps`` steps at moving points, many times."""
+    members, w = np.empty(y.shape[0], np.int64), np.zeros(1)
+    g = np.empty(1)
+    for trial in range(out.shape[0]):
+        w[0] = 0.0
+        out[trial] = 0.0
+        for _ in range(n_steps):
+            size = y.shape[0]
+            if threshold < 2**53:
+                size = poisson_sample(rng, threshold, members)
+            batch = Dense(X.values[:size], X.bounds, X.intercept)  # one record: it or none
+            Z = np.empty((size, 1))
+            release_gradient(batch, loss, y[:size], w, scale, norms[:size], bound, grid, rng, Z, g)
+            w[0] -= 1e-3 * g[0]
+            out[trial] += g[0]
+
+
+def evidence(plan, problem, grid, seed):
+    """Sums of releases for one record and for its opposite."""
+    one, sums = np.ones(1), []
+    threshold = plan.sampling.threshold if hasattr(plan, "sampling") else ALWAYS
+    for target in (1.0, -1.0):
+        design = as_design(np.ones((1, 1)), one, False)
+        out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed + int(target)))
+        trials(
+            rng, design, problem.loss, np.array([-target]), one, one, 0.01, 0.01 * grid, threshold,
+            plan.n_iter, out,
+        )  # fmt: skip
+        sums.append(out / 0.01)
+    return sums
+
+
+def spent(sums, threshold):
+    """Delta at EPSILON that the event "sum above the threshold" proves, and its standard error."""
+    p, q = ((s > threshold).mean() for s in sums)
+    error = math.sqrt((p * (1 - p) + math.exp(2 * EPSILON) * q * (1 - q)) / TRIALS)
+    return p - math.exp(EPSILON) * q, error
+
+
+def exact(plan, multiplier, probability):
+    """The best threshold of the sums, and the delta that it spends; noise as the plan has it."""
+    k = np.arange(plan.n_iter + 1)
+    weights = stats.binom.pmf(k, plan.n_iter, probability)
+    deviation = multiplier * math.sqrt(plan.n_iter)
+
+    def delta(threshold):
+        p, q = (weights @ stats.norm.sf(threshold, s * k, deviation) for s in (1, -1))
+        return p - math.exp(EPSILON) * q
+
+    grid = np.linspace(-3 * deviation, 10 * deviation, 400)
+    start = max(grid, key=delta)
+    width = grid[1] - grid[0]
+    best = optimize.minimize_scalar(
+        lambda t: -delta(t), bounds=(start - width, start + width), method="bounded"
+    )
+    return best.x, delta(best.x)
+
+
+@pytest.mark.parametrize("n_steps", [1, 10])
+@pytest.mark.parametrize("kind", ["full", "sampled"])
+def test_noise_of_whole_plans(kind, n_steps):
+    """To 5.5 standard errors, of 4e-3 at most; half the noise spends five times delta or more."""
+    problem = make_problem(Logistic(), 1, 1)
+    budget = Budget(EPSILON, DELTA)
+    # Without scales: all of the budget is in the steps.
+    if kind == "full":
+        plan = GradientDescent(clip=0.01, preconditioned=False).plan(problem, budget, n_steps)
+        ((leaf, count),) = leaves(plan.event)
+        assert leaf == GaussianEvent(leaf.noise_multiplier)
+        multiplier, probability = 2 * leaf.noise_multiplier, 1.0  # per norm of one record
+    else:
+        solver = SGD(clip=0.01, batch_size=0.5, preconditioned=False)
+        plan = solver.plan(problem, budget, n_steps)
+        ((leaf, count),) = leaves(plan.event)
+        multiplier, probability = leaf.noise_multiplier, 0.5
+    assert count == n_steps
+    assert plan.grid * ONE == pytest.approx(multiplier, rel=1e-4)
+    threshold, delta = exact(plan, multiplier, probability)
+    # One step: all of delta is spent. Ten of samples: the sum is not quite the likelihood ratio.
+    assert (0.5 if n_steps > 1 and kind == "sampled" else 0.97) * DELTA < delta < 1.001 * DELTA
+    found, error = spent(evidence(plan, problem, plan.grid, 1), threshold)
+    assert error < 4e-3
+    assert abs(found - delta) < 5.5 * error
+    half = dataclasses.replace(plan, grid=plan.grid / 2)
+    threshold, _ = exact(plan, multiplier / 2, probability)
+    found, error = spent(evidence(half, problem, half.grid, 1), threshold)
+    assert found - 5.5 * error > 5 * DELTA

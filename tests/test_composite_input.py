@@ -1,0 +1,324 @@
+"""Elastic net, ridge and logistic regression: kinds of input, and mistakes in it."""
+
+import inspect
+import os
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import estimator_checks, get_tags
+from test_bad_input import (
+    BAD_CLASSES,
+    BAD_PARAMETERS,
+    BAD_TARGET_BOUNDS,
+    BAD_X,
+    BAD_Y,
+    X,
+    Y,
+    refuses,
+)
+from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder, same
+
+from skdpsco import PrivateElasticNet, PrivateLogisticRegression, PrivateRidge
+from skdpsco.solvers import Stagewise
+from skdpsco.solvers.moments import Moments
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+MODELS = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]
+ALL = pytest.mark.parametrize("Estimator", MODELS)
+REGRESSORS = pytest.mark.parametrize("Estimator", MODELS[:2])
+BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"]
+# Every solver with one estimator: to compile all combinations takes minutes.
+CASES = pytest.mark.parametrize(
+    ("Estimator", "solver"),
+    [(Estimator, "auto") for Estimator in MODELS]
+    + [(PrivateLogisticRegression, solver) for solver in BY_DESCENT],
+)
+NAN, INF = float("nan"), float("inf")
+
+
+def labels(Estimator, y):
+    return (y > 0).astype(int) if Estimator is PrivateLogisticRegression else y
+
+
+def fitted(Estimator, X, y, **params):
+    params = {"feature_bound": 3.0, "random_state": 0, "epsilon": 5.0, **params}
+    if Estimator is PrivateElasticNet:
+        params = {"alpha": 1e-3, **params}
+    return Estimator(**params).fit(X, y)
+
+
+# --- scikit-learn's own checks
+
+
+_checks = estimator_checks.parametrize_with_checks([Estimator() for Estimator in MODELS])
+
+
+# A list, because scikit-learn 1.6 makes an iterator, of which pytest 9 warns.
+@pytest.mark.parametrize(_checks.args[0], list(_checks.args[1]), **_checks.kwargs)
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    if "check_array_api_input" in repr(check):
+        return  # needs another process, see below
+    check(estimator)
+
+
+@pytest.mark.skipif(
+    not hasattr(estimator_checks, "check_array_api_mixed_inputs"),
+    reason="this version of scikit-learn does not run the check on estimators without array API",
+)
+def test_scikit_learn_check_of_array_api():
+    # SciPy reads the variable when it is imported.
+    code = (
+        "from sklearn.utils.estimator_checks import parametrize_with_checks\n"
+        "from skdpsco import PrivateElasticNet, PrivateLogisticRegression, PrivateRidge\n"
+        "models = [PrivateElasticNet(), PrivateLogisticRegression(), PrivateRidge()]\n"
+        "for model, check in parametrize_with_checks(models).args[1]:\n"
+        "    if 'check_array_api_input' in repr(check):\n"
+        "        check(model)\n"
+        "        print('passed')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.splitlines() == ["passed"] * 3
+
+
+@ALL
+def test_tags_and_parameters(Estimator):
+    tags = get_tags(Estimator())
+    assert (tags.regressor_tags or tags.classifier_tags).poor_score
+    assert tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+    model = Estimator(solver=Moments())
+    assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
+    assert type(clone(model).solver) is Moments
+    with pytest.raises(ValueError, match="Invalid parameter 'radius'"):
+        model.set_params(radius=1.0)
+
+
+# --- kinds of input
+
+
+@ALL
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_X(Estimator, kind):
+    X, y = data()
+    y = labels(Estimator, y)
+    given = KINDS[kind](X)
+    model, reference = fitted(Estimator, given, y), fitted(Estimator, X, y)
+    same(model, reference)
+    assert_allclose(model.predict(given), reference.predict(X), rtol=1e-5, atol=1e-5)
+    named = kind.startswith(("pandas", "polars"))
+    assert list(getattr(model, "feature_names_in_", ())) == (FRAME_COLUMNS if named else [])
+    assert model.n_features_in_ == 4
+
+
+@CASES
+@pytest.mark.parametrize("feature_bound", [2.0, None])
+def test_sparse_input_is_the_same_problem(Estimator, solver, feature_bound):
+    X, y = data()
+    y = labels(Estimator, y)
+    params = {"solver": solver, "feature_bound": feature_bound, "epsilon": 50.0}
+    model = fitted(Estimator, X, y, **params)
+    for given in (sparse.csc_matrix(X), duplicates_and_disorder(X)):
+        other = fitted(Estimator, given, y, **params)
+        assert_allclose(other.coef_, model.coef_, rtol=1e-7)
+        assert_allclose(other.intercept_, model.intercept_, rtol=1e-7)
+
+
+@CASES
+def test_features_are_clipped_and_data_kept(Estimator, solver):
+    X, y = data()
+    y = labels(Estimator, y)
+    bounds = np.array([1.0, 2.0, 1.5, 0.5])
+    X[::7] *= 1e9
+    before, targets = X.copy(), y.copy()
+    params = {"feature_bound": bounds, "solver": solver}
+    model = fitted(Estimator, X, y, **params)
+    assert_array_equal(X, before)
+    assert_array_equal(y, targets)
+    same(model, fitted(Estimator, np.clip(X, -bounds, bounds), y, **params))
+
+
+@ALL
+@pytest.mark.parametrize("feature_bound", [3.0, None])
+def test_attributes(Estimator, feature_bound):
+    X, y = data(n=2000)
+    frame = pd.DataFrame(X, columns=FRAME_COLUMNS)
+    model = fitted(Estimator, frame, labels(Estimator, y), feature_bound=feature_bound)
+    section = re.search(r"Attributes\n    -+\n(.*?)\n\n", Estimator.__doc__, re.DOTALL)
+    documented = set(re.findall(r"^    (\w+_) :", section.group(1), re.MULTILINE))
+    attributes = {name for name in vars(model) if name not in model.get_params()}
+    assert attributes == documented - ({"feature_bound_"} if feature_bound else set())
+    assert type(model.n_iter_) is int
+    other = pickle.loads(pickle.dumps(model))
+    same(model, other)
+    model.set_params(feature_bound=3.0).fit(X, labels(Estimator, y))
+    assert not {"feature_bound_", "feature_names_in_"} & set(vars(model))
+
+
+@CASES
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_hardly_any_records(Estimator, solver, n):
+    X, y = data()
+    params = {"classes": [0, 1]} if Estimator is PrivateLogisticRegression else {}
+    model = fitted(Estimator, X[:n], labels(Estimator, y)[:n], solver=solver, epsilon=1.0, **params)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@ALL
+@pytest.mark.parametrize("value", [0.0, 1e-320, 3.0])
+@pytest.mark.parametrize("feature_bound", [3.0, None])
+def test_constant_columns(Estimator, value, feature_bound):
+    X, y = data()
+    y = labels(Estimator, y)
+    model = fitted(Estimator, np.full_like(X, value), y, feature_bound=feature_bound)
+    assert np.isfinite(model.coef_).all()
+
+
+@ALL
+def test_rows_whose_norm_overflows(Estimator):
+    X, y = data()
+    y = labels(Estimator, y)
+    huge = np.where(X > 0, 1e308, -1e308)
+    model = fitted(Estimator, huge, y, feature_bound=1.0)
+    same(model, fitted(Estimator, np.sign(huge), y, feature_bound=1.0))
+    private = fitted(Estimator, huge, y, feature_bound=None)
+    assert (private.feature_bound_ == 2.0**31).all()
+
+
+# --- mistakes
+
+
+LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "verbose", "random_state")
+WEIGHT = r"in the range \[0(\.0)?, inf\)"
+POSITIVE = r"in the range \(0(\.0)?, inf\)"
+
+
+def _finds_bounds(name, value, match):
+    return name == "feature_bound" and value is None
+
+
+COMMON = [
+    *(case for case in BAD_PARAMETERS if case[0] in LEGAL and not _finds_bounds(*case)),
+    *(("solver", v, r"solver.*'sgd'.*'plan' and 'run'") for v in ("saga", None, 3, object())),
+    ("solver", Stagewise, r"solver must be an instance, Stagewise\(\)"),
+    *(("clip", v, "clip.*" + POSITIVE) for v in (NAN, INF, 0, -1, "big", None, [1.0])),
+    ("clip", True, "clip must be a positive number, got True"),
+    *(("order", v, "order.*'cyclic', 'random'|order.*'random', 'cyclic'") for v in ("up", 1, None)),
+]
+OF_REGRESSORS = [
+    *(("alpha", v, "alpha.*" + WEIGHT) for v in (NAN, INF, -1, -1e-9, "1", None, 1j, [1.0])),
+    ("alpha", True, r"alpha must be a number in \[0, 1e\+100\], got True"),
+    ("alpha", 1e300, r"alpha must be 0 or in \[1e-100, 1e\+100\], got 1e\+300"),
+    ("alpha", 1e-300, r"alpha must be 0 or in \[1e-100, 1e\+100\]"),
+]
+RATIO = [
+    *(
+        ("l1_ratio", v, r"l1_ratio.* \[0(\.0)?, 1(\.0)?\]")
+        for v in (NAN, INF, -0.1, 1.1, "1", None)
+    ),
+    ("l1_ratio", True, r"l1_ratio must be a number in \[0, 1\], got True"),
+]
+OF_LOGISTIC = [
+    *(("C", v, r"C.*in the range \(0(\.0)?, inf\]") for v in (NAN, -INF, 0, -1, "1", None, [1.0])),
+    ("C", True, "C must be a positive number, got True"),
+    ("C", 1e300, r"C must be in \[1e-100, 1e\+100\]"),
+    *(("penalty", v, "penalty.*'elasticnet'.*None") for v in ("none", "L2", 2, True, ["l1"])),
+]
+
+
+@ALL
+@pytest.mark.parametrize(("name", "value", "match"), COMMON)
+def test_common_parameters(Estimator, name, value, match):
+    refuses(Estimator(**{name: value}), match)
+
+
+@REGRESSORS
+@pytest.mark.parametrize(("name", "value", "match"), OF_REGRESSORS)
+def test_parameters_of_regressors(Estimator, name, value, match):
+    refuses(Estimator(**{name: value}), match)
+
+
+@pytest.mark.parametrize(("name", "value", "match"), RATIO)
+def test_l1_ratio(name, value, match):
+    refuses(PrivateElasticNet(**{name: value}), match)
+    refuses(PrivateLogisticRegression(**{name: value}), match)
+
+
+@pytest.mark.parametrize(("name", "value", "match"), OF_LOGISTIC)
+def test_parameters_of_logistic_regression(name, value, match):
+    refuses(PrivateLogisticRegression(**{name: value}), match)
+
+
+@REGRESSORS
+@pytest.mark.parametrize(("value", "match"), BAD_TARGET_BOUNDS)
+def test_target_bound(Estimator, value, match):
+    refuses(Estimator(target_bound=value), match)
+
+
+@REGRESSORS
+@pytest.mark.parametrize(("feature_bound", "target_bound"), [(1e-60, 1e60), (1e60, 1e-60)])
+def test_quotients_of_bounds(Estimator, feature_bound, target_bound):
+    match = r"target_bound / feature_bound must be in \[1e-100, 1e\+100\]"
+    refuses(Estimator(feature_bound=feature_bound, target_bound=target_bound), match)
+
+
+@pytest.mark.parametrize(("value", "match"), BAD_CLASSES)
+def test_classes(value, match):
+    refuses(PrivateLogisticRegression(classes=value), match)
+
+
+@ALL
+@pytest.mark.parametrize("case", BAD_X)
+def test_X(Estimator, case):
+    bad, match = BAD_X[case]
+    refuses(Estimator(), match, X=bad)
+    refuses(Estimator(feature_bound=None), match, X=bad)
+
+
+@ALL
+@pytest.mark.parametrize("case", BAD_Y)
+def test_y(Estimator, case):
+    bad, match, of_classifiers = BAD_Y[case]
+    if Estimator is PrivateLogisticRegression and of_classifiers != "same":
+        match = of_classifiers
+    if match is None:
+        assert np.isfinite(Estimator().fit(X, bad).coef_).all()
+    else:
+        refuses(Estimator(), match, y=bad)
+
+
+@ALL
+def test_sample_weight(Estimator):
+    refuses(Estimator(), "sample_weight is not supported", sample_weight=np.ones(len(Y)))
+
+
+class Refuses(Moments):
+    """Has no plan where the unit of the first feature is as small as only bounds may make it."""
+
+    def plan(self, problem, budget, n_iter=None):
+        if problem.unit[0] < 1e-8:
+            raise ValueError("It is too small.")
+        return super().plan(problem, budget, n_iter)
+
+
+@ALL
+def test_the_plan_is_rehearsed_for_bounds_that_are_yet_to_be_found(Estimator):
+    X, y = data(n=3000)
+    y = labels(Estimator, y)
+    match = "There is no plan for epsilon=1.0.* 3000 records and 4 features.* It is too small"
+    refuses(Estimator(feature_bound=None, solver=Refuses()), match, X=X, y=y)

@@ -1,0 +1,372 @@
+"""Cyclic, random and greedy coordinate descent: plans, convergence, layouts, choices."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdpsco._design import CSC, Columns, as_columns, as_design, columns_of
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
+from skdpsco.penalties import L1, L2, Box, ElasticNet
+from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
+from skdpsco.solvers import Allowance, check_supported
+from skdpsco.solvers import coordinate_descent as cd_module
+from skdpsco.solvers import greedy_coordinate_descent as greedy_module
+from skdpsco.solvers._composite import CompositeProblem
+from skdpsco.solvers._scales import Scales
+from skdpsco.solvers.coordinate_descent import CoordinateDescent, slopes
+from skdpsco.solvers.greedy_coordinate_descent import GreedyCoordinateDescent
+
+SOLVERS = [
+    CoordinateDescent(), CoordinateDescent("random", clip=0.5, average=True),
+    GreedyCoordinateDescent(), GreedyCoordinateDescent("gs-s", clip=2.0),
+]  # fmt: skip
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=["CD", "random", "GCD", "GS-s"])
+HUGE = Allowance(1e22)
+
+
+def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.0):
+    """A problem in the user's units: features within ``bounds``, targets within ``scale``."""
+    unit = tuple(np.broadcast_to(scale / np.asarray(bounds), d)) + (0.0,) * intercept
+    return CompositeProblem(
+        loss, None, n, d + intercept, intercept,
+        penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
+    )  # fmt: skip
+
+
+def solve(solver, problem, X, y, budget, n_iter=None, seed=0, bounds=1.0):
+    plan = solver.plan(problem, budget, n_iter)
+    design = as_design(X, np.full(X.shape[1], bounds), problem.intercept)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, design, y, rng, progress)
+    assert progress[0] == result.n_iter == plan.n_iter
+    return result
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@each_solver
+def test_plans_keep_to_the_budget(solver):
+    """All of it is spent: on the exact Gaussian curve where all noise is Gaussian."""
+    losses = (Squared(), Squared(1.0), Huber(0.5), Logistic(), Multinomial(4), SmoothHinge(0.5))
+    sizes = ((2, 1), (50, 3), (1000, 200), (10**6, 20), (10**5, 2000))
+    cases = itertools.product(losses, sizes, (False, True), (0.1, 1.0, 8.0, 1e3), (None, 1, 10))
+    for loss, (n, d), intercept, epsilon, n_iter in itertools.islice(cases, 0, None, 7):
+        budget = Budget(epsilon, 1e-6)
+        problem = make_problem(loss, n, d, intercept)
+        plan = solver.plan(problem, budget, n_iter)
+        assert plan.n_iter == (n_iter or plan.n_iter) >= 1
+        assert epsilon_of(plan.event, 1e-6) <= epsilon
+        if isinstance(solver, CoordinateDescent):
+            assert is_gaussian(plan.event)
+            assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
+        else:
+            assert rho_of(plan.event) == pytest.approx(budget.rho, rel=1e-11)
+        assert plan == solver.plan(dataclasses.replace(problem), budget, n_iter)
+        assert hash(plan) == hash(solver.plan(problem, budget, n_iter))
+
+
+def test_passes_and_lengths_follow_public_sizes():
+    def plan(n, d, epsilon=1.0, **kwargs):
+        return CoordinateDescent().plan(
+            make_problem(Logistic(), n, d, **kwargs), Budget(epsilon, 1e-9)
+        )
+
+    assert plan(45_000, 8).n_iter == 50
+    assert plan(20_000, 8, 0.3).n_iter == round(20_000 * Budget(0.3, 1e-9).mu / 96)
+    assert plan(100, 50).n_iter == 2
+    assert plan(100, 50).length < 0.1 < 1.0 == plan(45_000, 8).length
+    assert plan(45_000, 8, 1e6).n_iter > 200
+    assert plan(45_000, 8, 1e6).slack > 3.0 > plan(45_000, 8).slack == 1.0
+
+    def steps(n, d):
+        return (
+            GreedyCoordinateDescent().plan(make_problem(Logistic(), n, d), Budget(1.0, 1e-6)).n_iter
+        )
+
+    assert [steps(20, 500), steps(2600, 500)] == [1, 8] < [1, steps(10**6, 500)]
+
+
+@pytest.mark.parametrize("cls", [CoordinateDescent, GreedyCoordinateDescent])
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
+def test_bad_clip(cls, clip):
+    with pytest.raises((TypeError, ValueError), match="clip must be"):
+        cls(clip=clip)
+
+
+def test_other_bad_parameters():
+    with pytest.raises(ValueError, match="order must be 'cyclic' or 'random', got 'greedy'"):
+        CoordinateDescent("greedy")
+    with pytest.raises(TypeError, match="average must be a bool"):
+        CoordinateDescent(average=1)
+    with pytest.raises(ValueError, match="rule must be 'gs-r' or 'gs-s'"):
+        GreedyCoordinateDescent("gs-q")
+    for change, message in (
+        ({"unit": (1.0,)}, "one entry per feature, 2, got 1"),
+        ({"unit": (1.0, -1.0)}, "unit must be at least 0"),
+        ({"unit": (1.0, 1e200)}, r"weight \* unit\*\*2 finite"),
+        ({"weight": 0.0}, "weight must be positive"),
+        ({"constraint": L1(1.0)}, "has a penalty, and no constraint"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(make_problem(Logistic(), 10, 2), **change)
+    for solver in SOLVERS:
+        problem = make_problem(Logistic(), 10, 100_000)
+        with pytest.raises(ValueError, match="fewer, larger draws"):
+            solver.plan(problem, Budget(1e-5, 1e-12), 1000)
+        check_supported(solver, problem)
+
+
+class Unbounded(Logistic):
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return math.inf
+
+
+@each_solver
+def test_a_derivative_without_a_bound_is_refused(solver):
+    with pytest.raises(ValueError, match="must have a bound"):
+        solver.plan(make_problem(Unbounded(), 10, 2), Budget(1.0, 1e-6))
+
+
+# ------------------------------------------------------------------------------ pieces
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_columns_are_what_kernels_see(layout, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.normal(scale=2.0, size=(3000, 4)) * (rng.random((3000, 4)) < 0.5)
+    design = as_design(layout(X), np.array([1.0, 0.5, 2.0, 9.0]), intercept)
+    columns = as_columns(design)
+    if isinstance(columns, CSC):
+        shape = (columns.n, 4 + intercept)
+        assert len(columns.data) == np.count_nonzero(X) + 3000 * intercept  # not densified
+        seen = sparse.csc_matrix((columns.data, columns.indices, columns.indptr), shape).toarray()
+    else:
+        assert isinstance(columns, Columns)
+        seen = columns.values.T
+    assert (seen == columns_of(design, 0, 3000, np.arange(4 + intercept))).all()
+
+
+def test_fast_slopes_are_exact():
+    z = np.concatenate([np.linspace(-60, 60, 20_001), [0.0, 1e-300, -1e300, 1e300]])
+    for y in (-1.0, 1.0):
+        exact, fast = np.empty((len(z), 1)), np.empty((len(z), 1))
+        derivatives(Logistic(), z[:, None], np.full(len(z), y), exact)
+        slopes(Logistic(), z[:, None], np.full(len(z), y), fast)
+        assert np.abs(fast - exact).max() < 1e-14
+
+
+def test_random_orders_are_permutations_of_equal_probability():
+    rng = np.random.Generator(np.random.PCG64(0))
+    counts = dict.fromkeys(itertools.permutations(range(3)), 0)
+    for _ in range(6000):
+        order = np.arange(3)
+        cd_module.shuffle(rng, order)
+        counts[tuple(map(int, order))] += 1
+    assert max(abs(c - 1000) for c in counts.values()) < 6 * 29  # standard deviations
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+def regression():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (400, 5))
+    X[:, 1] = np.clip(X[:, 1] + 0.5 * X[:, 0], -2, 2)
+    return X, X @ [2, -1, 0.5, 0, 0] + 0.7 + 0.2 * rng.normal(size=400)
+
+
+def user_units(coef, K, scale, bounds):
+    W = coef.reshape(K, -1) * scale
+    W[:, :-1] /= bounds
+    return W
+
+
+WITHOUT_NOISE = [
+    (CoordinateDescent(), None), (CoordinateDescent("random"), 300),
+    (CoordinateDescent(average=True), None), (GreedyCoordinateDescent(), None),
+    (GreedyCoordinateDescent("gs-s"), None),
+]  # fmt: skip
+without_noise = pytest.mark.parametrize(("solver", "n_iter"), WITHOUT_NOISE)
+
+
+@without_noise
+def test_elastic_net_without_noise_is_that_of_scikit_learn(solver, n_iter):
+    X, y = regression()
+    scale = float(np.abs(y).max())
+    for alpha, ratio in ((0.1, 0.5), (0.3, 1.0), (0.01, 0.0)):
+        if ratio > 0.0:
+            exact = SklearnElasticNet(alpha=alpha, l1_ratio=ratio, tol=1e-14, max_iter=10**5)
+        else:
+            exact = Ridge(alpha=alpha * len(y), tol=1e-12)
+        exact.fit(X, y)
+        penalty = ElasticNet(alpha * ratio, alpha * (1 - ratio))
+        problem = make_problem(Squared(1.0), 400, 5, True, penalty, 2.0, scale)
+        result = solve(solver, problem, X, y / scale, HUGE, n_iter, bounds=2.0)
+        found = user_units(result.coef, 1, scale, 2.0)[0]
+        assert found == pytest.approx([*exact.coef_, exact.intercept_], abs=1e-6)
+        if not getattr(solver, "average", False):
+            assert (found[:5] == 0.0).tolist() == (exact.coef_ == 0.0).tolist()
+
+
+@without_noise
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logistic_regression_without_noise_is_that_of_scikit_learn(solver, n_iter, n_classes):
+    X, y = regression()
+    y = np.digitize(y, [-1.0, 2.0][: n_classes - 1])
+    exact = LogisticRegression(C=1 / (400 * 0.02), tol=1e-12, max_iter=10**4).fit(X, y)
+    if n_classes == 2:
+        problem = make_problem(Logistic(), 400, 5, True, L2(0.02), 2.0)
+        targets, K = 2.0 * y - 1.0, 1
+    else:
+        problem = make_problem(Multinomial(3), 400, 5, True, L2(0.02), 2.0)
+        targets, K = y * 1.0, 3
+    result = solve(solver, problem, X, targets, HUGE, n_iter, bounds=2.0)
+    found = user_units(result.coef, K, 1.0, 2.0)
+    assert found[:, :5] == pytest.approx(exact.coef_, abs=2e-6)
+    intercept = found[:, 5] - (found[:, 5].mean() - exact.intercept_.mean() if K > 1 else 0.0)
+    assert intercept == pytest.approx(exact.intercept_, abs=2e-6)
+
+
+def test_a_box_is_kept_to():
+    X, y = regression()
+    y = y / np.abs(y).max()
+    for solver, budget in itertools.product(SOLVERS, (HUGE, Budget(1.0, 1e-6))):
+        problem = make_problem(Squared(1.0), 400, 5, True, Box(0.05), 2.0)
+        coef = solve(solver, problem, X, y, budget, bounds=2.0).coef
+        assert (np.abs(coef[:5] / 2.0) <= 0.05 * (1 + 1e-12)).all()
+        assert budget is not HUGE or np.abs(coef[0] / 2.0) == pytest.approx(0.05)
+        assert budget is not HUGE or abs(coef[5]) > 0.05  # the intercept is free
+
+
+@pytest.mark.parametrize("order", ["cyclic", "random"])
+def test_evenly_correlated_features_do_not_diverge(order):
+    """Momentum alone would: the moves of cyclic descent grow by a factor of 1e4 here."""
+    rng = np.random.default_rng(0)
+    d, n = 60, 3000
+    X = (rng.normal(size=(n, d)) + rng.normal(size=(n, 1))) / 8.0
+    y = np.clip(X.mean(axis=1), -1, 1)
+    problem = make_problem(Squared(), n, d, penalty=L2(1e-6))
+    coef = solve(CoordinateDescent(order), problem, X, y, HUGE, 100).coef
+    assert np.square(X.clip(-1, 1) @ coef - y).mean() < 1e-3 * np.square(y).mean()
+
+
+def test_rare_and_frequent_columns_do_not_diverge():
+    """Mean squares of columns are far apart; steps for their mean would overshoot."""
+    rng = np.random.default_rng(0)
+    n, d = 25_000, 100
+    X = (rng.random((n, d)) < 0.5 / np.arange(1, d + 1)) * 1.0
+    y = X @ rng.normal(size=d) + 0.5 * rng.normal(size=n)
+    y = np.clip((y - y.mean()) / 5.0, -1, 1)
+    problem = make_problem(Squared(), n, d, True, penalty=L2(1e-3))
+    for solver in (CoordinateDescent(), GreedyCoordinateDescent()):
+        coef = solve(solver, problem, X, y, Budget(1.0, 1e-6)).coef
+        residual = X @ coef[:d] + coef[d] - y
+        assert np.square(residual).mean() < 0.8 * y.var()
+
+
+# ------------------------------------------------------------------------------ greedy choices
+
+
+@pytest.mark.parametrize("rule", ["gs-r", "gs-s"])
+def test_greedy_takes_the_best_coordinate(rule):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (2000, 30))
+    y = np.clip(0.9 * X[:, 17] - 0.5 * X[:, 3], -1, 1)
+    problem = make_problem(Squared(1.0), 2000, 30, penalty=L1(0.01))
+    one, two = (
+        solve(GreedyCoordinateDescent(rule), problem, X, y, Allowance(1e12), t).coef for t in (1, 2)
+    )
+    assert np.flatnonzero(one).tolist() == [17]
+    assert np.flatnonzero(two).tolist() == [3, 17]
+    # With a tiny budget all are alike: 20 draws of one of 30.
+    L0, budget = make_problem(Squared(1.0), 2000, 30, penalty=L2(0.0)), Allowance(1e-6)
+    chosen = {
+        int(
+            np.flatnonzero(
+                solve(GreedyCoordinateDescent(rule, clip=1.0), L0, X, y, budget, 1, s).coef
+            )[0]
+        )
+        for s in range(20)
+    }
+    assert len(chosen) > 5
+
+
+def test_scores_are_gains_over_the_root_of_the_curvature():
+    """Without a penalty both rules are |slope| / sqrt(M); an l1 penalty takes its weight off."""
+    w, slope, smooth = np.zeros(3), np.array([0.3, -0.5, 0.1]), np.array([0.25, 0.04, 0.01])
+    score = np.empty(3)
+    for by_step in (True, False):
+        for penalty, left in ((L2(0.0), np.abs(slope)), (L1(0.2), [0.1, 0.3, 0.0])):
+            greedy_module.write_scores.py_func(
+                penalty, 1.0, np.ones(3), smooth, np.zeros(3), by_step, w, slope, score
+            )
+            assert score == pytest.approx(left / np.sqrt(smooth))
+
+
+# ------------------------------------------------------------------------------ layouts
+
+
+def small_data(K):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1200, 6)) * (rng.uniform(size=(1200, 6)) < 0.4)
+    y = np.sign(X[:, 0] + rng.normal(size=1200)) if K == 1 else rng.integers(K, size=1200) * 1.0
+    return X, y
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:3], ids=["random", "GCD"])
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_dense_and_sparse_fits_are_equal(solver, loss):
+    """To the last bit: both layouts add the same numbers in the same order."""
+    X, y = small_data(loss.n_outputs)
+    problem = make_problem(loss, 1200, 6, True)
+    budget = Budget(5.0, 1e-6)
+    dense, csr = (
+        solve(solver, problem, f(X), y, budget, 3) for f in (np.asarray, sparse.csr_matrix)
+    )
+    assert np.array_equal(dense.coef, csr.coef)
+    assert np.abs(dense.coef).max() > 0
+
+
+KERNELS = [
+    (cd_module, "sweep"), (cd_module, "shuffle"), (greedy_module, "gradient"),
+    (greedy_module, "write_scores"), (greedy_module, "write_sizes"), (greedy_module, "take_step"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:3], ids=["random", "GCD"])
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_compiled_solvers_agree_with_python(monkeypatch, solver, loss):
+    X, y = small_data(loss.n_outputs)
+    X, y = sparse.csr_matrix(X[:30]), y[:30]
+    problem = make_problem(loss, 30, 6, True)
+    compiled = solve(solver, problem, X, y, Budget(20.0, 1e-6), 3, seed=7)
+    other = solve(solver, problem, X, y, Budget(20.0, 1e-6), 3, seed=8)
+    for module, name in KERNELS:
+        monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    python = solve(solver, problem, X, y, Budget(20.0, 1e-6), 3, seed=7)
+    assert python.coef == pytest.approx(compiled.coef, rel=1e-9, abs=1e-9)
+    assert np.abs(other.coef - compiled.coef).max() > 1e-6  # noise matters at this epsilon
+
+
+def test_bounds_of_derivatives():
+    """Automatic bounds follow the scales; none exceeds what no derivative does."""
+    scales = Scales(np.ones(2), np.array([1.0, 0.01]), 0.1)
+    for loss, clip, expected in (
+        (Squared(), "auto", [0.3, 0.003]),
+        (Squared(0.2), "auto", [0.2, 0.003]),
+        (Squared(), 2.0, [2.0, 0.02]),
+        (Logistic(), "auto", [1.0, 0.013]),
+        (Logistic(), 0.5, [0.5, 0.005]),
+        (Multinomial(3), "auto", [math.sqrt(2), 0.013 * math.sqrt(2)]),
+    ):
+        problem = make_problem(loss, 10, 2)
+        assert cd_module.clip_bounds(problem, scales, clip, 1.0) == pytest.approx(expected)

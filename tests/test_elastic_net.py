@@ -1,0 +1,290 @@
+"""Elastic net and ridge: scikit-learn's solutions, units, private bounds, budgets, searches."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import ElasticNet, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
+from skdpsco._design import as_design
+from skdpsco._feature_bounds import CREDIBLE, NOTABLE, SHARE, plan_bounds, release_bounds
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.preprocessing import PublicBoundsScaler
+from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
+from skdpsco.solvers import CoordinateDescent, Moments
+from skdpsco.solvers._scales import N_BINS
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+EXACT = 1e11  # epsilon without noise to speak of
+BOTH = pytest.mark.parametrize("Estimator", [PrivateElasticNet, PrivateRidge])
+BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"]
+
+
+def data(n=2000, seed=0):
+    """Correlated columns of different scales and bounds, and targets far from zero."""
+    rng = np.random.default_rng(seed)
+    Z = rng.uniform(-1, 1, (n, 5))
+    bounds = np.array([1.0, 20.0, 0.5, 3.0, 1.0])
+    X = (Z + 0.4 * Z[:, [1, 2, 3, 4, 0]]) / 1.4 * bounds
+    y = 40.0 + X @ [3.0, -0.4, 2.0, 0.0, 0.01] + rng.normal(size=n)
+    return X, y, bounds
+
+
+def fitted(Estimator, X, y, **params):
+    return Estimator(**{"random_state": 0, "target_bound": 60.0, **params}).fit(X, y)
+
+
+def close(model, reference, rtol=1e-5):
+    size = np.abs(reference.coef_).max()
+    assert_allclose(model.coef_, reference.coef_, rtol=rtol, atol=rtol * size)
+    assert_allclose(model.intercept_, reference.intercept_, rtol=rtol, atol=rtol * size)
+
+
+# --- without noise
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("target_bound", [200.0, None])
+def test_ridge_is_that_of_scikit_learn(fit_intercept, convert, target_bound):
+    X, y, bounds = data()
+    for alpha in (0.0, 1.0, 500.0):
+        reference = Ridge(alpha=alpha, fit_intercept=fit_intercept).fit(X, y)
+        params = {"feature_bound": bounds, "target_bound": target_bound, "epsilon": EXACT}
+        params |= {"alpha": alpha, "fit_intercept": fit_intercept}
+        close(fitted(PrivateRidge, convert(X), y, **params), reference)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
+def test_elastic_net_is_that_of_scikit_learn(fit_intercept, l1_ratio):
+    X, y, bounds = data()
+    params = {"alpha": 0.4, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
+    if l1_ratio > 0.0:
+        reference = ElasticNet(tol=1e-14, max_iter=10**6, **params).fit(X, y)
+        assert (reference.coef_ == 0.0).any() or not fit_intercept
+    else:  # which scikit-learn's does not converge to
+        reference = Ridge(alpha=0.4 * len(y), fit_intercept=fit_intercept).fit(X, y)
+    model = fitted(PrivateElasticNet, X, y, feature_bound=bounds, epsilon=EXACT, **params)
+    close(model, reference)
+    assert_array_equal(model.coef_ == 0.0, reference.coef_ == 0.0)
+
+
+@pytest.mark.parametrize("solver", BY_DESCENT)
+def test_every_solver_solves_ridge(solver):
+    X, y, bounds = data()
+    model = fitted(PrivateRidge, X, y, feature_bound=bounds, solver=solver, epsilon=1e7)
+    reference = Ridge().fit(X, y)
+    assert model.score(X, y) > reference.score(X, y) - 0.01
+    private = fitted(PrivateRidge, X, y, feature_bound=bounds, solver=solver, epsilon=20.0)
+    assert private.score(X, y) > 0.5 * reference.score(X, y)
+
+
+def test_elastic_net_by_coordinates_is_that_of_scikit_learn():
+    X, y, bounds = data()
+    params = {"alpha": 0.4, "epsilon": EXACT, "feature_bound": bounds}
+    reference = ElasticNet(alpha=0.4, tol=1e-14, max_iter=10**6).fit(X, y)
+    for order in ("cyclic", "random"):
+        model = fitted(PrivateElasticNet, X, y, solver="coordinate-descent", order=order, **params)
+        close(model, reference, rtol=1e-4)
+        given = fitted(PrivateElasticNet, X, y, solver=CoordinateDescent(order), **params)
+        assert_array_equal(given.coef_, model.coef_)
+    clipped = fitted(PrivateElasticNet, X, y, solver="coordinate-descent", clip=0.1, **params)
+    assert np.abs(clipped.coef_ - reference.coef_).max() > 0.01
+
+
+def test_a_heavy_penalty_leaves_the_mean():
+    X, y, bounds = data()
+    for Estimator in (PrivateElasticNet, PrivateRidge):
+        model = fitted(Estimator, X, y, alpha=1e9, feature_bound=bounds, epsilon=EXACT)
+        assert_allclose(model.coef_, 0.0, atol=1e-3)
+        assert model.intercept_ == pytest.approx(y.mean(), rel=1e-4)
+
+
+# --- with noise
+
+
+@BOTH
+def test_accuracy(Estimator):
+    # A loss of R^2 of 0.05 is several times what the noise costs at this seed and its neighbours.
+    X, y, bounds = data(n=20000)
+    params = {"alpha": 1e-3} if Estimator is PrivateElasticNet else {}
+    best = Ridge().fit(X, y).score(X, y)
+    for bound in (bounds, None):
+        model = fitted(Estimator, X, y, feature_bound=bound, **params)
+        assert model.score(X, y) > best - 0.05
+    worse = fitted(Estimator, X, y, feature_bound=bounds, epsilon=0.01, **params)
+    assert worse.score(X, y) < best - 0.05
+
+
+@pytest.mark.parametrize("s", [4.0, 2.0**-20])
+def test_units_of_the_features(s):
+    X, y, bounds = data()
+    model = fitted(PrivateRidge, X, y, alpha=2.0, feature_bound=bounds)
+    scaled = fitted(PrivateRidge, s * X, y, alpha=2.0 * s * s, feature_bound=s * bounds)
+    assert_allclose(s * scaled.coef_, model.coef_, rtol=1e-6)
+    params = {"alpha": 0.1, "l1_ratio": 1.0}
+    model = fitted(PrivateElasticNet, X, y, feature_bound=bounds, **params)
+    params["alpha"] *= s
+    scaled = fitted(PrivateElasticNet, s * X, y, feature_bound=s * bounds, **params)
+    assert_allclose(s * scaled.coef_, model.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("s", [8.0, 2.0**-20])
+def test_units_of_the_target(s):
+    X, y, bounds = data()
+    model = fitted(PrivateRidge, X, y, feature_bound=bounds)
+    scaled = fitted(PrivateRidge, X, s * y, feature_bound=bounds, target_bound=60.0 * s)
+    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-6)
+    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-6)
+
+
+@BOTH
+def test_targets_are_clipped(Estimator):
+    X, y, bounds = data()
+    y[::5] *= 1e300
+    model = fitted(Estimator, X, y, feature_bound=bounds)
+    other = fitted(Estimator, X, np.clip(y, -60.0, 60.0), feature_bound=bounds)
+    assert_array_equal(model.coef_, other.coef_)
+
+
+@BOTH
+@pytest.mark.parametrize("feature_bound", [3.0, None])
+@pytest.mark.parametrize("target_bound", [60.0, None])
+@pytest.mark.parametrize("n", [100, 3000])
+def test_cost_is_the_budget(Estimator, feature_bound, target_bound, n):
+    X, y, _ = data(n)
+    params = {"feature_bound": feature_bound, "target_bound": target_bound}
+    model = fitted(Estimator, X, y, epsilon=0.7, **params)
+    report = model.privacy_
+    assert report.rho == rho_of(report.event)
+    assert 0.6 < epsilon_of(report.event, 1e-6) <= 0.7
+    ledger = Ledger(epsilon=0.7, delta=1e-6)
+    fitted(Estimator, X, y, epsilon=0.7, ledger=ledger, **params)
+    with pytest.raises(BudgetExceededError):
+        fitted(Estimator, X, y, epsilon=0.7, ledger=ledger, **params)
+
+
+# --- bounds that are found
+
+
+def wide_data(n):
+    rng = np.random.default_rng(0)
+    columns = [
+        rng.uniform(-1, 1, n),
+        1000.0 * rng.normal(size=n),
+        rng.integers(0, 2, n),
+        1e-4 * rng.random(n),
+        np.zeros(n),
+    ]
+    return np.column_stack(columns), columns[0] + columns[1] / 1000.0
+
+
+def test_bounds_that_are_found():
+    X, y = wide_data(20000)
+    model = fitted(PrivateRidge, X, y, feature_bound=None, target_bound=8.0)
+    assert_array_equal(np.log2(model.feature_bound_) % 1.0, 0.0)
+    assert_array_equal(model.feature_bound_[[0, 2, 3, 4]], [1.0, 1.0, 2.0**-13, 1.0])
+    assert 1000.0 < model.feature_bound_[1] <= 4096.0
+    assert model.score(X, y) > 0.8
+    given = fitted(PrivateRidge, X, y, feature_bound=model.feature_bound_, target_bound=8.0)
+    assert given.score(X, y) > 0.8
+    assert "features are clipped to +-[0.00012207 .. " in str(model.privacy_)
+
+
+def test_bounds_without_noise_cover_everything():
+    X, y = wide_data(500)
+    X[3, 1] = 2.0**20  # itself a bound
+    X[4, 3] = 2.0**-5 * (1.0 + 2.0**-20)
+    params = {"feature_bound": None, "target_bound": 2e3, "epsilon": EXACT}
+    model = fitted(PrivateRidge, X, y, **params)
+    assert_array_equal(model.feature_bound_, [1.0, 2.0**20, 1.0, 2.0**-4, 1.0])
+    close(model, Ridge().fit(X, y), rtol=1e-4)
+    X[5] = 1e300
+    model = fitted(PrivateRidge, X, y, **params)
+    assert_array_equal(model.feature_bound_, 2.0**31)
+
+
+@pytest.mark.parametrize(("n", "pooled", "found"), [(1000, True, False), (1500, True, True)])
+def test_few_records(n, pooled, found):
+    plan = plan_bounds(n, 5, 0.0244)
+    assert (plan.pooled, plan.grid is not None) == (pooled, found)
+    X, y = data(n)[:2]
+    model = fitted(PrivateRidge, 2.0**-7 * X[:, [0, 4]], y, feature_bound=None)
+    assert_array_equal(model.feature_bound_, 1.0 if not found else 2.0**-7)
+
+
+@pytest.mark.parametrize(("n", "d"), [(100, 3), (1200, 3), (10**5, 3), (10**5, 1), (5000, 10**4)])
+@pytest.mark.parametrize("rho", [1e-6, 0.0244, 1e3, 1e10])
+def test_plan_of_bounds(n, d, rho):
+    plan = plan_bounds(n, d, rho)
+    if plan.grid is None:
+        assert isinstance(plan.event, NoOpEvent)
+        return
+    assert rho_of(plan.event) == pytest.approx(SHARE * rho)
+    noise = plan.grid * 2.0**SCALE_BITS
+    # What a record may change, as many times as there are releases.
+    sensitivity, entries = math.sqrt(2.0 * d), n
+    if plan.pooled:
+        sensitivity, entries = math.sqrt(2.0) * d, n * d
+    assert noise >= sensitivity / mu_of(plan.event)
+    assert noise <= sensitivity / mu_of(plan.event) * 1.01 + 2.0**-20 * entries
+    assert noise * CREDIBLE <= NOTABLE * entries * 1.01
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_sensitivity_of_counts(pooled, monkeypatch):
+    released = []
+    monkeypatch.setattr(
+        "skdpsco._feature_bounds.gaussian_mechanism",
+        lambda rng, counts, grid: released.append(counts.copy()),
+    )
+    rng = np.random.default_rng(0)
+    n, d = 12, 6
+    plan = plan_bounds(1500 if pooled else 10**6, d, 0.0244)
+    assert plan.pooled == pooled
+    extreme = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0, 1.0 + 1e-12, -3.0, 2.0**31, -1e308])
+    largest = 0.0
+    for _ in range(200):
+        X = rng.choice(extreme, (n, d))
+        X[1] = 0.5
+        neighbour = X.copy()
+        neighbour[1] = rng.choice(extreme, d)
+        for values in (X, neighbour, sparse.csr_matrix(X)):
+            release_bounds(plan, as_design(values, np.ones(d), True), None)
+        counts, others, of_sparse = released[-3:]
+        assert_array_equal(counts, of_sparse)
+        assert counts.sum() == np.count_nonzero(X)
+        assert len(counts) == (N_BINS if pooled else d * N_BINS)
+        largest = max(largest, float(np.linalg.norm(counts - others)))
+    bound = math.sqrt(2.0) * (d if pooled else math.sqrt(d))
+    assert 0.5 * bound < largest <= bound
+
+
+# --- searches
+
+
+@BOTH
+def test_grid_search(Estimator):
+    X, y, bounds = data(n=6000)
+    X = PublicBoundsScaler(-bounds, bounds).fit_transform(X)
+    grid = {"alpha": [1e-3, 1e7]}
+    search = GridSearchCV(fitted(Estimator, X, y, epsilon=5.0), grid, cv=3, error_score="raise")
+    assert search.fit(X, y).best_params_ == {"alpha": 1e-3}
+
+
+def test_private_grid_search():
+    X, y, bounds = data(n=6000)
+    last = PrivateElasticNet(target_bound=60.0, solver=Moments(row_norm=2.0))
+    model = make_pipeline(PublicBoundsScaler(-bounds, bounds), last)
+    names = ["privateelasticnet__alpha", "privateelasticnet__feature_bound"]
+    grid = dict(zip(names, ([1e-2, 1e7], [1.0, None]), strict=True))
+    search = PrivateGridSearchCV(model, grid, epsilon=20.0, random_state=0).fit(X, y)
+    assert search.best_params_[names[0]] == 1e-2
+    assert epsilon_of(search.privacy_.event, 1e-6) <= 20.0

@@ -1,0 +1,278 @@
+"""Full-batch gradient descent: plans, convergence, steps, layouts."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+
+from skdpsco._design import as_design
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.penalties import L1, L2, Box, ElasticNet
+from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
+from skdpsco.solvers import (
+    SGD,
+    Allowance,
+    CompositeProblem,
+    GradientDescent,
+    check_cost,
+    check_supported,
+)
+from skdpsco.solvers import gradient_descent as module
+
+LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
+both_solvers = pytest.mark.parametrize("cls", [GradientDescent, SGD])
+
+
+def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.0):
+    """A problem in the user's units: features within ``bounds``, targets within ``scale``."""
+    unit = (*np.broadcast_to(scale / np.asarray(bounds), d).tolist(), *([0.0] * intercept))
+    return CompositeProblem(
+        loss, None, n, d + intercept, intercept,
+        penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
+    )  # fmt: skip
+
+
+def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
+    plan = solver.plan(problem, budget, n_iter)
+    check_cost(plan.event, budget)
+    design = as_design(X, np.broadcast_to(np.asarray(bounds, float), X.shape[1]).copy(),
+                       problem.intercept)  # fmt: skip
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, design, y, rng, progress)
+    assert progress[0] == result.n_iter == plan.n_iter
+    return result
+
+
+def in_user_units(coef, problem, bounds, scale=1.0):
+    """Coefficients and intercepts as scikit-learn has them."""
+    W = coef.reshape(problem.loss.n_outputs, -1) * scale
+    d = problem.n_features - problem.intercept
+    return W[:, :d] / bounds, W[:, d:]
+
+
+def small_data(seed=0, n=3000, d=4):
+    """Correlated features of different sizes, with outliers beyond their bounds."""
+    rng = np.random.default_rng(seed)
+    mix = np.eye(d) + 0.3 * rng.standard_normal((d, d))
+    bounds = np.array([2.0, 20.0, 0.5, 4.0])[:d]
+    X = np.clip(rng.standard_normal((n, d)) @ mix * bounds / 3, -bounds, bounds)
+    z = X @ (np.array([1.0, -0.5, 0.0, 1.0])[:d] * 3 / bounds) + 0.5
+    return X, z, bounds, rng
+
+
+# ------------------------------------------------------------------------------ plans
+
+LOSSES = (Squared(), Squared(1.0), Huber(0.5), Logistic(), Multinomial(4), SmoothHinge(0.5))
+SIZES = ((2, 1), (50, 3), (1000, 200), (10**6, 20), (10**5, 2000))
+
+
+def test_plans_spend_the_budget_and_no_more():
+    cases = itertools.product(LOSSES, SIZES, (False, True), (0.1, 1.0, 8.0, 1e3), (None, 1, 10))
+    for loss, (n, d), intercept, epsilon, n_iter in itertools.islice(cases, 0, None, 7):
+        budget, problem = Budget(epsilon, 1e-6), make_problem(loss, n, d, intercept)
+        for preconditioned, clip in itertools.product((True, False), ("auto", 0.3)):
+            solver = GradientDescent(clip, preconditioned)
+            plan = solver.plan(problem, budget, n_iter)
+            assert plan.n_iter == (n_iter or plan.n_iter) >= 1
+            assert is_gaussian(plan.event)
+            assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
+            assert epsilon_of(plan.event, 1e-6) <= epsilon
+            needs_scales = preconditioned or (clip == "auto" and problem.has_residuals)
+            assert (plan.scales is not None) == needs_scales
+            assert plan == solver.plan(dataclasses.replace(problem), budget, n_iter)
+            assert hash(plan) == hash(solver.plan(problem, budget, n_iter))
+            check_supported(solver, problem)
+        rest = Allowance(budget.rho)
+        spent = rho_of(GradientDescent().plan(problem, rest, n_iter).event)
+        assert spent == pytest.approx(rest.rho, rel=1e-11)
+
+
+def test_passes_and_clipping_follow_public_sizes():
+    def plan(n, d, epsilon=1.0, loss=None):
+        problem = make_problem(loss or Logistic(), n, d)
+        return GradientDescent().plan(problem, Budget(epsilon, 1e-9))
+
+    assert plan(45_000, 8).n_iter == 50
+    assert plan(20_000, 8, 0.3).n_iter == round(20_000 * Budget(0.3, 1e-9).mu / 64)
+    assert plan(20_000, 8, 0.3, Multinomial(4)).n_iter == round(20_000 * Budget(0.3, 1e-9).mu / 128)
+    assert plan(100, 50).n_iter == 4
+    assert 50 < plan(10**6, 8, 10.0).n_iter < plan(10**6, 8, 1e3).n_iter < 5000
+    assert plan(10**9, 1, 1e20).n_iter == 5000
+    assert plan(45_000, 8).slack == 1.0 < plan(10**6, 8, 10.0).slack
+
+
+@both_solvers
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
+def test_bad_clip(cls, clip):
+    with pytest.raises((TypeError, ValueError), match="clip must be"):
+        cls(clip=clip)
+
+
+@both_solvers
+def test_other_bad_parameters(cls):
+    for bad in (1, None, "yes"):
+        with pytest.raises(TypeError, match="preconditioned must be a bool"):
+            cls(preconditioned=bad)
+    problem = make_problem(Logistic(), 10, 100_000)
+    with pytest.raises(ValueError, match="fewer, larger draws"):
+        cls().plan(problem, Allowance(1e-12), 100_000)
+
+
+class Unbounded(Logistic):
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return math.inf
+
+
+@both_solvers
+def test_a_derivative_without_a_bound_needs_a_clipping_norm(cls):
+    problem = make_problem(Unbounded(), 10, 2)
+    with pytest.raises(ValueError, match="must have a bound"):
+        cls().plan(problem, Budget(1.0, 1e-6))
+    cls(clip=1.0).plan(problem, Budget(1.0, 1e-6))
+
+
+# ------------------------------------------------------------------------------ convergence
+
+REGRESSIONS = [
+    (L2(0.1), lambda n: Ridge(alpha=0.1 * n, tol=1e-12)),
+    (L1(0.1), lambda n: Lasso(alpha=0.1, tol=1e-12)),
+    (ElasticNet(0.05, 0.05), lambda n: SklearnElasticNet(alpha=0.1, l1_ratio=0.5, tol=1e-12)),
+]
+
+
+@pytest.mark.parametrize(("penalty", "make"), REGRESSIONS, ids=["ridge", "lasso", "elastic-net"])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_regression_with_a_huge_budget_is_that_of_scikit_learn(penalty, make, layout):
+    X, z, bounds, rng = small_data()
+    y = np.clip(z + 0.3 * rng.standard_normal(len(z)), -8, 8)
+    problem = make_problem(Squared(), len(z), X.shape[1], True, penalty, bounds, 8.0)
+    given = X if layout == "dense" else sparse.csr_matrix(X)
+    found = solve(GradientDescent(), problem, given, y / 8.0, bounds=bounds).coef
+    coef, intercept = in_user_units(found, problem, bounds, 8.0)
+    expected = make(len(z)).fit(X, y)
+    scale = X.std(axis=0)  # coefficients of features of size 1
+    np.testing.assert_allclose(coef[0] * scale, expected.coef_ * scale, atol=1e-6)
+    np.testing.assert_allclose(intercept[0], expected.intercept_, atol=1e-6)
+    assert ((coef[0] == 0.0) == (expected.coef_ == 0.0)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("preconditioned", [True, False])
+def test_logistic_regression_with_a_huge_budget_is_that_of_scikit_learn(n_classes, preconditioned):
+    X, z, bounds, rng = small_data(n=6000, d=3)
+    y = np.digitize(z + rng.logistic(size=len(z)), [0.0] if n_classes == 2 else [-1.0, 1.0])
+    loss, targets = Logistic(), 2.0 * y - 1.0
+    if n_classes > 2:
+        loss, targets = Multinomial(n_classes), y.astype(float)
+    problem = make_problem(loss, len(y), 3, True, L2(0.02 / bounds.max()), bounds)
+    solver = GradientDescent(preconditioned=preconditioned)
+    found = solve(solver, problem, X, targets, bounds=bounds).coef
+    coef, _ = in_user_units(found, problem, bounds)
+    C = 1 / (len(y) * 0.02 / bounds.max())
+    expected = LogisticRegression(C=C, tol=1e-13, max_iter=10_000).fit(X, y).coef_
+    np.testing.assert_allclose(coef * X.std(axis=0), expected * X.std(axis=0), atol=1e-5)
+
+
+def test_a_box_is_kept_to():
+    X, z, bounds, _ = small_data(n=500)
+    problem = make_problem(Squared(), len(z), 4, False, Box(0.2), bounds, 8.0)
+    result = solve(GradientDescent(), problem, X, z / 8.0, Budget(1.0, 1e-6), bounds=bounds)
+    coef, _ = in_user_units(result.coef, problem, bounds, 8.0)
+    assert np.abs(coef).max() <= 0.2 * (1 + 1e-12)
+    assert np.abs(coef).max() > 0.19
+
+
+def test_lasso_of_little_budget_has_exact_zeros_where_nothing_is():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 10))
+    y = 0.5 * X[:, 0]
+    problem = make_problem(Squared(), len(y), 10, False, L1(0.03))
+    coef = solve(GradientDescent(), problem, X, y, Budget(1.0, 1e-6)).coef
+    assert np.count_nonzero(coef[1:]) <= 2  # noise is a third of the threshold before averaging
+    assert coef[0] > 0.2
+
+
+# ------------------------------------------------------------------------------ steps
+
+
+def test_equal_columns_do_not_make_it_diverge(monkeypatch):
+    """One direction with all curvature: the first step is too long for momentum, and shortened."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 4000)
+    X, y = np.repeat(x[:, None], 6, axis=1), x
+    for loss, budget, bound in (
+        (Squared(), LEAST_NOISE, 1e-3),
+        (Huber(0.7), LEAST_NOISE, 1e-3),
+        (Squared(), Budget(1.0, 1e-6), 0.05),
+    ):
+        problem = make_problem(loss, len(y), 6, penalty=L2(1e-4))
+        error = [abs(1 - solve(GradientDescent(), problem, X, y, budget, 20).coef.sum())]
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "stable_step", lambda step, *rest: step)
+            error.append(abs(1 - solve(GradientDescent(), problem, X, y, budget, 20).coef.sum()))
+        assert error[0] < bound < error[1]
+
+
+def test_a_step_is_shortened_by_curvature_beyond_noise_only():
+    move = np.array([3.0, 4.0])
+    assert module.stable_step(1.0, move, 0.5 * move, 0.0) == 1.0
+    assert module.stable_step(1.0, move, 2.0 * move, 0.0) == 0.5
+    assert module.stable_step(1.0, move, 2.0 * move, 10.0) == 1.0
+    assert 0.5 < module.stable_step(1.0, move, 2.0 * move, 0.1) < 1.0
+    assert module.stable_step(1.0, 0.0 * move, move, 0.0) == 1.0
+
+
+def test_preconditioning_makes_units_irrelevant():
+    """A bound that is far too generous is a feature that is small in the kernels' units."""
+    X, z, bounds, _ = small_data(n=20_000)
+    generous = bounds * np.array([1.0, 15.0, 1.0, 7.0])
+    y = np.clip(z, -8, 8) / 8.0
+
+    def risk(bounds, preconditioned):
+        problem = make_problem(Squared(), len(z), 4, True, L2(1e-6), bounds, 8.0)
+        solver = GradientDescent(preconditioned=preconditioned)
+        result = solve(solver, problem, X, y, Budget(4.0, 1e-6), 50, bounds=bounds)
+        coef, intercept = in_user_units(result.coef, problem, bounds)
+        return np.mean((X @ coef[0] + intercept[0] - y) ** 2) / np.mean(y**2)
+
+    assert risk(bounds, True) < 0.02
+    assert risk(generous, True) < 0.02
+    assert risk(generous, False) > 0.04
+
+
+# ------------------------------------------------------------------------------ layouts, kernels
+
+
+@both_solvers
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Multinomial(3)])
+def test_dense_and_sparse_fits_are_equal(cls, loss):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (120, 5)) * (rng.random((120, 5)) < 0.4)
+    y = rng.integers(0, 3, 120) if loss.n_outputs == 3 else np.sign(rng.standard_normal(120))
+    problem = make_problem(loss, 120, 5, True, ElasticNet(0.01, 0.01))
+    # float64 sums differ in the last bits only, and noise in units of the grid does not.
+    fits = [
+        solve(cls(), problem, given, y.astype(float), Budget(5.0, 1e-6), 20, seed=3).coef
+        for given in (X, sparse.csr_matrix(X))
+    ]
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-5, atol=1e-7)
+    assert np.abs(fits[0]).max() > 0.0
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Multinomial(3)])
+def test_the_compiled_gradient_is_that_of_python(loss, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (30, 4))
+    y = rng.integers(0, 3, 30) if loss.n_outputs == 3 else np.sign(rng.standard_normal(30))
+    problem = make_problem(loss, 30, 4, True)
+    compiled = solve(GradientDescent(), problem, X, y.astype(float), Budget(1.0, 1e-6), 4).coef
+    for name in ("release_gradient", "scaled_norms", "scaled_proxes"):
+        monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    slow = solve(GradientDescent(), problem, X, y.astype(float), Budget(1.0, 1e-6), 4).coef
+    np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)

@@ -1,0 +1,68 @@
+"""Private scales of columns, and bounds of features that are not declared."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco._design import as_design
+from skdpsco._feature_bounds import plan_bounds, release_bounds
+from skdpsco.losses import Squared
+from skdpsco.privacy import mu_of
+from skdpsco.solvers._scales import plan_scales, release_scales
+from skdpsco.solvers.base import Problem
+
+
+def make_problem(n, d, intercept):
+    return Problem(Squared(), None, n, d + intercept, intercept)
+
+
+def test_scales_are_those_of_the_columns():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    X = np.column_stack([
+        rng.uniform(-1, 1, n), 0.01 * rng.normal(size=n), (rng.random(n) < 0.2), np.zeros(n)
+    ])  # fmt: skip
+    X[0, 1] = 1.0  # one record beyond the others
+    y = 0.05 * rng.normal(size=n)
+    problem = make_problem(n, 4, True)
+    plan = plan_scales(problem, 0.3, target=True)
+    assert not plan.pooled
+    assert mu_of(plan.event) == pytest.approx(0.3)
+    for layout in (np.asarray, sparse.csr_matrix):
+        design = as_design(layout(X), np.ones(4), True)
+        scales = release_scales(plan, design, y, np.random.Generator(np.random.PCG64(0)))
+        true = np.sqrt((X**2).mean(axis=0))
+        assert scales.clip[:3] == pytest.approx([true[0], 0.01, true[2]], rel=0.4)
+        assert np.sqrt(scales.mean_square)[[0, 2]] == pytest.approx(true[[0, 2]], rel=0.6)
+        assert 0.0 < scales.mean_square[3] < 1e-3
+        assert scales.mean_square[4] == scales.clip[4] == 1.0  # the intercept's are known
+        assert scales.target == pytest.approx(0.05, rel=0.5)
+        few = plan_scales(make_problem(200, 4, True), 0.1, target=True)
+        assert few.pooled
+        assert few.merged
+        part = as_design(layout(X[:200]), np.ones(4), True)
+        pooled = release_scales(few, part, y[:200], np.random.Generator(np.random.PCG64(0)))
+        assert len(set(pooled.clip[:4])) == len(set(pooled.mean_square[:4])) == 1
+
+
+def test_the_smallest_bound_that_may_be_found_is_rehearsed():
+    plan = plan_bounds(1000, 2, 1.0)
+    design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
+    found = release_bounds(plan, design, np.random.Generator(np.random.PCG64(0)))
+    assert found.tolist() == [plan.extremes[0]] * 2
+
+
+def test_mean_squares_stay_apart_where_histograms_are_pooled():
+    """Steps for the mean of all columns would be ten times too long for the frequent ones."""
+    rng = np.random.default_rng(0)
+    n, d = 25_000, 100
+    X = (rng.random((n, d)) < 0.5 / np.arange(1, d + 1)) * 1.0
+    problem = make_problem(n, d, False)
+    plan = plan_scales(problem, 0.07)
+    assert (plan.pooled, plan.merged) == (True, False)
+    assert mu_of(plan.event) == pytest.approx(0.07)
+    design = as_design(X, np.ones(d), False)
+    scales = release_scales(plan, design, np.zeros(n), np.random.Generator(np.random.PCG64(0)))
+    assert scales.mean_square[:2] == pytest.approx([0.5, 0.25], rel=0.3)
+    assert (0.0 < scales.mean_square[2:]).all()
+    assert scales.mean_square[20:].max() < 0.1

@@ -1,0 +1,171 @@
+"""DP-SGD on Poisson samples: plans, convergence, batches."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Lasso, LogisticRegression
+
+from skdpsco._design import as_design
+from skdpsco.losses import Huber, Logistic, Multinomial, Squared
+from skdpsco.penalties import L1, L2
+from skdpsco.privacy import (
+    Budget,
+    PoissonSampledGaussianEvent,
+    allows,
+    compose,
+    epsilon_of,
+    rho_of,
+)
+from skdpsco.privacy import _pld as pld_module
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost
+from skdpsco.solvers import sgd as module
+
+
+def make_problem(loss, n, d, penalty=None):
+    return CompositeProblem(loss, None, n, d, penalty=penalty or L2(0.01), unit=(1.0,) * d)
+
+
+def solve(solver, plan, problem, X, y, seed=0):
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    design = as_design(X, np.ones(X.shape[1]), False)
+    result = solver.run(plan, problem, design, y, rng, progress)
+    assert progress[0] == plan.n_iter
+    return result.coef
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Multinomial(3)])
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_plans_spend_the_budget_and_no_more(loss, accountant):
+    for n, epsilon, size, n_iter in ((5000, 1.0, "auto", None), (200, 8.0, 10, 30)):
+        budget, problem = Budget(epsilon, 1e-6), make_problem(loss, n, 5)
+        plan = SGD(batch_size=size, accountant=accountant).plan(problem, budget, n_iter)
+        spent = epsilon_of(plan.event, 1e-6, accountant)
+        assert 0.99 * epsilon < spent <= epsilon
+        check_cost(plan.event, budget)
+        # The sampler's event is the one that is charged, as often as there are steps.
+        assert (plan.sampling, plan.n_iter) in list(leaves(plan.event))
+        assert hash(plan) is not None
+        less = dataclasses.replace(plan.sampling, noise_multiplier=0.99 * _z(plan))
+        parts = [less if leaf == plan.sampling else leaf for leaf, k in leaves(plan.event)
+                 for _ in range(k)]  # fmt: skip
+        assert not allows(budget, compose(*parts), accountant)
+
+
+def _z(plan):
+    return plan.sampling.noise_multiplier
+
+
+def test_sampling_is_worth_something_and_pld_is_worth_more():
+    budget, problem = Budget(1.0, 1e-6), make_problem(Logistic(), 50_000, 5)
+    renyi, pld = (SGD(accountant=a).plan(problem, budget) for a in ("rdp", "pld"))
+    unsampled = 2 * math.sqrt(pld.n_iter) / budget.mu
+    assert 0.85 * _z(renyi) < _z(pld) < 0.97 * _z(renyi)
+    assert _z(renyi) < 0.1 * unsampled
+    assert SGD().plan(problem, budget) == pld
+
+
+def test_without_dp_accounting(monkeypatch):
+    monkeypatch.setattr(pld_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "noise_multiplier", module.noise_multiplier.__wrapped__)
+    budget, problem = Budget(1.0, 1e-6), make_problem(Logistic(), 5000, 5)
+    assert SGD().plan(problem, budget) == SGD(accountant="rdp").plan(problem, budget)
+    with pytest.raises(ImportError, match=r"skdpsco\[pld\]"):
+        SGD(accountant="pld").plan(problem, budget)
+
+
+def test_automatic_batches_follow_public_sizes():
+    budget = Budget(1.0, 1e-6)
+    plan = SGD().plan(make_problem(Logistic(), 50_000, 5), budget)
+    assert plan.sampling.sampling_probability == pytest.approx(0.05)
+    assert plan.n_iter == 1000
+    given = SGD(batch_size=25).plan(make_problem(Logistic(), 1000, 5), budget, 7)
+    assert given.sampling == PoissonSampledGaussianEvent(_z(given), 0.025)
+    assert given.n_iter == 7
+    # Where sampling counts for nothing, and where noise is negligible, all records.
+    problem = make_problem(Logistic(), 50_000, 5)
+    for rest, size in (
+        (Allowance(budget.rho), "auto"), (Budget(1e5, 1e-6), "auto"), (budget, 50_000),
+    ):  # fmt: skip
+        expected = GradientDescent().plan(problem, rest)
+        assert SGD(batch_size=size).plan(problem, rest) == expected
+
+
+def test_a_budget_in_zcdp_is_charged_without_sampling():
+    rest, problem = Allowance(0.02), make_problem(Logistic(), 1000, 5)
+    plan = SGD(batch_size=100).plan(problem, rest, 10)
+    assert rho_of(plan.event) == pytest.approx(rest.rho, rel=3e-3)
+    assert rho_of(plan.event) <= rest.rho
+    check_cost(plan.event, rest)
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, None, "all", [10]])
+def test_bad_batch_sizes(bad):
+    with pytest.raises((TypeError, ValueError), match="batch_size must be"):
+        SGD(batch_size=bad)
+
+
+@pytest.mark.parametrize("bad", ["prv", None, 1, ""])
+def test_bad_accountants(bad):
+    with pytest.raises(ValueError, match="accountant must be one of"):
+        SGD(accountant=bad)
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_samples_without_noise_lead_to_the_solutions_of_scikit_learn(layout):
+    """What is left is the sampling, averaged over a quarter of many steps."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3)) * (rng.random((3000, 3)) < 0.7)
+    z = X @ [0.4, 0.0, -0.2]
+    given = X if layout == "dense" else sparse.csr_matrix(X)
+    budget = Budget(1e10, 1e-6)
+    problem = make_problem(Squared(), 3000, 3, L1(0.02))
+    solver = SGD(batch_size=1500)
+    y = np.clip(z + 0.2 * rng.standard_normal(3000), -1, 1)
+    coef = solve(solver, solver.plan(problem, budget, 1000), problem, given, y)
+    expected = Lasso(alpha=0.02, fit_intercept=False).fit(X, y).coef_
+    np.testing.assert_allclose(coef, expected, atol=5e-3)
+    assert coef[1] == expected[1] == 0.0
+    problem = make_problem(Logistic(), 3000, 3, L2(0.02))
+    y = np.where(5 * z + rng.logistic(size=3000) > 0, 1.0, -1.0)
+    coef = solve(solver, solver.plan(problem, budget, 1000), problem, given, y)
+    model = LogisticRegression(C=1 / 60, fit_intercept=False, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(coef, model.coef_[0], atol=0.02)
+    assert np.abs(coef).max() > 0.5
+
+
+def test_all_records_are_full_batches():
+    """And then scikit-learn's solution is reached as by gradient descent."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (500, 3))
+    y = np.clip(X @ [0.4, 0.0, -0.2], -1, 1)
+    problem, budget = make_problem(Squared(), 500, 3), Budget(1e6, 1e-6)
+    fits = [solve(s, s.plan(problem, budget), problem, X, y) for s in (SGD(), GradientDescent())]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_rows_of_both_layouts_and_empty_samples():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (50, 3)) * (rng.random((50, 3)) < 0.5)
+    for rows in (np.array([3, 7, 8, 49]), np.array([], dtype=np.int64)):
+        dense = module.Rows(as_design(X, np.ones(3), True))[rows]
+        csr = module.Rows(as_design(sparse.csr_matrix(X), np.ones(3), True))[rows]
+        np.testing.assert_array_equal(dense.values, X[rows])
+        back = sparse.csr_matrix((csr.data, csr.indices, csr.indptr), shape=(len(rows), 3))
+        np.testing.assert_array_equal(back.toarray(), X[rows])
+    # Samples of one record among fifty are mostly empty, and their noise is released all the same.
+    problem = make_problem(Logistic(), 50, 3)
+    solver = SGD(batch_size=0.5)
+    plan = solver.plan(problem, Budget(1.0, 1e-6), 5)
+    for given in (X, sparse.csr_matrix(X)):
+        assert np.isfinite(solve(solver, plan, problem, given, np.ones(50))).all()
