@@ -139,23 +139,25 @@ def test_given_solvers_and_number_of_rounds():
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "K", "epsilon", "name"),
+    ("n", "d", "K", "epsilon", "intercept", "name"),
     [
-        (400, 30, 1, 1.0, "gradient-descent"),
-        (20000, 5, 1, 1.0, "moments"),
-        (20000, 10**6, 1, 1.0, "gradient-descent"),
-        (20000, 50, 1, 1.0, "coordinate-descent"),
-        (20000, 50, 100, 1.0, "gradient-descent"),
-        (100, 50, 1, 1e6, "moments"),
+        (400, 30, 1, 1.0, True, "moments"),
+        (20000, 50, 100, 1.0, True, "moments"),
+        (400, 30, 1, 1.0, False, "gradient-descent"),
+        (20000, 5, 1, 1.0, False, "gradient-descent"),
+        (20000, 10**6, 1, 1.0, False, "gradient-descent"),
+        (20000, 50, 1, 1.0, False, "coordinate-descent"),
+        (20000, 50, 100, 1.0, False, "gradient-descent"),
+        (100, 50, 1, 1e9, False, "moments"),
     ],
 )
-def test_automatic_choice_of_the_solver(n, d, K, epsilon, name):
+def test_automatic_choice_of_the_solver(n, d, K, epsilon, intercept, name):
     loss = Logistic() if K == 1 else Multinomial(K)
-    assert automatic(loss, n, d, Budget(epsilon, 1e-6).rho) == name
+    assert automatic(loss, n, d, Budget(epsilon, 1e-6).rho, intercept) == name
     # What the fit then does is what the solver of that name does.
     if K == 1 and n * d < 10**6 and n > 100:
         X, y = np.tile(data(n=n)[0], d)[:, :d], np.arange(n) % 2
-        params = {"epsilon": epsilon, "feature_bound": 20.0}
+        params = {"epsilon": epsilon, "feature_bound": 20.0, "fit_intercept": intercept}
         assert_array_equal(fitted(X, y, **params).coef_, fitted(X, y, solver=name, **params).coef_)
 
 

@@ -22,18 +22,22 @@ from skdpsco.solvers import (
 
 # What "auto" takes, by n mu / (d sqrt(classes)): fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
-MOMENTS_RATIO, MOMENTS_RATIO_SQUARED = 300.0, 1e4
+LITTLE_NOISE = 1e4
 
 
-def automatic(loss: Any, n_samples: int, n_features: int, rho: float) -> str:
+def automatic(loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool) -> str:
     """Name of the solver that is best for data of this size under this budget.
 
-    Moments converge where there is hardly any noise. Before that, gradients of all coordinates at
-    once are best for few features or much noise, single coordinates for many features.
+    Classifiers with an intercept take moments, which centre the features: where these lie on one
+    side of 0, as raw features do, gradients need too many steps. Otherwise moments are best where
+    there is hardly any noise. Before that, gradients of all coordinates at once are best for few
+    features or much noise, single coordinates for many features.
     """
+    if intercept and not isinstance(loss, Squared):
+        return "moments"
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if ratio >= (MOMENTS_RATIO_SQUARED if isinstance(loss, Squared) else MOMENTS_RATIO):
+    if ratio >= LITTLE_NOISE:
         return "moments"
     if ratio >= COORDINATES_RATIO and d >= COORDINATES_FEATURES:
         return "coordinate-descent"
@@ -95,7 +99,8 @@ class CompositeModel(PrivateLinearModel):
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         if solver == "auto":
-            solver = automatic(loss, n_samples, n_features, rho)
+            intercept = bool(self.fit_intercept)
+            solver = automatic(loss, n_samples, n_features, rho, intercept)
         return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver
 
     def _problem(

@@ -40,9 +40,9 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "gradient-descent" where noise is large or features are
-        few, else "coordinate-descent", and "moments" where there is hardly any noise; it follows
-        from the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" with an intercept and where there is hardly
+        any noise, else "gradient-descent" where noise is large or features are few, and
+        "coordinate-descent"; it follows from the sizes of X and the budget alone.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.

@@ -73,6 +73,12 @@ def norms_of(X, out):
 
 
 @njit
+def sum_rows(X, weight, out):
+    """Sum over records of weight times features, ``weight`` of shape (n, 1)."""
+    correlate(X, weight, out)
+
+
+@njit
 def sum_targets(X, y, loss, weight, Z, out):
     """Sum over records of target times weight times features."""
     for i in range(Z.shape[0]):
@@ -98,11 +104,11 @@ def sum_responses(X, w, loss, bound, weight, Z, out):
 
 @njit
 def sum_squares(X, w, weight, Z):
-    """Sum over records of the squared predictions of ``w`` times the squared weight."""
+    """Sum over records of squared predictions of ``w`` times weight, which ``Z`` then holds."""
     predict(X, w, Z)
     total = 0.0
     for i in range(Z.shape[0]):
         for k in range(Z.shape[1]):
-            p = weight[i] * Z[i, k]
-            total += p * p
+            Z[i, k] *= weight[i]
+            total += Z[i, k] * Z[i, k]
     return total

@@ -7,33 +7,38 @@ of ``t x`` alone. So that is released once, and a round needs only the mean of `
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpsco._design import columns_of
+from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent, compose
 
 from ._composite import CompositeProblem
-from ._moment_model import Model, saturation, shrink
-from ._moment_sums import norms_of, respond, sum_responses, sum_squares, sum_targets
-from .base import Plan, Result
+from ._moment_model import Model, saturation, second_moments, shrink
+from ._moment_plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
+from ._moment_sums import (
+    norms_of,
+    respond,
+    sum_responses,
+    sum_rows,
+    sum_squares,
+    sum_targets,
+)
+from .base import Result
 
-# Shares of mu**2: of the norm, then, of what is left, of the matrix or the curvature along the
-# moment, then of the moment beside none, one and several rounds.
-NORM_SHARE, MATRIX_SHARE, CURVATURE_SHARE = 0.03, 0.15, 0.06
-MOMENT_SHARES = (1.0, 0.7, 0.5)
-REGRESSION_SHARES = (0.03, 0.5)  # norm and matrix, where moments are sufficient statistics
-N_COUNTS = 5  # of records with a large norm, to search 2**N_COUNTS clipping norms
+LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
+MOST_MEAN = 0.8  # of a mean square, its mean squared
+LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
 INTERCEPT = 0.15  # square of the column of ones, in units of that of the clipping norm
 MAX_FEATURES = 2000  # of a matrix
 MATRIX_RATIO = 2.0  # of n mu over F**1.5, from which a matrix is released
+CENTRE_RATIO = 40.0  # of n mu over sqrt(d), from which rows are centred
 ROUNDS_RATIO = 25.0  # of the signal (see `plan`), from which there are rounds
-MAX_ROUNDS, MOST_ROUNDS = 20, 300  # where there is noise, and where there is hardly any
+MAX_ROUNDS, MOST_ROUNDS = 6, 300  # where there is noise, and where there is hardly any
 RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matrix's noise
 LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
 # Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
@@ -42,44 +47,22 @@ FAR = 1e200  # coefficients, beyond all that are of use
 BLOCK = 1024  # records whose rows are gathered at a time
 
 
-@dataclass(frozen=True)
-class MomentsPlan(Plan):
-    """Grids of all releases, in sums over rows that were divided by the clipping norm.
-
-    Parameters
-    ----------
-    norm_grid, matrix_grid, curvature_grid, response_grid : float or None
-        None for what is not released.
-    moment_grid : float
-    tolerated : float
-        Count of records that the clipping norm may shorten.
-    row_norm : float or None
-        The clipping norm, if it is public.
-    """
-
-    moment_grid: float = 0.0
-    norm_grid: float | None = None
-    matrix_grid: float | None = None
-    curvature_grid: float | None = None
-    response_grid: float | None = None
-    tolerated: float = 0.0
-    row_norm: float | None = None
-
-
 class Moments:
     """Noisy moments, and a quadratic model that they make.
 
     Releases the mean of target times features, their second moments where these pay (else the
-    curvature along that mean), and, where there is signal for more, the gradient at a few points:
-    accelerated steps in the metric of the second moments. With the squared loss the moments are
-    sufficient statistics. Whatever the penalty, it costs no privacy.
+    curvature and the mean along that moment), and, where there is signal for more, the gradient at
+    a few points: accelerated steps in the metric of the second moments. With the squared loss the
+    moments are sufficient statistics. Whatever the penalty, it costs no privacy. For a
+    classification with an intercept and little noise, dense rows are centred at a noisy mean, if
+    that is far from 0: a copy of X. Sparse rows are not; only the model knows of their mean.
 
     Parameters
     ----------
     row_norm : float or None, default=None
         Public bound on the l2 norm of rows, in units of the feature bounds: of ``x_j / b_j``. What
-        is longer is shortened. In [1e-100, 1e100], where squares neither vanish nor overflow.
-        None looks for one privately.
+        is longer is shortened, and rows are not centred. In [1e-100, 1e100], where squares neither
+        vanish nor overflow. None looks for one privately.
 
     Raises
     ------
@@ -127,7 +110,9 @@ class Moments:
         T = n_rounds(signal, matrix) if n_iter is None else n_iter
         if squared and matrix:
             T = 0
-        parts = self._shares(squared and matrix, matrix, T)
+        centred = not squared and problem.intercept and self.row_norm is None
+        centred = centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
+        parts = shares(problem, self.row_norm, matrix, T, centred)
         multiplier = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
         row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
@@ -138,18 +123,25 @@ class Moments:
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
 
         moved = 2.0 * size + 2.0 * math.sqrt(F * K) * error
-        matrix_grid = curvature_grid = response_grid = norm_grid = None
+        matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
+        line = not matrix and K == 1 and problem.intercept
         tolerated = 0.0
         if "norm" in parts:
             norm_grid = grid("norm", 1.0, 1, n)
-            tolerated = max(min(0.5, 2.0 / signal) * n, min(2.0 * multiplier["norm"], 0.5 * n))
+            tolerated = max(
+                min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
+            )
+        if centred:
+            rounding = 2.0 * math.sqrt(d) * summation_error(n, slack)
+            centre_grid = grid("centre", 2.0 * slack + rounding, d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
             rounding = 2.0 * F * summation_error(n, square)
             matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
         else:
-            rounding = 2.0 * summation_error(n * K, slack * slack)
-            curvature_grid = grid("curvature", slack * slack + rounding, 1, n * K)
+            square = (LINE if line else 1.0) * slack * slack
+            rounding = 2.0 * math.sqrt(1.0 + line) * summation_error(n * K, slack * slack)
+            curvature_grid = grid("curvature", square + rounding, 1 + line, n * K)
         if T > 0:
             response_grid = grid("responses", moved, F * K, n * size)
         return MomentsPlan(
@@ -163,29 +155,14 @@ class Moments:
             n_iter=T,
             moment_grid=grid("moment", moved, F * K, n * size),
             norm_grid=norm_grid,
+            centre_grid=centre_grid,
             matrix_grid=matrix_grid,
             curvature_grid=curvature_grid,
             response_grid=response_grid,
+            line=line,
             tolerated=tolerated,
             row_norm=self.row_norm,
         )
-
-    def _shares(self, sufficient, matrix, T):
-        """Share of mu**2 of one release of every kind, and how many there are."""
-        norm, second = REGRESSION_SHARES if sufficient else (NORM_SHARE, MATRIX_SHARE)
-        parts = {}
-        left = 1.0
-        if self.row_norm is None:
-            parts["norm"] = (norm / N_COUNTS, N_COUNTS)
-            left -= norm
-        share = left * (second if matrix else CURVATURE_SHARE)
-        parts["matrix" if matrix else "curvature"] = (share, 1)
-        left -= share
-        moment = left * MOMENT_SHARES[min(T, 2)]
-        parts["moment"] = (moment, 1)
-        if T > 0:
-            parts["responses"] = ((left - moment) / T, T)
-        return parts
 
     def run(self, plan: MomentsPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
@@ -199,15 +176,8 @@ def n_rounds(signal: float, matrix: bool) -> int:
     if signal < ROUNDS_RATIO:
         return 0
     few = min(math.sqrt(signal / 40.0), MAX_ROUNDS if matrix else 1)
-    many = min(MAX_ROUNDS * signal / 1e6, MOST_ROUNDS)
+    many = min(signal / 5e4, MOST_ROUNDS)
     return max(1, round(max(few, many)))
-
-
-def bound_of(problem: CompositeProblem) -> float:
-    """Largest l2 norm of a target: the derivatives of the loss where predictions are 0."""
-    size = problem.loss.lipschitz(0.0, problem.target_bound)
-    # 1 - 1 / K, the largest component of e_y - 1 / K, is the square of its norm.
-    return math.sqrt(size) if problem.loss.n_outputs > 1 else size
 
 
 class _Run:
@@ -220,6 +190,7 @@ class _Run:
         self.d = self.F - problem.intercept
         self.Z = np.empty((self.n, self.K))
         self.bound = bound_of(problem)
+        self.shift = np.zeros(self.d)  # in units of the intercept's entry
         self.shrinkage = SHRINKAGE if plan.matrix_grid else DIAGONAL_SHRINKAGE
         self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
 
@@ -228,15 +199,32 @@ class _Run:
         plan, problem = self.plan, self.problem
         norms = np.empty(self.n)
         norms_of(self.X, norms)
-        self.c = c = self.clipping_norm(norms)
+        self.c = self.clipping_norm(norms)
+        unit = 1.0
+        centre = self.centre(norms)
+        if not isinstance(self.X, Dense):
+            if plan.matrix_grid is None:  # it would know of the mean
+                self.shift = centre / (self.c * math.sqrt(INTERCEPT))
+            centre = np.zeros(self.d)
+        elif centre.any():
+            # Kernels see the halves of x - centre: within [-1, 1], as all they see.
+            values = clipped(self.X.values, self.X.bounds) - centre
+            self.X = Dense(values, np.full(self.d, 2.0), self.X.intercept)
+            unit = 0.5
+            norms_of(self.X, norms)
+            self.c = self.clipping_norm(norms, self.c)
+        c = self.c
         shortened = c / np.maximum(norms, c)
         self.weight = shortened / c
-        # Coefficients of the problem over those of shortened rows.
+        # Coefficients of what kernels see over those of shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
         self.scale[self.d :] = math.sqrt(INTERCEPT)
+        scale = self.scale * unit  # the problem's over those of shortened rows
+        scale[self.d :] = self.scale[self.d :]
         moment, deviation = self.moment(self.weight * shortened if self.sufficient else self.weight)
-        M = self.second_moments() if plan.matrix_grid else self.curvature(moment)
-        model = Model(M, problem, self.scale)
+        M = self.second_moments() if plan.matrix_grid else self.curvature(self.about(moment))
+        moment = self.about(moment)
+        model = Model(M, problem, scale)
         start = np.zeros((self.K, self.F))
         curvature = problem.loss.smoothness() if self.K == 1 else 1.0 / self.K
         h = 1.0
@@ -250,7 +238,21 @@ class _Run:
                 h = new
                 W = model.minimise(curvature * h, likely, W)
         W = self.rounds(model, curvature * h, moment, deviation, W, progress)
-        return (W * self.scale).ravel()
+        W = self.back(W) * scale
+        W[:, self.d :] -= (W[:, : self.d] @ centre)[:, None]
+        return W.ravel()
+
+    def about(self, means):
+        """Means of rows, as of rows less `shift`."""
+        means = means.copy()
+        means[:, : self.d] -= np.outer(means[:, self.d :].sum(axis=1), self.shift)
+        return means
+
+    def back(self, W):
+        """Coefficients of rows, from those of rows less `shift`."""
+        W = np.clip(np.nan_to_num(W), -FAR, FAR)
+        W[:, self.d :] -= (W[:, : self.d] @ self.shift)[:, None]
+        return W
 
     def rounds(self, model, curvature, moment, deviation, W, progress):
         """Accelerated proximal steps in the metric of the model."""
@@ -260,7 +262,8 @@ class _Run:
         V, momentum = W, 1.0
         V_old = R_old = np.zeros_like(W)
         for t in range(plan.n_iter):
-            R, noise = self.responses(V)
+            R, noise = self.responses(self.back(V))
+            R = self.about(R)
             # Along the last step the gradient has changed by more than the model has it?
             S = V - V_old
             bend = float((S * model.apply(S)).sum())
@@ -284,12 +287,27 @@ class _Run:
         gaussian_mechanism(self.rng, values, grid)
         return grid * 2.0**SCALE_BITS
 
-    def clipping_norm(self, norms):
-        """The smallest of the candidates that few rows exceed."""
-        largest = math.sqrt(max(self.d, 1))
+    def centre(self, norms):
+        """A noisy mean of the shortened features, or 0."""
+        nowhere = np.zeros(self.d)
+        if self.plan.centre_grid is None:
+            return nowhere
+        sums = np.empty(self.F)
+        sum_rows(self.X, (1.0 / np.maximum(norms, self.c))[:, None], sums)
+        sums = sums[: self.d].copy()
+        deviation = self.release(sums, self.plan.centre_grid)
+        mean = shrink(sums, deviation**2) / self.n
+        if float(np.linalg.norm(mean)) < LEAST_CENTRE:
+            return nowhere
+        return np.clip(self.c * mean, -1.0, 1.0)
+
+    def clipping_norm(self, norms, largest=None):
+        """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
+        n_counts = N_COUNTS if largest is None else N_CENTRED_COUNTS
+        largest = math.sqrt(max(self.d, 1)) if largest is None else largest
         if self.plan.row_norm is not None:
             return min(self.plan.row_norm, largest)
-        n_below = 2**N_COUNTS - 1
+        n_below = 2**n_counts - 1
         top = math.ceil(2.0 * math.log2(largest) - 1e-9)
         candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
         low, high = 0, n_below
@@ -330,18 +348,31 @@ class _Run:
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment):
-        """Diagonal second moments: of all features as along the moment."""
+        """Diagonal second moments: of all features as along the moment, there about the mean."""
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
-        square = np.array([sum_squares(self.X, direction.ravel(), self.weight, self.Z)])
-        deviation = self.release(square, self.plan.curvature_grid)
-        M = np.full(self.F, (max(float(square[0]), 0.0) + deviation) / self.n)
+        sums = np.zeros(1 + self.plan.line)
+        sums[0] = sum_squares(self.X, direction.ravel(), self.weight, self.Z)
+        if self.plan.line:
+            sums[1] = 0.5 * self.c * (self.weight @ self.Z[:, 0])
+        deviation = self.release(sums, self.plan.curvature_grid)
+        square = (max(float(sums[0]), 0.0) + deviation) / self.n
+        along = direction[:, : self.d]
+        means = along @ self.shift * math.sqrt(INTERCEPT)
+        if self.plan.line:
+            measured = float(shrink(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
+            limit = math.sqrt(MOST_MEAN * square)
+            measured = max(-limit, min(limit, measured))
+            self.shift += along[0] * (measured - means[0]) / math.sqrt(INTERCEPT)
+            means[0] = measured
+        square -= min(float(means @ means), MOST_MEAN * square)
+        M = np.full(self.F, square)
         M[self.d :] = INTERCEPT
         return M
 
     def second_moments(self):
-        """Noisy mean of row row', made positive definite."""
+        """Noisy mean of row row', positive definite."""
         F, n = self.F, self.n
         M = np.zeros((F, F))
         for start in range(0, n, BLOCK):
@@ -354,11 +385,5 @@ class _Run:
         off = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
         entries = M[upper] * off
         deviation = self.release(entries, self.plan.matrix_grid)
-        M = np.zeros((F, F))
-        M[upper] = entries / off
-        M += np.triu(M, 1).T
-        values, U = np.linalg.eigh(M)
-        # The noise has spectral norm about deviation * sqrt(2 F): below that nothing is known.
         ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
-        ridge *= deviation * math.sqrt(2.0 * F)
-        return (U * (np.maximum(values, 0.0) + ridge)) @ U.T / n
+        return second_moments(entries / off, deviation, ridge) / n

@@ -19,7 +19,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers import moments as module
 from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers.moments import N_COUNTS, Moments
+from skdpsco.solvers.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 LOSSES = [Logistic(), Multinomial(3), Squared()]
@@ -35,9 +35,11 @@ def problem_for(loss, n, d, intercept, penalty=None):
     return CompositeProblem(loss, None, n, d + intercept, intercept, penalty=penalty, unit=unit)
 
 
-def kinds(plan):
-    """Names of all releases, in their order."""
+def kinds(plan, centred=True):
+    """Names of all releases, in their order; ``centred`` if the centre was not 0."""
     names = ["norm"] * N_COUNTS if plan.norm_grid else []
+    if plan.centre_grid:
+        names += ["centre", *["norm"] * N_CENTRED_COUNTS * centred]
     names += ["moment", "matrix" if plan.matrix_grid else "curvature"]
     return names + ["responses"] * plan.n_iter
 
@@ -45,7 +47,8 @@ def kinds(plan):
 def charges(solver, plan, problem, mu):
     """The mu of one release of every kind: together they are the plan's event."""
     matrix = plan.matrix_grid is not None
-    parts = solver._shares(isinstance(problem.loss, Squared) and matrix, matrix, plan.n_iter)
+    centred = plan.centre_grid is not None
+    parts = shares(problem, solver.row_norm, matrix, plan.n_iter, centred)
     assert {name: count for name, (_, count) in parts.items()} == {
         name: kinds(plan).count(name) for name in kinds(plan)
     }
@@ -79,7 +82,8 @@ class Releases:
         y = np.array([t for _, t in rows], dtype=float)
         rng, progress = np.random.default_rng(0), np.zeros(1, dtype=np.int64)
         result = solver.run(plan, problem, X, y, rng, progress)
-        assert len(self.units) == len(kinds(plan))
+        self.centred = len(self.units) == len(kinds(plan))
+        assert self.centred or len(self.units) == len(kinds(plan, centred=False))
         return result, self.units
 
 
@@ -106,7 +110,7 @@ def worst_ratios(releases, solver, mu, problem, n_iter, place, rest, layout, bas
         assert np.array_equal(result.coef, first.coef)  # what was released decides everything
         runs.append(units)
     mu_of, ratios = charges(solver, plan, problem, mu), {}
-    for k, name in enumerate(kinds(plan)):
+    for k, name in enumerate(kinds(plan, releases.centred)):
         units = np.array([run[k] for run in runs])
         change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
         # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
@@ -138,6 +142,52 @@ def test_releases_change_by_what_is_charged(
         rest = [extreme[(shift * i + 3) % len(extreme)] for i in range(5)]
         ratios = worst_ratios(releases, solver, mu, problem, 2, place, rest, layout, base)
         assert max(ratios.values()) <= 1.0
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("max_features", [0, 2000])
+@pytest.mark.parametrize("loss", LOSSES[:2])
+def test_centred_rows(monkeypatch, loss, max_features, layout):
+    """Records around a corner: their centre is found, and what follows is as bounded."""
+    monkeypatch.setattr(module, "shrink", lambda noisy, variance: noisy)
+    monkeypatch.setattr(module, "MAX_FEATURES", max_features)
+    releases, solver, mu, largest = Releases(monkeypatch), Moments(), 100.0, {}
+    for d, corner in itertools.product((1, 2, 3), (-9.0, 9.0)):
+        problem = problem_for(loss, 6, d, True)
+        rest = [((corner,) * d, t) for t in (1, 1, 1, 0 if loss.n_outputs > 1 else -1, 1)]
+        for base in (0, 3):
+            ratios = worst_ratios(releases, solver, mu, problem, 2, 0, rest, layout, base)
+            assert releases.centred == (layout is np.asarray)
+            assert max(ratios.values()) <= 1.0
+            largest = {name: max(r, largest.get(name, 0.0)) for name, r in ratios.items()}
+    assert largest["centre"] > 0.9
+    assert min(largest.values()) > 0.4
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_rounded_centred_rows_keep_their_norm(d):
+    """In extended precision: at most one part in 2**50 per feature longer."""
+    rng = np.random.default_rng(d)
+    for size in (1.0, 1e-3, 1e-12):
+        centre = np.clip(rng.uniform(-1.2, 1.2, d), -1, 1)
+        X = np.clip(centre + size * rng.uniform(-1, 1, (2000, d)), -1, 1)
+        X[:2] = np.sign(centre), -np.sign(centre)
+        assert (np.abs(X - centre) <= 2.0).all()
+        design, norms = as_design(X - centre, np.full(d, 2.0), True), np.empty(2000)
+        module.norms_of(design, norms)
+        for c in (2.0**-8, 0.1, math.sqrt(d)):
+            rows = ((X - centre) / 2).astype(np.longdouble)
+            rows *= ((c / np.maximum(norms, c)) / c)[:, None]
+            assert np.sqrt(np.square(rows).sum(axis=1)).max() <= 1 + d * 2.0**-50
+
+
+def test_points_of_a_line():
+    """The sensitivity of a square and half of a number that is no longer, by a grid of pairs."""
+    q = np.linspace(0, 1, 2001)
+    for sign in (1, -1):
+        change = np.hypot(q[:, None] ** 2 - q**2, (q[:, None] + sign * q) / 2)
+        assert change.max() <= LINE
+        assert sign == -1 or change.max() > LINE - 1e-4
 
 
 @pytest.mark.parametrize("entry", [1e-100, 1e-120, 1e-165, 1e-310])
@@ -210,6 +260,8 @@ def test_charges_are_tight(monkeypatch, loss, mu):
     expected = {"norm", "moment", "matrix" if mu > 1 else "curvature"}
     if mu < 1 or not isinstance(loss, Squared):
         expected.add("responses")
+    if mu > 1 and not isinstance(loss, Squared):
+        expected.add("centre")
     assert set(largest) == expected
     assert min(largest.values()) > 2 / 3
     assert max(largest.values()) <= 1.0
@@ -240,7 +292,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, loss, mu):
         rng = np.random.Generator(np.random.PCG64(seed))
         Moments().run(plan, problem, X, y, rng, np.zeros(1, dtype=np.int64))
     planned = {plan.moment_grid, plan.norm_grid, plan.matrix_grid, plan.curvature_grid}
-    assert grids == (planned | {plan.response_grid}) - {None}
+    assert grids == (planned | {plan.response_grid, plan.centre_grid}) - {None}
     for values in noise.values():
         assert len(values) >= 500
         assert abs(np.square(values).mean() - 1) < 6 * math.sqrt(2 / len(values))
@@ -257,7 +309,8 @@ def test_noise_by_its_scale():
                     "norm": (plan.norm_grid, 1.0),
                     "moment": (plan.moment_grid, 2 * a * r),
                     "matrix": (plan.matrix_grid, math.sqrt(2) * r * r),
-                    "curvature": (plan.curvature_grid, 1.0),
+                    "centre": (plan.centre_grid, 2.0),
+                    "curvature": (plan.curvature_grid, LINE if plan.line else 1.0),
                     "responses": (plan.response_grid, 2 * a * r),
                 }
                 for name, charge in charges(Moments(), plan, problem, mu).items():
