@@ -288,7 +288,7 @@ def accuracies():
     missed = 0
     cancer, digits = load_breast_cancer(return_X_y=True), load_digits(return_X_y=True)
     print(
-        "\nAccuracy, standardised columns, rows of unit l2 norm, median of 20 splits, 5 fits of each"
+        "\nAccuracy, standardised columns, rows of unit norm, median of 20 splits with 5 fits each"
     )
     for name, (X, y), epsilon, target in (
         ("breast cancer", cancer, 1.0, 0.935),
