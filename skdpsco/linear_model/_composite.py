@@ -28,7 +28,7 @@ LITTLE_NOISE = 1e4
 def automatic(loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool) -> str:
     """Name of the solver that is best for data of this size under this budget.
 
-    Classifiers with an intercept take moments, which centre the features: where these lie on one
+    Classifiers with an intercept take moments, which centre dense features: where these lie on one
     side of 0, as raw features do, gradients need too many steps. Otherwise moments are best where
     there is hardly any noise. Before that, gradients of all coordinates at once are best for few
     features or much noise, single coordinates for many features.

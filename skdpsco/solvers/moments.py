@@ -39,6 +39,7 @@ MATRIX_RATIO = 2.0  # of n mu over F**1.5, from which a matrix is released
 CENTRE_RATIO = 40.0  # of n mu over sqrt(d), from which rows are centred
 ROUNDS_RATIO = 25.0  # of the signal (see `plan`), from which there are rounds
 MAX_ROUNDS, MOST_ROUNDS = 6, 300  # where there is noise, and where there is hardly any
+LONG = 20  # rounds, beyond which curvature begins at its largest
 RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matrix's noise
 LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
 # Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
@@ -257,7 +258,7 @@ class _Run:
     def rounds(self, model, curvature, moment, deviation, W, progress):
         """Accelerated proximal steps in the metric of the model."""
         plan = self.plan
-        if plan.n_iter > MAX_ROUNDS:
+        if plan.n_iter > LONG:
             curvature = self.problem.loss.smoothness()  # a bound
         V, momentum = W, 1.0
         V_old = R_old = np.zeros_like(W)
