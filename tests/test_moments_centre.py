@@ -1,5 +1,7 @@
 """The solver of noisy moments where features are far from being centred."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -100,3 +102,10 @@ def test_a_mean_along_the_moment_sets_the_intercept(layout):
         )
         positive.append(np.mean(X @ w[:-1] + w[-1] > 0))
     assert 0.2 < np.median(positive) < 0.8
+
+
+def test_an_intercept_with_a_penalty_is_another_problem():
+    problem = problem_for(Logistic(), None, 10, 2)
+    problem = replace(problem, intercept=True, unit=(1.0,) * problem.n_features)
+    with pytest.raises(ValueError, match=r"unit\[-1\] must be 0"):
+        Moments().plan(problem, PLENTY)

@@ -96,14 +96,16 @@ class Moments:
         Raises
         ------
         ValueError
-            For a squared loss that is linear beyond some residual; for noise that is too large for
-            the grids.
+            For a squared loss that is linear beyond some residual, for a penalty of the intercept,
+            and for noise that is too large for the grids.
         """
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
         K, d = loss.n_outputs, F - problem.intercept
         squared = isinstance(loss, Squared)
         if squared and loss.clip < math.inf:
             raise ValueError(f"Moments needs Squared(clip=inf), got {loss!r}.")
+        if problem.intercept and problem.unit[-1] != 0.0:  # centring moves what is in it
+            raise ValueError("Moments needs an intercept without penalty: unit[-1] must be 0.")
         mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
         # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
         signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
