@@ -7,6 +7,7 @@ Predictions have shape (n, n_outputs). Coefficients are flat: feature j of outpu
 ``k * n_features + j``, the ones included in n_features.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -139,6 +140,15 @@ def predict(X, w, Z):
     raise NotImplementedError
 
 
+@kernel
+def row_norms(X, scale, out):
+    """Write the l2 norm of every record's features over ``scale``.
+
+    The ones of an intercept count if ``scale`` has an entry for them.
+    """
+    raise NotImplementedError
+
+
 @inner
 def clip(x, b):
     """Clip ``x`` to ``[-b, b]``."""
@@ -247,3 +257,30 @@ def _(X, w, Z):
                 j = X.indices[p]
                 z += clip_scale(X.data[p], X.bounds[j]) * w[k * D + j]
             Z[i, k] = z
+
+
+@row_norms.register(Dense)
+def _(X, scale, out):
+    d = X.bounds.shape[0]
+    for i in range(out.shape[0]):
+        total = 0.0
+        for j in range(d):
+            x = clip_scale(X.values[i, j], X.bounds[j]) / scale[j]
+            total += x * x
+        if scale.shape[0] > d:
+            total += 1.0 / (scale[d] * scale[d])
+        out[i] = math.sqrt(total)
+
+
+@row_norms.register(CSR)
+def _(X, scale, out):
+    d = X.bounds.shape[0]
+    for i in range(out.shape[0]):
+        total = 0.0
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            j = X.indices[p]
+            x = clip_scale(X.data[p], X.bounds[j]) / scale[j]
+            total += x * x
+        if scale.shape[0] > d:
+            total += 1.0 / (scale[d] * scale[d])
+        out[i] = math.sqrt(total)

@@ -22,7 +22,6 @@ from skdpsco.solvers import (
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
-    Result,
     Stagewise,
     check_cost,
     check_supported,
@@ -218,8 +217,7 @@ class PrivateLinearModel(PrivateEstimator):
                 problem = self._problem(loss, n, bounds, target)
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-            with progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter:
-                result: Result = solver.run(plan, problem, design, y, rng, counter)
+            result = self._follow(solver, plan, problem, design, y, rng)
 
         assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
         self.privacy_ = self._report(budget, event, seeded, assumptions)
@@ -231,6 +229,14 @@ class PrivateLinearModel(PrivateEstimator):
         if result.path is not None:
             self.path_ = RadiusPath(result.path[0] * units, result.path[1], unscale)
         return unscale(result.coef)
+
+    def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
+        """Run ``solver`` on the data, the generator last, with a progress bar."""
+        with (
+            np.errstate(all="ignore"),  # an underflow would tell something about the data
+            progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
+        ):
+            return solver.run(plan, problem, *data, counter)
 
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)

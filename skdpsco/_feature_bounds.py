@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsco._design import CSR, Dense
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
-from skdpsco.solvers._scales import LOWEST, N_BINS, tally
+from skdpsco.solvers._scales import LOWEST, N_BINS, count_grid, tally
 
 SHARE = 0.05  # of rho
 LARGEST = 2.0**31  # bound that may be found
@@ -61,9 +61,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
         return BoundPlan(d, True, None, NoOpEvent())
     pooled = d > 1 and n < least * math.sqrt(d)
     weight, releases = (d, 1) if pooled else (1, d)
-    grid = gaussian_grid(
-        math.sqrt(2.0) * weight, math.sqrt(releases) / mu, min(2 * weight, N_BINS), n * weight
-    )
+    grid = count_grid(n, weight, math.sqrt(releases) / mu)
     return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from skdpsco._design import as_design
 from skdpsco._estimator import _brief, _Unscale
-from skdpsco._progress import progress_bar
 from skdpsco._random import warn_utility
 from skdpsco._target import Target
 from skdpsco._validation import (
@@ -300,11 +299,7 @@ class PrivateGroupDRO(GroupPredictor):
 
         # What the fit costs is known. Noise may be drawn from here on.
         rng, seeded = self._open(plan.event)
-        with (
-            np.errstate(all="ignore"),  # an underflow would tell something about the data
-            progress_bar(self.verbose, plan.n_iter, type(self).__name__) as counter,
-        ):
-            result = solver.run(plan, problem, design, t, membership.matrix, rng, counter)
+        result = self._follow(solver, plan, problem, design, t, membership.matrix, rng)
 
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),

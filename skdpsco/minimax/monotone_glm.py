@@ -7,7 +7,7 @@ from sklearn.base import RegressorMixin
 
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel, _brief, _Unscale
-from skdpsco._progress import check_progress, progress_bar
+from skdpsco._progress import check_progress
 from skdpsco._target import Target
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
@@ -198,6 +198,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         draft.link_ = link = resolve_link(self.link, self.target_bound)
         loss, unit = link.moments()
         X, y = check_X_y(draft, X, y, y_numeric=True)
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            t = link.encode(y)
         n, d = X.shape
         budget = self._budget()
         radius, bounds = self._radius_and_bounds(d)
@@ -213,11 +215,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
 
         # What the fit costs is known. Noise may be drawn from here on.
         rng, seeded = self._open(plan.event)
-        with (
-            np.errstate(all="ignore"),  # an underflow would tell something about the data
-            progress_bar(self.verbose, plan.n_iter, type(self).__name__) as counter,
-        ):
-            result = solver.run(plan, problem, design, link.encode(y), rng, counter)
+        result = self._follow(solver, plan, problem, design, t, rng)
 
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}",

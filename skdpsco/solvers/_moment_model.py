@@ -62,22 +62,6 @@ def shrink(noisy: np.ndarray, variance: float) -> np.ndarray:
     return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
 
 
-def second_moments(entries: np.ndarray, deviation: float, ridge: float) -> np.ndarray:
-    """Positive definite matrix of a noisy upper triangle.
-
-    ``deviation`` of the noise of diagonal entries; ``ridge`` in units of its spectral norm.
-    """
-    F = math.isqrt(2 * len(entries))
-    upper = np.triu_indices(F)
-    M = np.zeros((F, F))
-    M[upper] = entries
-    M += np.triu(M, 1).T
-    values, U = np.linalg.eigh(M)
-    # The noise has spectral norm about deviation * sqrt(2 F): below that nothing is known.
-    ridge *= deviation * math.sqrt(2.0 * F)
-    return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
-
-
 class Model:
     """``<slope, W> + curvature * tr(W M W') / 2`` plus the penalty of a problem.
 

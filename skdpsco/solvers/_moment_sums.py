@@ -6,35 +6,11 @@ record, ``Z`` of shape (n, n_outputs) is overwritten.
 
 import math
 
-from skdpsco._design import CSR, Dense, clip_scale, correlate, predict
+import numpy as np
+
+from skdpsco._design import correlate, predict, row_norms
 from skdpsco._kernels import kernel, njit
 from skdpsco.losses import Logistic, Multinomial, Squared, derivatives, softmax_parts
-
-
-@kernel
-def row_norms(X, out):
-    """Write the l2 norm of every record's features, without the ones."""
-    raise NotImplementedError
-
-
-@row_norms.register(Dense)
-def _(X, out):
-    for i in range(out.shape[0]):
-        total = 0.0
-        for j in range(X.bounds.shape[0]):
-            x = clip_scale(X.values[i, j], X.bounds[j])
-            total += x * x
-        out[i] = math.sqrt(total)
-
-
-@row_norms.register(CSR)
-def _(X, out):
-    for i in range(out.shape[0]):
-        total = 0.0
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            x = clip_scale(X.data[p], X.bounds[X.indices[p]])
-            total += x * x
-        out[i] = math.sqrt(total)
 
 
 @kernel
@@ -68,8 +44,8 @@ def _(loss, bound, Z):
 
 @njit
 def norms_of(X, out):
-    """`row_norms`, compiled."""
-    row_norms(X, out)
+    """Write the l2 norm of every record's features, without the ones."""
+    row_norms(X, np.ones(X.bounds.shape[0]), out)
 
 
 @njit

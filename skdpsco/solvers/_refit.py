@@ -13,6 +13,7 @@ from skdpsco._kernels import njit
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.solvers._second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.base import Problem
 
 BLOCK = 1024  # records that are gathered at a time
@@ -162,22 +163,15 @@ class Refit:
         # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
         # that a replacement moves the sum by at most sqrt(2) times that.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
-        upper = np.triu_indices(F)
-        weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
 
         def second_moments(A, R, v):
             A = A * (self._weights(A) * np.sqrt(v))[:, None]
             return A.T @ A
 
-        entries = self._sum(second_moments, (F, F))[upper] * weight
+        entries = upper_triangle(self._sum(second_moments, (F, F)))
         sensitivity = math.sqrt(2.0) * size + 2 * F * summation_error(n, math.sqrt(2.0) * size)
         scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
-        M = np.zeros((F, F))
-        M[upper] = entries / weight
-        M += np.triu(M, 1).T
-        eigenvalues, U = np.linalg.eigh(M)
-        # The noise has spectral norm about scale * sqrt(2 F): below that nothing is known.
-        M = (U * (np.maximum(eigenvalues, 0.0) + scale * math.sqrt(2.0 * F))) @ U.T / n
+        M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
 

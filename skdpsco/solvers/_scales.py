@@ -78,6 +78,12 @@ class ScalePlan:
     target_grids: tuple[float, float] | None
 
 
+def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
+    """Grid of a `tally`'s counts over records and ``weight`` columns."""
+    bins = min(N_BINS, 2 * weight)  # that a record can change
+    return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
+
+
 def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     """Spend ``mu``, sensitivity over standard deviation, on the scales of all columns.
 
@@ -100,12 +106,9 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     pooled = CREDIBLE * math.sqrt(2.0 * k) / mu_count > POOLED * n and columns > 1
     merged = math.sqrt(k) / mu_square > POOLED * n and columns > 1
 
-    def count_grid(weight: int) -> float:
-        """Grid of counts over records and ``weight`` columns."""
+    def counts(weight: int) -> float:
         releases = 1 + target if pooled else k
-        bins = min(N_BINS, 2 * weight)  # that a record can change
-        multiplier = math.sqrt(releases) / mu_count
-        return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n * weight)
+        return count_grid(n, weight, math.sqrt(releases) / mu_count)
 
     def square_grid(weight: int) -> float:
         """Grid of sums of squares over records and ``weight`` columns."""
@@ -120,9 +123,9 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
         columns=columns,
         pooled=pooled,
         merged=merged,
-        grids=(count_grid(columns if pooled else 1), square_grid(columns if merged else 1)),
+        grids=(counts(columns if pooled else 1), square_grid(columns if merged else 1)),
         target_bound=problem.target_bound,
-        target_grids=(count_grid(1), square_grid(1)) if target else None,
+        target_grids=(counts(1), square_grid(1)) if target else None,
     )
 
 

@@ -14,9 +14,9 @@ from skdpsco.constraints import Simplex, project
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._extragradient import BATCH, CHUNK, Round, Solve, nearest
-from skdpsco.solvers._variational import Data, VariationalProblem, check_count
+from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.recursive_regularization import MAX_ROUNDS, _weights
+from skdpsco.solvers.recursive_regularization import _weights, check_rounds
 
 ACCURACY = 0.02  # of a round's solution, relative to its stability
 
@@ -78,9 +78,7 @@ class AcceleratedRecursive:
     )
 
     def __init__(self, n_rounds: int | None = None):
-        self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds, "None or ")
-        if n_rounds is not None and n_rounds > MAX_ROUNDS:
-            raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
+        self.n_rounds = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

@@ -1,5 +1,6 @@
 """What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -8,7 +9,7 @@ from scipy import sparse
 
 from skdpsco._kernels import implements
 from skdpsco.mechanisms import summation_error
-from skdpsco.privacy import Event, allows, is_gaussian, mu_of, rho_of
+from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,20 @@ def check_cost(event: Event, budget: Any) -> None:
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
             f"{limit:.6g}."
         )
+
+
+def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:
+    """Noise multipliers of Gaussian releases that share ``mu**2``, and what they cost together.
+
+    Parameters
+    ----------
+    mu : float
+    parts : dict
+        By name, the share of one release of a kind, and how many there are.
+    """
+    multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
+    releases = [multipliers[name] for name, (_, count) in parts.items() for _ in range(count)]
+    return multipliers, compose(*map(GaussianEvent, releases))
 
 
 def replace_one(n_samples: int, bound: float) -> float:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import CSR, Dense, clip_scale, correlate, predict
-from skdpsco._kernels import inner, kernel, njit
+from skdpsco._design import correlate, predict, row_norms
+from skdpsco._kernels import inner, njit
 from skdpsco._validation import check_bound
 from skdpsco.losses import Multinomial, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
@@ -247,40 +247,10 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
     return min(step, 1.0 / curvature) if curvature > 0.0 else step
 
 
-@kernel
-def _norms(X, scale, out):
-    raise NotImplementedError
-
-
-@_norms.register(Dense)
-def _(X, scale, out):
-    for i in range(out.shape[0]):
-        total = 0.0
-        for j in range(X.bounds.shape[0]):
-            x = clip_scale(X.values[i, j], X.bounds[j]) / scale[j]
-            total += x * x
-        if X.intercept:
-            total += 1.0 / (scale[X.bounds.shape[0]] * scale[X.bounds.shape[0]])
-        out[i] = math.sqrt(total)
-
-
-@_norms.register(CSR)
-def _(X, scale, out):
-    for i in range(out.shape[0]):
-        total = 0.0
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            j = X.indices[p]
-            x = clip_scale(X.data[p], X.bounds[j]) / scale[j]
-            total += x * x
-        if X.intercept:
-            total += 1.0 / (scale[X.bounds.shape[0]] * scale[X.bounds.shape[0]])
-        out[i] = math.sqrt(total)
-
-
 @njit
 def scaled_norms(X, scale, out):
     """Write the l2 norm of every record's features over ``scale``, the ones included."""
-    _norms(X, scale, out)
+    row_norms(X, scale, out)
 
 
 @inner

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from skdpsco._design import Dense, columns_of
+from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._validation import check_bound
 from skdpsco.constraints import L2Ball, Simplex
 
@@ -189,8 +189,7 @@ class GroupOperator:
             norms = np.sqrt(np.einsum("ij,ij->i", A, A))
             A *= (self.row_norm / np.maximum(norms, self.row_norm))[:, None]
             return A
-        b = X.bounds[X.indices]
-        values = np.where(X.data < b, np.where(X.data > -b, X.data, -b), b) / b
+        values = clipped(X.data, X.bounds[X.indices])
         A = sparse.csr_array((values, X.indices, X.indptr), shape=(n, len(X.bounds)))
         if X.intercept:
             A = sparse.csr_array(sparse.hstack([A, np.ones((n, 1))]))

@@ -15,7 +15,6 @@ import numpy as np
 
 from skdpsco._design import columns_of
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.privacy import GaussianEvent, compose
 
 from ._group_problem import (
     GroupProblem,
@@ -26,7 +25,8 @@ from ._group_problem import (
 )
 from ._refit import BLOCK, newton_pays
 from ._saddle import Saddle, shrink
-from .base import Plan
+from ._second_moments import positive_definite, upper_triangle
+from .base import Plan, share_mu
 
 __all__ = [
     "GroupMoments",
@@ -117,9 +117,9 @@ class GroupMoments:
             "losses": (LOSS_SHARE / max(n_levels, 1), n_levels),
         }
         total = sum(share * count for share, count in parts.values())
-        multipliers = {
-            name: 1.0 / (mu * math.sqrt(share / total)) for name, (share, _) in parts.items()
-        }
+        multipliers, event = share_mu(
+            mu, {name: (share / total, count) for name, (share, count) in parts.items()}
+        )
         slack = 1.0 + F * 2.0**-50  # rounding of norms and products of one record
         a, cut = loss.bound * slack, loss.largest_loss
         others = 2 if private else 1  # of the groups that change, per group that the record is in
@@ -149,13 +149,7 @@ class GroupMoments:
             noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, 1e-4), 1e-2)
         return GroupMomentsPlan(
-            event=compose(
-                *(
-                    GaussianEvent(multipliers[name])
-                    for name, (_, count) in parts.items()
-                    for _ in range(count)
-                )
-            ),
+            event=event,
             n_iter=n_rounds,
             norm_grid=gaussian_grid(F + square, multipliers["norm"], 1, n * F),
             count_grid=(
@@ -296,17 +290,9 @@ class _Run:
         return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
 
     def _second_moments(self, second, grid):
-        upper = np.triu_indices(self.F)
-        weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
-        entries = second[upper] * weight
+        entries = upper_triangle(second)
         gaussian_mechanism(self.rng, entries, grid)
-        M = np.zeros((self.F, self.F))
-        M[upper] = entries / weight
-        M += np.triu(M, 1).T
-        values, U = np.linalg.eigh(M)
-        # The noise has spectral norm about scale * sqrt(2 F): below that nothing is known.
-        ridge = grid * 2.0**SCALE_BITS * math.sqrt(2.0 * self.F)
-        return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
+        return positive_definite(entries, grid * 2.0**SCALE_BITS)
 
     def _means(self, sums, grids):
         """Release sums over groups of vectors within the bound; return means and deviations."""

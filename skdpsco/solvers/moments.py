@@ -15,10 +15,9 @@ from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.privacy import GaussianEvent, compose
 
 from ._composite import CompositeProblem
-from ._moment_model import Model, saturation, second_moments, shrink
+from ._moment_model import Model, saturation, shrink
 from ._moment_plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
 from ._moment_sums import (
     norms_of,
@@ -28,7 +27,8 @@ from ._moment_sums import (
     sum_squares,
     sum_targets,
 )
-from .base import Result
+from ._second_moments import positive_definite, upper_triangle
+from .base import Result, share_mu
 
 LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
 MOST_MEAN = 0.8  # of a mean square, its mean squared
@@ -116,7 +116,7 @@ class Moments:
         centred = not squared and problem.intercept and self.row_norm is None
         centred = centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
         parts = shares(problem, self.row_norm, matrix, T, centred)
-        multiplier = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
+        multiplier, event = share_mu(mu, parts)
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
         row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
         size = bound_of(problem) * row
@@ -148,13 +148,7 @@ class Moments:
         if T > 0:
             response_grid = grid("responses", moved, F * K, n * size)
         return MomentsPlan(
-            event=compose(
-                *(
-                    GaussianEvent(multiplier[name])
-                    for name, (_, count) in parts.items()
-                    for _ in range(count)
-                )
-            ),
+            event=event,
             n_iter=T,
             moment_grid=grid("moment", moved, F * K, n * size),
             norm_grid=norm_grid,
@@ -384,9 +378,7 @@ class _Run:
             A *= self.weight[start:stop, None]
             A[:, self.d :] *= math.sqrt(INTERCEPT) * self.c
             M += A.T @ A
-        upper = np.triu_indices(F)
-        off = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # l2 norm = Frobenius norm
-        entries = M[upper] * off
+        entries = upper_triangle(M)
         deviation = self.release(entries, self.plan.matrix_grid)
         ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
-        return second_moments(entries / off, deviation, ridge) / n
+        return positive_definite(entries, deviation, ridge) / n

@@ -44,6 +44,21 @@ class RecursivePlan(Plan):
     gap: float = math.inf
 
 
+def check_rounds(n_rounds: Any) -> int | None:
+    """None, or a number of rounds.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if n_rounds is None:
+        return None
+    number = check_count("n_rounds", n_rounds, "None or ")
+    if number > MAX_ROUNDS:
+        raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
+    return number
+
+
 class RecursiveRegularization:
     """Rounds on disjoint parts of the data, each pulled towards the solutions of those before.
 
@@ -73,9 +88,7 @@ class RecursiveRegularization:
         ):
             raise TypeError(f"solver must be None or a MirrorProx, got {solver!r}.")
         self.solver = MirrorProx() if solver is None else solver
-        self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds, "None or ")
-        if n_rounds is not None and n_rounds > MAX_ROUNDS:
-            raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
+        self.n_rounds = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

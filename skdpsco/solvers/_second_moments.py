@@ -1,0 +1,33 @@
+"""Second-moment matrices as vectors that are released, and back."""
+
+import math
+
+import numpy as np
+
+
+def upper_triangle(M: np.ndarray) -> np.ndarray:
+    """Entries on and above the diagonal; their l2 norm is the Frobenius norm of ``M``."""
+    upper, weight = _layout(len(M))
+    return M[upper] * weight
+
+
+def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0) -> np.ndarray:
+    """Positive definite matrix of a noisy `upper_triangle`: post-processing.
+
+    ``deviation`` of the noise of every entry; ``ridge`` in units of its spectral norm.
+    """
+    F = math.isqrt(2 * len(entries))
+    upper, weight = _layout(F)
+    M = np.zeros((F, F))
+    M[upper] = entries / weight
+    M += np.triu(M, 1).T
+    values, U = np.linalg.eigh(M)
+    # The noise has spectral norm about deviation * sqrt(2 F): below that nothing is known.
+    ridge *= deviation * math.sqrt(2.0 * F)
+    return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
+
+
+def _layout(F: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Where the upper triangle stands, and the weights of its entries."""
+    upper = np.triu_indices(F)
+    return upper, np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
