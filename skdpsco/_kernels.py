@@ -52,18 +52,23 @@ def njit(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[..., Any]:
     """Let kernels call ``function``, which stays a Python function.
 
     It is compiled as part of each kernel, without the wrapper that makes an `njit` function
     callable from Python, which takes half of the compile time of a short function.
     """
 
-    @overload(function, strict=False, jit_options=_OPTIONS)
+    @overload(function, strict=False, jit_options=options)
     def _typer(*args):
         return function
 
     return function
+
+
+def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`inner` for sums, whose terms may be added in any order: LLVM then vectorises them."""
+    return inner(function, {**_OPTIONS, "fastmath": {"reassoc", "contract"}})
 
 
 def kernel(generic: Callable[..., Any]) -> Any:

@@ -60,6 +60,8 @@ class L1Ball(NamedTuple):
 
     radius: float
 
+    p = 1.0  # order of the norm
+
     def diameter(self, order: float = 1) -> float:
         """Largest distance of two points; 2 radius in every lp norm."""
         return 2.0 * self.radius
@@ -127,6 +129,8 @@ class L2Ball(NamedTuple):
 
     radius: float
 
+    p = 2.0  # order of the norm
+
     def diameter(self, order: float = 2) -> float:
         """Largest distance of two points in the norm of ``order`` >= 2."""
         if order < 2:
@@ -143,22 +147,22 @@ class L2Ball(NamedTuple):
 
 
 class LpBall(NamedTuple):
-    """Ball of the l_p norm around 0, for saddle points and variational inequalities.
+    """Ball of the l_p norm around 0.
 
     Parameters
     ----------
+    p : float
+        Order of the norm. An `L1Ball` has p = 1, an `L2Ball` p = 2.
     radius : float
-    order : float
-        p, in (1, 2]; an `L1Ball` has p = 1.
     """
 
+    p: float
     radius: float
-    order: float
 
     def diameter(self, order: float = 2) -> float:
         """Largest distance of two points in the norm of ``order`` >= the ball's own."""
-        if order < self.order:
-            raise ValueError(f"The l{order} diameter of an l{self.order} ball depends on the size.")
+        if order < self.p:
+            raise ValueError(f"The l{order} diameter of an l{self.p} ball depends on the size.")
         return 2.0 * self.radius
 
 

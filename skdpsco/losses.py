@@ -203,8 +203,13 @@ class Multinomial(NamedTuple):
 
 def lipschitz_l2(loss) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
+    return lipschitz_norm(loss, 2.0)
+
+
+def lipschitz_norm(loss, order: float) -> float:
+    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
     # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
-    return loss.lipschitz() if loss.n_outputs == 1 else math.sqrt(2.0)
+    return loss.lipschitz() if loss.n_outputs == 1 else 2.0 ** (1.0 / order)
 
 
 def _residual_value(loss, z, y):

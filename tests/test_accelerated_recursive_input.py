@@ -46,7 +46,7 @@ def test_only_what_is_declared_monotone():
     with pytest.raises(ValueError, match="n_iter"):
         solve(n_iter=10)
     with pytest.raises(ValueError, match="block 0 is a LpBall"):
-        solve(blocks=[Block(LpBall(1.0, 1.5), 3, 2.0)])
+        solve(blocks=[Block(LpBall(1.5, 1.0), 3, 2.0)])
     with pytest.raises(ValueError, match="float64"):
         solve(solver=AcceleratedRecursive(n_rounds=30))
 

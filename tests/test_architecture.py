@@ -12,7 +12,7 @@ PACKAGE = ROOT.name
 # A module imports from lower floors, or from its own without a circle.
 FLOORS = {
     1: ("privacy", "_random", "_kernels", "_validation", "_progress"),
-    2: ("losses", "penalties", "constraints", "mechanisms", "_design"),
+    2: ("losses", "penalties", "constraints", "mechanisms", "_design", "_records"),
     3: ("solvers", "_target", "_quantiles", "_feature_bounds"),
     4: ("_base", "_estimator"),
     5: ("linear_model", "minimax", "preprocessing"),

@@ -78,7 +78,7 @@ def test_a_seed_is_a_warning_of_the_caller():
         Block(L2Ball(1.0), 4, 0.5),
         Block(Simplex(), 4, 0.5),
         Block(L1Ball(1.0), 4, 0.5, 0.6),
-        Block(LpBall(1.0, 1.5), 4, 0.5),
+        Block(LpBall(1.5, 1.0), 4, 0.5),
         Block(Simplex(), 1, 0.5),
     ],
     ids=str,
@@ -213,6 +213,6 @@ def test_a_record_with_a_complex_operator_bears_it_alone():
 def test_an_underflow_does_not_show():
     data = np.full((50, 2), 0.5)
     data[0, 0] = 1e-200
-    block = Block(LpBall(1.0, 1.5), 2, 2.0)
+    block = Block(LpBall(1.5, 1.0), 2, 2.0)
     with np.errstate(all="raise"):
         solve_variational_inequality(lambda z, x: x.copy(), data, blocks=[block])

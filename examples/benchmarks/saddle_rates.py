@@ -37,7 +37,7 @@ from skdpsco.privacy import Budget
 from skdpsco.solvers import Block, MirrorProx, RecursiveRegularization
 from skdpsco.solvers.mirror_prox import VariationalProblem
 
-SETS = {1.0: Simplex(), 1.5: LpBall(1.0, 1.5), 2.0: L2Ball(1.0)}
+SETS = {1.0: Simplex(), 1.5: LpBall(1.5, 1.0), 2.0: L2Ball(1.0)}
 GEOMETRIES = [(2.0, 1.0), (2.0, 2.0), (1.5, 1.5)]
 D = 5  # coordinates of either player
 SIZES = 4 ** np.arange(6, 10)  # of the data, 4096 to 262,144

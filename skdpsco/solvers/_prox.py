@@ -23,9 +23,9 @@ def order_of(constraint: Any) -> float:
     TypeError, ValueError
     """
     if isinstance(constraint, LpBall):
-        if not 1.0 < constraint.order <= 2.0:
-            raise ValueError(f"The order of an LpBall must be in (1, 2], got {constraint.order!r}.")
-        return float(constraint.order)
+        if not 1.0 < constraint.p <= 2.0:
+            raise ValueError(f"The order p of an LpBall must be in (1, 2], got {constraint.p!r}.")
+        return float(constraint.p)
     for cls, order in ((Simplex, 1.0), (L1Ball, 1.0), (L2Ball, 2.0)):
         if isinstance(constraint, cls):
             return order
@@ -110,7 +110,7 @@ def _(constraint, z):
 
 @nearest.register(LpBall)
 def _(constraint, c, g, sigma, q, nu, top):
-    r = constraint.order
+    r = constraint.p
     u = dual_step(-g, sigma, q)
     if nu == 0.0 or c + u == 0.0:
         return u
@@ -145,7 +145,7 @@ def _(constraint, c, g, sigma, q, nu, top):
 
 @amount.register(LpBall)
 def _(constraint, z):
-    return abs(z) ** constraint.order
+    return abs(z) ** constraint.p
 
 
 @inner

@@ -29,6 +29,10 @@ class Problem:
     intercept : bool
         Whether the last column is that column of ones.
     target_bound : float, default=1.0
+    row_norm : float, default=inf
+        Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
+        that read records through `skdpsco._records`: they shrink longer ones to it. (The largest
+        that features in [-1, 1] can have is sqrt(n_features).)
     """
 
     loss: Any
@@ -37,11 +41,30 @@ class Problem:
     n_features: int
     intercept: bool = False
     target_bound: float = 1.0
+    row_norm: float = math.inf
 
     @property
     def n_coefficients(self) -> int:
         """Length of the flat vector of coefficients."""
         return self.n_features * self.loss.n_outputs
+
+    def feature_norm(self, order: float) -> float:
+        """Bound on the norm of ``order`` >= 1 of a record's features, the one of an intercept too.
+
+        For x in [-1, 1]^d with l2 norm at most B: the sum of |x_j|^q is at most max |x_j|^(q - 2)
+        times B^2 for q >= 2; below, Hoelder's inequality. It covers the rounding of the features.
+        """
+        d = self.n_features - self.intercept
+        l2 = min(self.row_norm, math.sqrt(d))
+        largest = min(1.0, l2)
+        if order == math.inf:
+            norm = max(largest, float(self.intercept))
+        elif order >= 2.0:
+            norm = (largest ** (order - 2.0) * l2**2 + self.intercept) ** (1.0 / order)
+        else:
+            given = d ** (1.0 / order - 0.5) * l2
+            norm = (given**order + self.intercept) ** (1.0 / order)
+        return norm * (1.0 + (self.n_features + 16) * 2.0**-51)
 
 
 class Allowance(NamedTuple):
@@ -75,12 +98,15 @@ class Result:
         Radius of the constraint, if the solver chose it.
     path : tuple of ndarray of shape (n_points,) and CSR array of shape (n_points, D), or None
         Radii and coefficients: post-processing of what was released.
+    n_gradients : int or None
+        Gradients of single records that were taken, by the solvers that count them.
     """
 
     coef: np.ndarray
     n_iter: int
     radius: float | None = None
     path: tuple[np.ndarray, sparse.csr_array] | None = None
+    n_gradients: int | None = None
 
 
 @dataclass(frozen=True)
