@@ -60,7 +60,10 @@ class L1Ball(NamedTuple):
 
     radius: float
 
-    p = 1.0  # order of the norm
+    @property
+    def p(self) -> float:
+        """Order of the norm."""
+        return 1.0
 
     def diameter(self, order: float = 1) -> float:
         """Largest distance of two points; 2 radius in every lp norm."""
@@ -129,7 +132,10 @@ class L2Ball(NamedTuple):
 
     radius: float
 
-    p = 2.0  # order of the norm
+    @property
+    def p(self) -> float:
+        """Order of the norm."""
+        return 2.0
 
     def diameter(self, order: float = 2) -> float:
         """Largest distance of two points in the norm of ``order`` >= 2."""
