@@ -4,6 +4,8 @@ from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco.linear_model import (
     PrivateElasticNet,
     PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateRidge,
@@ -23,6 +25,8 @@ __all__ = [
     "PrivateGridSearchCV",
     "PrivateGroupDRO",
     "PrivateLasso",
+    "PrivateLinearClassifier",
+    "PrivateLinearRegressor",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateRidge",

@@ -154,7 +154,7 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X, y
-            Validated. For a classifier y holds -1 and 1, or class indices.
+            Validated, or what `_design` takes. For a classifier y holds -1 and 1, or class indices.
         loss : NamedTuple of `skdpsco.losses`
         target_bound : float or None
             Bound on the targets of a regression; None if a private one is to be found.
@@ -196,7 +196,7 @@ class PrivateLinearModel(PrivateEstimator):
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-        design = as_design(X, all_bounds[0], intercept)
+        design = self._design(X, all_bounds[0], intercept)
 
         # What the fit costs is known: what is released first and, if the plan still follows from
         # that, all of `available`, else what the plan says.
@@ -229,6 +229,10 @@ class PrivateLinearModel(PrivateEstimator):
         if result.path is not None:
             self.path_ = RadiusPath(result.path[0] * units, result.path[1], unscale)
         return unscale(result.coef)
+
+    def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
+        """What the solver reads records from."""
+        return as_design(X, bounds, intercept)
 
     def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
         """Run ``solver`` on the data, the generator last, with a progress bar."""

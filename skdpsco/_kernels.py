@@ -37,19 +37,29 @@ def njit(function: Callable[..., Any]) -> Any:
     Numba stamps a cached function with its own file only. A solver's machine code contains the
     samplers that it calls, so it would survive a correction of the samplers: after an edit, and,
     as the stamp is a hash of the file's content, after an upgrade too. Here the stamp also covers
-    every source file of this package. It does not cover files outside: whoever edits the kernels
-    of an own loss or constraint should set ``NUMBA_CACHE_DIR`` to a fresh directory.
+    every source file of this package. It cannot cover files outside, so what was compiled for a
+    loss or constraint from elsewhere is not cached: an edit of its kernels takes effect, and the
+    cache can be read where its module cannot be imported.
 
     Without a writable cache directory (Numba raises ``RuntimeError``), or where the stamp cannot
     be set (another Numba, or ``NUMBA_DISABLE_JIT``), the function is compiled without a cache.
     """
     try:
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-        cache_file = dispatcher._cache._cache_file
+        cache_file, kind = dispatcher._cache._cache_file, dispatcher._cache._impl
         cache_file._source_stamp = (cache_file._source_stamp, _DIGEST)
+        cachable = kind.check_cachable
+        kind.check_cachable = lambda code: _of_this_package(code.signature.args) and cachable(code)
     except (AttributeError, RuntimeError):
         return numba.njit(nogil=True, **_OPTIONS)(function)
     return dispatcher
+
+
+def _of_this_package(arguments: Any) -> bool:
+    """Whether no argument is a ``NamedTuple`` of a module outside of this package."""
+    package = __name__.split(".")[0]
+    classes = [getattr(argument, "instance_class", None) for argument in arguments]
+    return all(c is None or c.__module__.split(".")[0] == package for c in classes)
 
 
 def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[..., Any]:
@@ -103,7 +113,14 @@ def kernel(generic: Callable[..., Any]) -> Any:
     >>> value(Square(0.5), 2.0)
     2.0
     """
-    dispatcher = singledispatch(generic)
+    dispatcher: Any = singledispatch(generic)
+    register = dispatcher.register
+
+    def register_distinct(cls, implementation=None):
+        distinguish(cls)
+        return register(cls, implementation)
+
+    dispatcher.register = register_distinct
     abstract = "NotImplementedError" in generic.__code__.co_names
 
     @overload(dispatcher, strict=False, jit_options=_OPTIONS)
@@ -114,6 +131,22 @@ def kernel(generic: Callable[..., Any]) -> Any:
         return None if abstract and implementation is generic else implementation
 
     return dispatcher
+
+
+_CLASSES: dict[tuple[str, tuple[str, ...]], type] = {}  # by name and fields
+
+
+def distinguish(cls: type) -> None:
+    """Rename a ``NamedTuple`` if another one that has kernels has the same name and fields.
+
+    When it is called, Numba tells the classes of arguments apart by name and fields alone: it would
+    run the other's machine code, for a class of a user with a name of this package, or for one that
+    is defined anew in a notebook.
+    """
+    name, fields, count = cls.__name__, getattr(cls, "_fields", None), 1
+    while fields is not None and _CLASSES.setdefault((cls.__name__, fields), cls) is not cls:
+        count += 1
+        cls.__name__ = f"{name}_{count}"
 
 
 def implements(kernel: Any, cls: type) -> bool:

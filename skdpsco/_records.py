@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.core.cgutils import int32_t, ir, voidptr_t
+from numba.extending import intrinsic, overload
 
 from skdpsco._design import CSR, Dense, clip
 from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 
 CHUNK = 8192  # records
-_ROUNDS = 4
+_ROUNDS = 6  # with 4, neighbours remain neighbours half as often again as by chance
+_LINE = 64  # bytes that memory sends at once
+AHEAD = 4  # records between `fetch_row` and `read_row`
 
 Chunk = tuple[Dense | CSR, np.ndarray, np.ndarray]
 
@@ -46,6 +51,12 @@ class Row:
 
 
 @kernel
+def fetch_row(X, i):
+    """Have memory send record i, which is read soon: waiting for it would take most of the time."""
+    raise NotImplementedError
+
+
+@kernel
 def read_row(X, i, inverse, row_norm, columns, values):
     """Write record i, clipped, scaled, shrunk and with its one, and return how many entries it has.
 
@@ -64,6 +75,45 @@ def row_dot(X, columns, values, size, w, start):
 def row_add(X, columns, values, size, factor, w, start):
     """Add ``factor`` times the row in the buffer to the coefficients from ``w[start]`` on."""
     raise NotImplementedError
+
+
+@intrinsic
+def _fetch_line(typing_context, address):
+    def generate(context, builder, signature, arguments):
+        # To read (0), often (3), data (1).
+        kind = ir.FunctionType(ir.VoidType(), [voidptr_t, int32_t, int32_t, int32_t])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [voidptr_t], kind)
+        pointer = builder.inttoptr(arguments[0], voidptr_t)
+        builder.call(function, [pointer, int32_t(0), int32_t(3), int32_t(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
+def _fetch(array):
+    """Have memory send an array. It changes nothing but time, and nothing outside of kernels."""
+
+
+@overload(_fetch)
+def _fetch_in_kernels(array):
+    def implementation(array):
+        start = array.ctypes.data
+        for address in range(start, start + array.nbytes, _LINE):
+            _fetch_line(address)
+
+    return implementation
+
+
+@fetch_row.register(Dense)
+def _(X, i):
+    _fetch(X.values[i])
+
+
+@fetch_row.register(CSR)
+def _(X, i):
+    start, stop = X.indptr[i], X.indptr[i + 1]
+    _fetch(X.data[start:stop])
+    _fetch(X.indices[start:stop])
 
 
 @reduction
@@ -155,7 +205,6 @@ class Records:
         self.X, self.y = X, y
         self.taken = 0
         # A permutation that is computed, not stored: n numbers would be more than all other state.
-        self._half = max(1, (max(len(y) - 1, 1).bit_length() + 1) // 2)
         self._keys = None if rng is None else _round_keys(rng)
 
     def take(self, n_records: int) -> Iterator[Chunk]:
@@ -167,7 +216,7 @@ class Records:
             rows = np.arange(self.taken, min(self.taken + CHUNK, stop))
             self.taken += len(rows)
             if self._keys is not None:
-                _permute(self._keys, self._half, len(self.y), rows)
+                _permute(self._keys, len(self.y), rows)
             yield self.X, self.y, rows
 
 
@@ -243,24 +292,29 @@ def _round_keys(rng: np.random.Generator) -> np.ndarray:
 
 
 @njit
-def _permute(keys, half, n, rows):
+def _permute(keys, n, rows):
     """Replace every number in [0, n) by its image under a Feistel network (Luby, Rackoff 1988).
 
-    Of 2 ``half`` bits; images from n on are mapped again until they are below.
+    On pairs of numbers below the root of n, rounded up (Black, Rogaway 2002); images from n on,
+    which are few, are mapped again until they are below.
     """
-    bits = np.uint64(half)
-    mask = (np.uint64(1) << bits) - np.uint64(1)
+    side = np.int64(np.sqrt(n))
+    while side * side < n:
+        side += 1
     for t in range(rows.shape[0]):
-        x = np.uint64(rows[t])
+        x = rows[t]
         while True:
-            left, right = x >> bits, x & mask
+            left = x // side
+            right = x - left * side
             for key in keys:
-                # The finaliser of splitmix64, which mixes all bits.
-                z = right + key
+                # The finaliser of splitmix64, which mixes all bits; the upper ones are scaled.
+                z = np.uint64(right) + key
                 z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                 z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                left, right = right, left ^ ((z ^ (z >> np.uint64(31))) & mask)
-            x = (left << bits) | right
-            if x < np.uint64(n):
+                z = ((z ^ (z >> np.uint64(31))) >> np.uint64(33)) * np.uint64(side)
+                left += np.int64(z >> np.uint64(31))
+                left, right = right, left - side if left >= side else left
+            x = left * side + right
+            if x < n:
                 break
-        rows[t] = np.int64(x)
+        rows[t] = x

@@ -136,16 +136,21 @@ def check_fit_params(fit_params: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
 
 
-def check_X_y(estimator: Any, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
+def check_X_y(
+    estimator: Any, X: Any, y: Any, y_numeric: bool, **options: Any
+) -> tuple[Any, np.ndarray]:
     """Finite float64 X, a C-ordered array or CSR matrix, and a one-dimensional y.
+
+    What is that already is not copied. ``options`` are those of scikit-learn's ``validate_data``.
 
     Raises
     ------
     ValueError, TypeError
     """
     _refuse_complex("y", getattr(y, "dtype", None))
+    options.update(accept_sparse="csr", dtype=np.float64, order="C")
     with _about_X(X):
-        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        X, y = validate_data(estimator, X, y, **options)
     return X, check_target(y) if y_numeric else y
 
 

@@ -3,7 +3,7 @@
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
 `skdpsco._design`. Polytopes register `n_vertices`, `vertex_scores` and `vertex`, and `coordinate`
 if their vertices are multiples of unit vectors; any set that `noisy-frank-wolfe` may use registers
-`minimizer`; sets with a projection register `project`.
+`minimizer`; sets with a projection register `project`. Balls: ``docs/proofs/lp_ball.md``.
 """
 
 import math
@@ -11,7 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import kernel
+from skdpsco._kernels import inner, kernel
+from skdpsco._norms import (
+    check_order,
+    conjugate,
+    lp_norm,
+    power,
+    project_l1,
+    project_l2,
+    project_linf,
+    project_lp,
+    projection_error,
+)
+from skdpsco._norms import regularity as regularity  # for importers of this module
 
 
 @kernel
@@ -76,6 +88,10 @@ class L1Ball(NamedTuple):
     def gaussian_width(self, D: int) -> float:
         """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
         return self.radius * math.sqrt(2.0 * math.log(2.0 * D))
+
+    def projection_error(self, D: int) -> float:
+        """Bound on the rounding of `project`, in l2 norm, relative to that of its argument."""
+        return projection_error(D)
 
 
 class Simplex(NamedTuple):
@@ -151,6 +167,10 @@ class L2Ball(NamedTuple):
         """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
         return self.radius * math.sqrt(D)
 
+    def projection_error(self, D: int) -> float:
+        """Bound on the rounding of `project`, in l2 norm, relative to that of its argument."""
+        return projection_error(D)
+
 
 class LpBall(NamedTuple):
     """Ball of the l_p norm around 0.
@@ -158,7 +178,7 @@ class LpBall(NamedTuple):
     Parameters
     ----------
     p : float
-        Order of the norm. An `L1Ball` has p = 1, an `L2Ball` p = 2.
+        Order of the norm, from 1 to inf. An `L1Ball` has p = 1, an `L2Ball` p = 2.
     radius : float
     """
 
@@ -170,6 +190,30 @@ class LpBall(NamedTuple):
         if order < self.p:
             raise ValueError(f"The l{order} diameter of an l{self.p} ball depends on the size.")
         return 2.0 * self.radius
+
+    def norm_bound(self) -> float:
+        """Largest l1 norm of a point; no bound holds in every dimension, but for p = 1."""
+        return self.radius if self.p == 1.0 else math.inf
+
+    def gaussian_width(self, D: int) -> float:
+        """Bound on ``E sup |<b, w>|``, b standard normal in ``D`` dimensions."""
+        if self.p == 1.0:
+            return L1Ball(self.radius).gaussian_width(D)
+        # E ||b||_q <= E ||b||_t <= (D E |b_1|^t)^(1/t) for t <= q; about t = 2 log D is best.
+        t = min(conjugate(self.p), max(2.0, 2.0 * math.log(D)))
+        moment = math.lgamma((t + 1.0) / 2.0) - math.lgamma(0.5) + math.log(D)
+        return self.radius * math.sqrt(2.0) * math.exp(moment / t)
+
+    def projection_error(self, D: int) -> float:
+        """Bound on the rounding of `project`, in l2 norm, relative to that of its argument.
+
+        Raises
+        ------
+        ValueError
+            If p is closer to 1 than 1 + 2**-40, or above 2**40 but not inf.
+        """
+        check_order(self.p)
+        return projection_error(D)
 
 
 @n_vertices.register(L1Ball)
@@ -202,43 +246,24 @@ def _(constraint, k, out):
         out[k - D] = -constraint.radius
 
 
-@minimizer.register(L1Ball)
-def _(constraint, g, out):
+@inner
+def _farthest_vertex(g, radius, out):
     best = 0
     for j in range(g.shape[0]):
         if abs(g[j]) > abs(g[best]):
             best = j
     out[:] = 0.0
-    out[best] = -constraint.radius if g[best] > 0.0 else constraint.radius
+    out[best] = -radius if g[best] > 0.0 else radius
+
+
+@minimizer.register(L1Ball)
+def _(constraint, g, out):
+    _farthest_vertex(g, constraint.radius, out)
 
 
 @project.register(L1Ball)
 def _(constraint, w):
-    # Michelot's algorithm: the threshold that the current support asks for, until none falls out.
-    # It is measured downwards from the largest entry, where it is at most the radius: entries far
-    # larger than the radius would cancel badly otherwise.
-    total, top = 0.0, 0.0
-    for j in range(w.shape[0]):
-        total += abs(w[j])
-        top = max(top, abs(w[j]))
-    if total <= constraint.radius:
-        return
-    size = w.shape[0] + 1
-    depth = constraint.radius
-    while True:
-        total, kept = 0.0, 0
-        for j in range(w.shape[0]):
-            below = top - abs(w[j])
-            if below < depth:
-                total += below
-                kept += 1
-        if kept >= size or kept == 0:  # rounding may let one back in: no endless loop
-            break
-        size = kept
-        depth = (constraint.radius + total) / size
-    for j in range(w.shape[0]):
-        shrunk = max(depth - (top - abs(w[j])), 0.0)
-        w[j] = shrunk if w[j] > 0.0 else -shrunk
+    project_l1(w, constraint.radius)
 
 
 @n_vertices.register(Simplex)
@@ -321,9 +346,34 @@ def _(constraint, g, out):
 
 @project.register(L2Ball)
 def _(constraint, w):
-    norm = 0.0
-    for j in range(w.shape[0]):
-        norm = math.hypot(norm, w[j])
-    if norm > constraint.radius:
-        for j in range(w.shape[0]):
-            w[j] = constraint.radius * (w[j] / norm)
+    project_l2(w, constraint.radius)
+
+
+@minimizer.register(LpBall)
+def _(constraint, g, out):
+    p, radius = constraint.p, constraint.radius
+    top = lp_norm(g, np.inf)
+    if p == 1.0:
+        _farthest_vertex(g, radius, out)
+        return
+    total = 0.0
+    for j in range(g.shape[0]):
+        size = abs(g[j]) / top if top > 0.0 else 0.0
+        out[j] = power(size, 1.0 / (p - 1.0)) if size > 0.0 else 0.0
+        total += size * out[j]
+    norm = total ** (1.0 / p)  # of what is in out
+    for j in range(g.shape[0]):
+        if out[j] > 0.0:
+            out[j] = math.copysign(radius * (out[j] / norm), -g[j])
+
+
+@project.register(LpBall)
+def _(constraint, w):
+    if constraint.p == 1.0:
+        project_l1(w, constraint.radius)
+    elif constraint.p == 2.0:
+        project_l2(w, constraint.radius)
+    elif constraint.p == np.inf:
+        project_linf(w, constraint.radius)
+    else:
+        project_lp(w, constraint.radius, constraint.p)

@@ -1,9 +1,10 @@
 """Losses of linear models: kernels that solvers call, and the public constants that plans need.
 
 A loss is a ``NamedTuple``. A scalar loss registers the kernels `value`, `derivative` and
-`curvature` of one prediction ``z`` and one target ``y``. A loss of several predictions per record
-registers `values`, `derivatives` and `curvatures` of all records instead; for scalar losses these
-three loop over the former.
+`curvature` of one prediction ``z`` and one target ``y``. If it is not smooth, there is no
+`curvature`, and `derivative` is a subgradient that does not decrease in ``z``. A loss of several
+predictions per record registers `values`, `derivatives` and `curvatures` of all records instead;
+for scalar losses these three loop over the former. `check_loss` has a look at a loss of your own.
 
 ``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
@@ -13,46 +14,16 @@ the declared bounds allow, so they are public: sensitivities come from them and 
 import math
 from typing import NamedTuple
 
-from skdpsco._kernels import inner, kernel
-
-
-@kernel
-def value(loss, z, y):
-    """Loss of the prediction ``z`` for the target ``y``."""
-    raise NotImplementedError
-
-
-@kernel
-def derivative(loss, z, y):
-    """Derivative of the loss in the prediction ``z``."""
-    raise NotImplementedError
-
-
-@kernel
-def curvature(loss, z, y):
-    """Second derivative of the loss in ``z``, or any bound of it up to ``loss.smoothness()``."""
-    raise NotImplementedError
-
-
-@kernel
-def values(loss, Z, y, out):
-    """Write the loss of every record: ``Z`` of shape (n, 1), ``y`` and ``out`` of shape (n,)."""
-    for i in range(y.shape[0]):
-        out[i] = value(loss, Z[i, 0], y[i])
-
-
-@kernel
-def derivatives(loss, Z, y, out):
-    """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs)."""
-    for i in range(y.shape[0]):
-        out[i, 0] = derivative(loss, Z[i, 0], y[i])
-
-
-@kernel
-def curvatures(loss, Z, y, out):
-    """Write a bound on the curvature of every record in its predictions, ``out`` of shape (n,)."""
-    for i in range(y.shape[0]):
-        out[i] = curvature(loss, Z[i, 0], y[i])
+from skdpsco._kernels import inner
+from skdpsco._loss_check import check_loss as check_loss
+from skdpsco._loss_kernels import (
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    value,
+    values,
+)
 
 
 class Squared(NamedTuple):
@@ -161,6 +132,69 @@ class SmoothHinge(NamedTuple):
         """Loss of the prediction 0."""
         slope = min(1.0, 1.0 / self.width)
         return slope * (1.0 - slope * self.width / 2)
+
+
+class Hinge(NamedTuple):
+    """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, 1: that of the prediction 0."""
+        return 1.0
+
+    def smoothness(self) -> float:
+        """No bound on the second derivative: the derivative jumps."""
+        return math.inf
+
+    def curvature_constant(self, diameter: float) -> float:
+        """No bound, whatever the diameter."""
+        return math.inf
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Loss of the prediction 0."""
+        return 1.0
+
+
+class Absolute(NamedTuple):
+    """Absolute residual ``|z - y|``. It is not smooth."""
+
+    n_outputs = 1
+
+    lipschitz = Hinge.lipschitz
+    smoothness = Hinge.smoothness
+    curvature_constant = Hinge.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return target_bound
+
+
+class Quantile(NamedTuple):
+    """Pinball loss: ``level (y - z)`` if ``z < y``, else ``(1 - level) (z - y)``. It is not smooth.
+
+    The best constant prediction is the quantile of the targets.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        Probability in (0, 1). One half is half of the absolute residual.
+    """
+
+    level: float = 0.5
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``."""
+        return max(self.level, 1.0 - self.level)
+
+    smoothness = Hinge.smoothness
+    curvature_constant = Hinge.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return self.lipschitz() * target_bound
 
 
 class Multinomial(NamedTuple):
@@ -284,6 +318,36 @@ def _(loss, z, y):
 @curvature.register(SmoothHinge)
 def _(loss, z, y):
     return 1.0 / loss.width
+
+
+@value.register(Hinge)
+def _(loss, z, y):
+    return max(1.0 - y * z, 0.0)
+
+
+@derivative.register(Hinge)
+def _(loss, z, y):
+    return -y if y * z < 1.0 else 0.0
+
+
+@value.register(Absolute)
+def _(loss, z, y):
+    return abs(z - y)
+
+
+@derivative.register(Absolute)
+def _(loss, z, y):
+    return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+
+@value.register(Quantile)
+def _(loss, z, y):
+    return max(loss.level * (y - z), (1.0 - loss.level) * (z - y))
+
+
+@derivative.register(Quantile)
+def _(loss, z, y):
+    return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
 
 
 @inner

@@ -12,7 +12,18 @@ PACKAGE = ROOT.name
 # A module imports from lower floors, or from its own without a circle.
 FLOORS = {
     1: ("privacy", "_random", "_kernels", "_validation", "_progress"),
-    2: ("losses", "penalties", "constraints", "mechanisms", "_design", "_records"),
+    2: (
+        "losses",
+        "_loss_kernels",
+        "_loss_check",
+        "penalties",
+        "constraints",
+        "_norms",
+        "mechanisms",
+        "_generalized_gaussian",
+        "_design",
+        "_records",
+    ),
     3: ("solvers", "_target", "_quantiles", "_feature_bounds"),
     4: ("_base", "_estimator"),
     5: ("linear_model", "minimax", "preprocessing"),
@@ -21,7 +32,8 @@ FLOORS = {
 }
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 ESTIMATORS = {name for name, floor in FLOOR.items() if floor >= 4}
-KERNELS = ("losses", "penalties", "constraints", "_design", "_kernels", "_random")
+KERNELS = ("losses", "_loss_kernels", "penalties", "constraints", "_norms", "_design")
+KERNELS += ("_kernels", "_random")
 MAX_LINES = 400
 
 SOURCES = {

@@ -2,12 +2,16 @@
 
 from .elastic_net import PrivateElasticNet, PrivateRidge
 from .lasso import PrivateLasso
+from .linear_classifier import PrivateLinearClassifier
+from .linear_regressor import PrivateLinearRegressor
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
 
 __all__ = [
     "PrivateElasticNet",
     "PrivateLasso",
+    "PrivateLinearClassifier",
+    "PrivateLinearRegressor",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateRidge",

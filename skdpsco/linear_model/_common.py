@@ -83,7 +83,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
 
 
 class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
-    """Private logistic regression, of several classes as one problem; see the subclasses."""
+    """Private classification, of several classes as one problem; see the subclasses."""
 
     def fit(self, X, y, **fit_params):
         """Fit the model privately.
@@ -124,7 +124,7 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
         return self._accept(draft)
 
     def decision_function(self, X):
-        """Log-odds of the second class, or one prediction per class.
+        """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X):
-        """Predict the most likely class.
+        """Predict the class with the largest score.
 
         Parameters
         ----------

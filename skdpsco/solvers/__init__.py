@@ -12,9 +12,13 @@ from .gradient_descent import GradientDescent
 from .greedy_coordinate_descent import GreedyCoordinateDescent
 from .mirror_prox import MirrorProx
 from .moments import Moments
+from .one_pass_frank_wolfe import OnePassFrankWolfe
+from .phased_erm import PhasedERM
+from .phased_sgd import PhasedSGD
 from .recursive_regularization import RecursiveRegularization
 from .sgd import SGD
 from .stagewise import Stagewise
+from .tree_frank_wolfe import TreeFrankWolfe
 
 __all__ = [
     "SGD",
@@ -30,11 +34,15 @@ __all__ = [
     "MirrorProx",
     "Moments",
     "NoisyFrankWolfe",
+    "OnePassFrankWolfe",
+    "PhasedERM",
+    "PhasedSGD",
     "Plan",
     "Problem",
     "RecursiveRegularization",
     "Result",
     "Stagewise",
+    "TreeFrankWolfe",
     "check_cost",
     "check_supported",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_bound
-from skdpsco.constraints import Simplex
+from skdpsco.constraints import Simplex, conjugate
 from skdpsco.solvers._prox import order_of, unit_prox
 
 
@@ -25,11 +25,6 @@ def smooth_order(p: float, size: int) -> float:
     the l_p norm is at most sqrt(2) times the l2 norm.
     """
     return 2.0 if size <= 2 else min(2.0, max(p, 1.0 + 1.0 / math.log(size)))
-
-
-def conjugate(p: float) -> float:
-    """Order of the dual norm, p / (p - 1)."""
-    return math.inf if p == 1.0 else p / (p - 1.0)
 
 
 def lp_norm(x: np.ndarray, p: float) -> float:

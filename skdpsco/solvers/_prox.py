@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from skdpsco._kernels import inner, kernel, njit
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex, lp_norm
 
 _FAR = 4.0  # no displacement within a set of radius 1 is that long in any coordinate
 _STEPS = 200  # of a bracketed search, which ends after a dozen as a rule
@@ -149,20 +149,6 @@ def _(constraint, z):
 
 
 @inner
-def power_norm(u, p):
-    """The l_p norm, without overflow."""
-    top = 0.0
-    for j in range(u.shape[0]):
-        top = max(top, abs(u[j]))
-    if top == 0.0:
-        return 0.0
-    total = 0.0
-    for j in range(u.shape[0]):
-        total += (abs(u[j]) / top) ** p
-    return top * total ** (1.0 / p)
-
-
-@inner
 def displace(constraint, c, g, sigma, q, nu, top, u):
     """Write the step of every coordinate for one multiplier; return the total amount minus 1."""
     total = -1.0
@@ -229,7 +215,7 @@ def unit_prox(constraint, signed, p, c, g, u):
         respect(constraint, signed, c, g, 1.0, q, u)
         return
     # With sigma = N**(2 - p) the step is right if its norm is N: ||u(N)|| / N falls as N grows.
-    dual = power_norm(g, p * q)
+    dual = lp_norm(g, p * q)
     if dual == 0.0:
         u[:] = 0.0
         return
@@ -244,7 +230,7 @@ def unit_prox(constraint, signed, p, c, g, u):
             u[:] = 0.0
             return
         respect(constraint, signed, c, g, math.exp((2.0 - p) * low), q, u)
-        size = power_norm(u, p)
+        size = lp_norm(u, p)
         f_low = (math.log(size) if size > 0.0 else -800.0) - low
     side = 0
     for k in range(_STEPS):
@@ -254,7 +240,7 @@ def unit_prox(constraint, signed, p, c, g, u):
         if k % 8 == 7 or not low < middle < high:
             middle = 0.5 * (low + high)
         respect(constraint, signed, c, g, math.exp((2.0 - p) * middle), q, u)
-        size = power_norm(u, p)
+        size = lp_norm(u, p)
         f = (math.log(size) if size > 0.0 else -800.0) - middle
         if abs(f) <= 1e-12:
             return

@@ -43,6 +43,11 @@ class Problem:
     target_bound: float = 1.0
     row_norm: float = math.inf
 
+    def __post_init__(self) -> None:
+        # The squares of less would underflow, and longer rows would not be shrunk.
+        if not self.row_norm >= 1e-150:
+            raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
+
     @property
     def n_coefficients(self) -> int:
         """Length of the flat vector of coefficients."""
@@ -56,14 +61,13 @@ class Problem:
         """
         d = self.n_features - self.intercept
         l2 = min(self.row_norm, math.sqrt(d))
-        largest = min(1.0, l2)
-        if order == math.inf:
-            norm = max(largest, float(self.intercept))
-        elif order >= 2.0:
-            norm = (largest ** (order - 2.0) * l2**2 + self.intercept) ** (1.0 / order)
+        if order >= 2.0:
+            given = min(1.0, l2) * max(1.0, l2) ** (2.0 / order)
         else:
             given = d ** (1.0 / order - 0.5) * l2
-            norm = (given**order + self.intercept) ** (1.0 / order)
+        norm = max(given, 1.0) if self.intercept else given
+        if self.intercept and order < math.inf:
+            norm *= ((min(given, 1.0) / max(given, 1.0)) ** order + 1.0) ** (1.0 / order)
         return norm * (1.0 + (self.n_features + 16) * 2.0**-51)
 
 
@@ -160,6 +164,22 @@ def check_supported(solver, problem: Problem) -> None:
                 )
     if hasattr(solver, "check"):
         solver.check(problem)
+
+
+def check_smooth(solver, loss: Any) -> None:
+    """Refuse a loss whose curvature has no bound, for a solver whose steps are made for one.
+
+    Raises
+    ------
+    ValueError
+    """
+    declared = {"smoothness": (), "curvature_constant": (1.0,)}
+    bounds = [getattr(loss, name)(*args) for name, args in declared.items() if hasattr(loss, name)]
+    if not all(bound < math.inf for bound in bounds):
+        raise ValueError(
+            f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
+            "the solver PhasedERM ('phased-erm'), or a smooth loss such as SmoothHinge or Huber."
+        )
 
 
 def check_cost(event: Event, budget: Any) -> None:

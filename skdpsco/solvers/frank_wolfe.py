@@ -19,7 +19,7 @@ from skdpsco.mechanisms import (
 )
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
 
 MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 MAX_ITER = 10_000  # of the automatic rule
@@ -57,8 +57,24 @@ class FrankWolfe:
             raise ValueError(f"mechanism must be one of {sorted(MECHANISMS)}, got {mechanism!r}.")
         self.mechanism = mechanism
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth: its curvature decides the number of steps.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_smooth(self, problem.loss)
+
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> FrankWolfePlan:
-        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk."""
+        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.
+
+        Raises
+        ------
+        ValueError
+            What `check` refuses.
+        """
+        self.check(problem)
         constraint = problem.constraint
         rho = budget.rho
         if n_iter is None:
@@ -102,8 +118,24 @@ class NoisyFrankWolfe:
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth: its curvature decides the number of steps.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_smooth(self, problem.loss)
+
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
-        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk."""
+        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.
+
+        Raises
+        ------
+        ValueError
+            What `check` refuses.
+        """
+        self.check(problem)
         n, D, constraint = problem.n_samples, problem.n_coefficients, problem.constraint
         mu = budget.mu
         row_norm = math.sqrt(problem.n_features) * (1.0 + problem.n_features * 2.0**-50)

@@ -12,7 +12,7 @@ from skdpsco.losses import curvature, curvatures, derivative, derivatives
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
@@ -77,6 +77,15 @@ class Stagewise:
         "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
     }
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth: its curvature decides lengths of steps.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_smooth(self, problem.loss)
+
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
         """Decide which stages run and what each may spend.
 
@@ -87,7 +96,13 @@ class Stagewise:
         budget : Budget or Allowance
         n_iter : int or None
             Number of path steps; None leaves all choices to the plan.
+
+        Raises
+        ------
+        ValueError
+            What `check` refuses, or if the noise of a refit is too large for the grid.
         """
+        self.check(problem)
         n, D = problem.n_samples, problem.n_coefficients
         rho = budget.rho
         choose = problem.constraint is None

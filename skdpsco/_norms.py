@@ -1,0 +1,256 @@
+"""Norms: orders of dual norms, regularity; for kernels, values, and projections on their balls.
+
+Projections are Euclidean. Proofs and bounds on the rounding: ``docs/proofs/lp_ball.md``.
+"""
+
+import math
+
+import numpy as np
+
+from skdpsco._kernels import inner, reduction
+
+UNIT = 2.0**-53  # rounding
+_LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these have neither under- nor overflown
+_FARTHEST = 2.0**100  # beyond so many radii, moving on changes a projection by less than rounding
+_TINY = 1e-290  # in units of the radius: less is nothing, and float64 runs out of digits
+_STEPS = 400  # of a search that ends after three or four as a rule
+_LOWEST, _HIGHEST = 1.0 + 2.0**-40, 2.0**40  # orders between 1 and inf
+
+
+def check_order(p: float) -> None:
+    """Refuse an order for which the rounding of projections has no bound.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not (p in (1.0, math.inf) or _LOWEST <= p <= _HIGHEST):
+        raise ValueError(f"p must be 1, in [1 + 2**-40, 2**40] or inf, got {p!r}.")
+
+
+def conjugate(p: float) -> float:
+    """Order of the dual norm, p / (p - 1)."""
+    if p == 1.0:
+        return math.inf
+    return 1.0 if p == math.inf else p / (p - 1.0)
+
+
+def regularity(p: float, D: int) -> tuple[float, float]:
+    """Order r and constant kappa of the dual of the l_p norm: the best that l_r norms can show.
+
+    The square of the l_r norm is (r - 1)-smooth, and in ``D`` dimensions the l_r norm is at least
+    the dual norm l_q, and at most sqrt(kappa / (r - 1)) times it. r in [2, q] minimises kappa.
+
+    Parameters
+    ----------
+    p : float
+        In [1, 2].
+    D : int
+
+    Returns
+    -------
+    r, kappa : float
+
+    Raises
+    ------
+    ValueError
+        For another p.
+    """
+    if not 1.0 <= p <= 2.0:
+        raise ValueError(f"p must be in [1, 2], got {p!r}.")
+    q, log = conjugate(p), math.log(D)
+    r = min(q, log + math.sqrt(log * (log - 2.0))) if log > 2.0 else 2.0
+    kappa = (r - 1.0) * D ** (2.0 / r - 2.0 / q)
+    return r, kappa if q == 2.0 else kappa * (1.0 + 2.0**-46)  # rounded up
+
+
+def projection_error(D: int) -> float:
+    """Bound on the l2 distance from the exact projection on a ball to what `project` writes.
+
+    Relative to the l2 norm of its argument. For the orders that `check_order` lets pass.
+    """
+    return (20.0 * D + 600.0) * UNIT
+
+
+@reduction
+def _sums(w):
+    """Largest magnitude, sum of the magnitudes, and of the squares."""
+    top, total, squares = 0.0, 0.0, 0.0
+    for j in range(w.shape[0]):
+        size = abs(w[j])
+        top = max(top, size)
+        total += size
+        squares += size * size
+    return top, total, squares
+
+
+@inner
+def power(x, e):
+    """``x**e`` for x >= 0; what balls of orders 1.5 and 3 need is ten times as fast."""
+    if e == 0.5:
+        return math.sqrt(x)
+    if e == 2.0:
+        return x * x
+    return x**e
+
+
+@reduction
+def _power_norm(w, top, p):
+    """Norm of order p of ``w / top``."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        size = abs(w[j]) / top
+        total += size * power(size, p - 1.0)
+    return total ** (1.0 / p)
+
+
+@inner
+def lp_norm(w, p):
+    """Norm of order p in [1, inf] of a vector, without overflow."""
+    top, total, squares = _sums(w)
+    if top == 0.0 or p == np.inf or top == np.inf:
+        return top
+    if p == 1.0:
+        return total
+    if p == 2.0 and _LEAST < squares < _LARGEST:
+        return math.sqrt(squares)
+    return top * _power_norm(w, top, p)
+
+
+@inner
+def project_l1(w, radius):
+    """Move ``w`` to the nearest point of the l1 ball."""
+    # Michelot's algorithm: the threshold that the current support asks for, until none falls out.
+    # It is measured downwards from the largest entry, where it is at most the radius: entries far
+    # larger than the radius would cancel badly otherwise.
+    top, total, _ = _sums(w)
+    if total <= radius:
+        return
+    depth = min(radius, top)
+    while True:
+        total, lost, kept = radius, 0.0, 0
+        for j in range(w.shape[0]):
+            below = top - abs(w[j])
+            if below < depth:
+                # Kahan's sum: plain rounding grows with the size, which the support multiplies.
+                term = below - lost
+                new = total + term
+                lost = (new - total) - term
+                total = new
+                kept += 1
+        if not total / kept < depth:  # rounding must not let one back in: no endless loop
+            break
+        depth = total / kept
+    for j in range(w.shape[0]):
+        shrunk = max(depth - (top - abs(w[j])), 0.0)
+        w[j] = shrunk if w[j] > 0.0 else -shrunk
+
+
+@inner
+def project_l2(w, radius):
+    """Move ``w`` to the nearest point of the Euclidean ball."""
+    norm = lp_norm(w, 2.0)
+    if norm > radius:
+        for j in range(w.shape[0]):
+            w[j] = radius * (w[j] / norm)
+
+
+@inner
+def project_linf(w, radius):
+    """Move ``w`` to the nearest point of the cube."""
+    for j in range(w.shape[0]):
+        w[j] = min(max(w[j], -radius), radius)
+
+
+@inner
+def shrink(w, root, rate, change, multiplier, p, steps):
+    """Solve ``x + multiplier x**(p - 1) = |w_j|`` for all j, in so many steps of Newton's method.
+
+    ``root`` and ``rate`` hold the x, and minus the derivatives of log x, for a multiplier that was
+    less by ``change``. Returns the sum of x**p, minus its derivative over p, and whether all
+    equations are solved.
+    """
+    amount, slope, settled = 0.0, 0.0, True
+    for j in range(w.shape[0]):
+        u = abs(w[j])
+        if u == 0.0:
+            root[j] = 0.0
+            continue
+        x = root[j] / (1.0 + max(rate[j] * change, -0.5))
+        pull, steepness, solved = 0.0, 1.0, False
+        for _ in range(steps):
+            pull = power(x, p - 1.0)
+            h = x + multiplier * pull
+            steepness = x + (p - 1.0) * multiplier * pull
+            step = (h - u) / steepness if steepness > 0.0 else -1.0
+            if h <= 4.0 * u and step >= -0.5:
+                x /= 1.0 + step  # Newton's method in 1 / x, in which h is convex for all p
+                pull -= (p - 1.0) * step * pull
+                solved = abs(step * (h - u)) * (1.0 + p) <= 0.25 * UNIT * h
+                solved = solved or abs(step) <= 8.0 * UNIT
+            else:  # far: to where h is between u and 2 u
+                pull = u / multiplier
+                x = min(u, pull ** (1.0 / (p - 1.0)))
+                steepness = x + (p - 1.0) * u
+            if x < _TINY:
+                x, pull, steepness, solved = 0.0, 0.0, 1.0, True
+            if solved:
+                break
+        root[j], rate[j] = x, pull / steepness
+        amount += x * pull
+        slope += pull * rate[j] * x
+        settled = settled and solved
+    return amount, slope, settled
+
+
+@inner
+def project_lp(w, radius, p):
+    """Move ``w`` to the nearest point of the ball of order p in (1, inf)."""
+    top, total, squares = _sums(w)
+    if _LEAST < squares < _LARGEST:  # inequalities between norms may tell, without powers
+        squares = squares / radius / radius
+        if p < 2.0:
+            bound = (total / radius) ** (2.0 - p) * squares ** (p - 1.0)
+        else:
+            bound = (top / radius) ** (p - 2.0) * squares
+        if bound <= 1.0:
+            return
+    D = w.shape[0]
+    ratio = min(top / radius, _FARTHEST)
+    norm = ratio * _power_norm(w, top, p) if top > 0.0 else 0.0
+    if not norm > 1.0:
+        return
+    # In units of the radius. If w is a multiple of a vertex or of a vector of ones, this is exact.
+    root, rate = np.empty(D), np.zeros(D)
+    multiplier, low, high = 0.0, 0.0, 0.0  # by Hoelder's inequality it is at most the l1 norm
+    for j in range(D):
+        w[j] = w[j] / top * ratio
+        root[j] = abs(w[j]) / norm
+        multiplier += root[j] * (abs(w[j]) - root[j])
+        high += 2.0 * abs(w[j])
+    change = 0.0
+    for k in range(_STEPS):
+        # The equations and the multiplier by Newton's method together; if that fails, one by one.
+        steps = 1 if k < 8 else _STEPS
+        amount, slope, settled = shrink(w, root, rate, change, multiplier, p, steps)
+        norm = amount ** (1.0 / p)
+        if settled:
+            # A multiplier that is right but for rounding: by how many units the norm may err.
+            units = multiplier * slope / amount if amount > 0.0 else 0.0
+            if abs(norm - 1.0) <= (D + 64.0 * max(1.0, units)) * UNIT:
+                break
+            if norm > 1.0:
+                low = multiplier
+            else:
+                high = multiplier
+        # Newton's method for norm**(1 - p), which is linear in the multiplier at both ends.
+        new = np.nan
+        if slope > 0.0 and amount < np.inf:
+            new = multiplier + (amount / norm - 1.0) * amount / ((p - 1.0) * slope)
+        if not low < new < high:
+            new = 0.5 * (multiplier + (high if norm > 1.0 else low))
+        elif k >= 40 and k % 2 == 0:
+            new = 0.5 * (low + high)
+        change, multiplier = new - multiplier, new
+    for j in range(D):
+        w[j] = math.copysign(radius * (root[j] / norm), w[j])

@@ -1,0 +1,278 @@
+"""Private linear classifiers in an l_p ball."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    StrOptions,
+    check_fit_params,
+    encode_classes,
+    labels_note,
+)
+from skdpsco.losses import Hinge, Logistic, Multinomial, SmoothHinge
+
+from ._common import LogisticClassifier
+from ._lp import LOSS, LP_CONSTRAINTS, LpModel, is_stream
+
+
+def _is_logistic(model: Any) -> bool:
+    loss = model.loss
+    return loss == "logistic" if isinstance(loss, str) else isinstance(loss, Logistic | Multinomial)
+
+
+class PrivateLinearClassifier(LogisticClassifier, LpModel):
+    """Differentially private linear classifier in an l_p ball, for records that are read once.
+
+    Minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
+    optimisation: by default every record is used in one step only, so data may be larger than
+    memory, and what is bounded is the loss on records to come. The coefficients are
+    (epsilon, delta)-differentially private: replacing one record, features and label, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
+        A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
+        and 1. With more than two classes "logistic" is the softmax cross-entropy, minimised as one
+        problem, and no other loss is taken.
+    p : float, default=2.0
+        Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
+        suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
+    radius : float, default=5.0
+        Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
+        intercepts c, the coefficients of a column of ones, count: the ball is
+        ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``, jointly for all classes. With
+        features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
+        grows with it.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    row_norm : float or None, default=None
+        Public bound on the l2 norm of a record after its features have been clipped and divided by
+        their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record
+        exceeds. Noise grows with it, but for p = 1, so a smaller one pays where records are
+        shorter, as rows of tf-idf are, of norm 1.
+    solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
+            solver, default="auto"
+        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "hinge", and
+        needs all records at hand. "auto" follows from the loss, p, the sizes of X and the budget
+        alone.
+    n_iter : int or "auto", default="auto"
+        Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
+        never from the data.
+    n_samples : int or None, default=None
+        Number of records, public. `fit` needs it where X yields blocks; with arrays it must be
+        their length.
+    shuffle : bool, default=True
+        Whether solvers given by name read the records of arrays in random order. Records of blocks
+        are read in the order in which they come. It matters for accuracy, not for privacy: records
+        that are sorted, by label for instance, must be shuffled.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The public labels. None takes those that occur in y, and so assumes that which labels occur
+        is public. Declare them if one of them might be absent. Blocks need them declared.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Number of private steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    sizes of the blocks, the number and names of the features, their dtypes and the set of labels
+    are public. Errors in the input (a NaN, say) are reported to the caller and are not covered by
+    the guarantee. A mistake in a block that is not the first shows only after the charge: nothing
+    is fitted then, and the charge is kept, since noise may have been drawn.
+
+    Arrays of float64 in C order and CSR matrices are not copied, a read-only `numpy.memmap` among
+    them. Proofs: docs/proofs.
+
+    References
+    ----------
+    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
+    Optimization. COLT 2021.
+
+    V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates in Linear
+    Time. STOC 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLinearClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 20))
+    >>> y = X[:, 0] - X[:, 3] > 0.1
+    >>> model = PrivateLinearClassifier(epsilon=1.0, classes=[False, True]).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+
+    Blocks of records, from files for instance:
+
+    >>> blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, 20000, 5000))
+    >>> model = PrivateLinearClassifier(classes=[False, True], n_samples=20000).fit(blocks)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LP_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        "loss": [StrOptions({"logistic", "smooth-hinge", "hinge"}), LOSS],
+    }
+
+    _targets = (-1.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        loss="logistic",
+        p=2.0,
+        radius=5.0,
+        feature_bound=1.0,
+        row_norm=None,
+        solver="auto",
+        n_iter="auto",
+        n_samples=None,
+        shuffle=True,
+        fit_intercept=True,
+        classes=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.loss = loss
+        self.p = p
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.row_norm = row_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_samples = n_samples
+        self.shuffle = shuffle
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _named_loss(self, name):
+        return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}[name]
+
+    def _loss_of(self, n_classes: int) -> Any:
+        """The loss for so many classes.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        loss, softmax = self.loss, Multinomial(n_classes)
+        if n_classes == 2 and not isinstance(loss, Multinomial):
+            return self._scalar_loss()
+        # A NamedTuple of another class is equal, too, if its only field is the same number.
+        known = isinstance(loss, str) or type(loss) is Multinomial
+        if n_classes > 2 and known and loss in ("logistic", softmax):
+            return softmax
+        legal = "of one prediction" if n_classes == 2 else f"'logistic' or Multinomial({n_classes})"
+        raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
+            An iterable of blocks yields pairs (X, y) of such arrays and labels, as many records as
+            ``n_samples`` says, and y is None. A block is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``; after the charge, for blocks
+            but the first.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+
+        def encode(labels):
+            draft.classes_, index = encode_classes(labels, self.classes)
+            return 2.0 * index - 1.0 if len(draft.classes_) == 2 else index.astype(np.float64)
+
+        if self.classes is None and is_stream(X):
+            raise ValueError(
+                "classes must be given where X yields blocks: a list of the public labels, two or "
+                "more."
+            )
+        X, y = draft._records(X, y, False, encode)
+        loss = draft._loss_of(len(draft.classes_))
+        labels = labels_note(draft.classes_, self.classes)
+        coef, intercept = draft._fit(X, y, loss, None, (labels, *draft._assumptions(loss)))
+        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
+        return self._accept(draft)
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X):
+        """Probability of every class; for the logistic loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+        """
+        return super().predict_proba(X)
+
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X):
+        """Logarithm of the probability of every class; for the logistic loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        return super().predict_log_proba(X)

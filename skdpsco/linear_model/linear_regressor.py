@@ -1,0 +1,203 @@
+"""Private linear regression in an l_p ball."""
+
+from typing import Any, ClassVar
+
+from skdpsco._target import Target
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, check_fit_params
+from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
+
+from ._common import LinearRegressor
+from ._lp import LOSS, LP_CONSTRAINTS, LpModel
+
+
+class PrivateLinearRegressor(LinearRegressor, LpModel):
+    """Differentially private linear regression in an l_p ball, for records that are read once.
+
+    Minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
+    optimisation: by default every record is used in one step only, so data may be larger than
+    memory, and what is bounded is the loss on records to come. The coefficients are
+    (epsilon, delta)-differentially private: replacing one record, features and target, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    loss : {"squared", "huber", "absolute"} or loss, default="squared"
+        Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
+        "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for
+        instance, or one of your own, see docs/extending.md; its targets are in [-1, 1].
+    p : float, default=2.0
+        Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
+        suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
+    radius : float, default=1.0
+        Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
+        intercept c, the coefficient of a column of ones, counts: the ball is
+        ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
+        p = 1 predictions are at most ``radius``. The noise grows with it.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    row_norm : float or None, default=None
+        Public bound on the l2 norm of a record after its features have been clipped and divided by
+        their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record
+        exceeds. Noise grows with it, but for p = 1, so a smaller one pays where records are
+        shorter, as rows of tf-idf are, of norm 1.
+    target_bound : float, default=1.0
+        Public bound on ``|y|``, beyond which y is clipped, and the unit of the residual. No scale
+        is found privately, so that one pass will do: it should not be generous, and y be centred.
+    solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
+            solver, default="auto"
+        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
+        and needs all records at hand. "auto" follows from the loss, p, the sizes of X and the
+        budget alone.
+    n_iter : int or "auto", default="auto"
+        Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
+        never from the data.
+    n_samples : int or None, default=None
+        Number of records, public. `fit` needs it where X yields blocks; with arrays it must be
+        their length.
+    shuffle : bool, default=True
+        Whether solvers given by name read the records of arrays in random order. Records of blocks
+        are read in the order in which they come. It matters for accuracy, not for privacy: records
+        that are sorted must be shuffled.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    n_iter_ : int
+        Number of private steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    sizes of the blocks, the number and names of the features and their dtypes are public. Errors
+    in the input (a NaN, say) are reported to the caller and are not covered by the guarantee. A
+    mistake in a block that is not the first shows only after the charge: nothing is fitted then,
+    and the charge is kept, since noise may have been drawn.
+
+    Arrays of float64 in C order and CSR matrices are not copied, a read-only `numpy.memmap` among
+    them. Proofs: docs/proofs.
+
+    References
+    ----------
+    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
+    Optimization. COLT 2021.
+
+    V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates in Linear
+    Time. STOC 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLinearRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 10))
+    >>> y = 0.5 * X[:, 0] - 0.3 * X[:, 3] + 0.1 * rng.normal(size=20000)
+    >>> model = PrivateLinearRegressor(epsilon=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.5)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LP_CONSTRAINTS,
+        "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],  # it cannot be left to the data
+        "loss": [StrOptions({"squared", "huber", "absolute"}), LOSS],
+    }
+    _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        loss="squared",
+        p=2.0,
+        radius=1.0,
+        feature_bound=1.0,
+        row_norm=None,
+        target_bound=1.0,
+        solver="auto",
+        n_iter="auto",
+        n_samples=None,
+        shuffle=True,
+        fit_intercept=True,
+        verbose=0,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.loss = loss
+        self.p = p
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.row_norm = row_norm
+        self.target_bound = target_bound
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_samples = n_samples
+        self.shuffle = shuffle
+        self.fit_intercept = fit_intercept
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _named_loss(self, name):
+        # "huber" is that of scikit-learn's SGDRegressor.
+        return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}[name]
+
+    def _unit(self):
+        return check_bound("target_bound", self.target_bound)
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
+            An iterable of blocks yields pairs (X, y) of such arrays and targets, as many records as
+            ``n_samples`` says, and y is None. A block is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for input that is not finite
+            and numeric; after the charge, for blocks but the first.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+        loss, unit = draft._scalar_loss(), draft._unit()
+        X, y = draft._records(X, y, True, Target(unit, 0.0, unit).apply)
+        clipped = f"targets are clipped to +-{unit:g}"
+        coef, intercept = draft._fit(X, y, loss, None, (clipped, *draft._assumptions(loss)))
+        draft.coef_, draft.intercept_ = unit * coef, unit * intercept
+        return self._accept(draft)

@@ -1,0 +1,98 @@
+"""The trees of `TreeFrankWolfe`: which batch a step reads, and which steps follow it.
+
+Step t = 0, 1, ... is leaf t + 2 - 2**r of the tree of phase r = floor(log2(t + 2)), and every leaf
+but the first begins with one right child. So the walk through the nodes is a loop over steps, each
+with one batch. See docs/proofs/tree_frank_wolfe.md.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Node(NamedTuple):
+    """The node whose batch a step reads.
+
+    Parameters
+    ----------
+    phase : int
+        Depth of its tree.
+    depth : int
+        Its own, 0 for a root.
+    span : int
+        Leaves below it in a full tree. So many steps lie between its point and its parent's.
+    """
+
+    phase: int
+    depth: int
+    span: int
+
+
+def nodes(n_steps: int) -> list[Node]:
+    """The nodes that ``n_steps`` steps begin with; the last tree may be cut off."""
+    found = []
+    for t in range(n_steps):
+        phase = (t + 2).bit_length() - 1
+        leaf = t + 2 - 2**phase
+        span = leaf & -leaf if leaf else 2**phase
+        found.append(Node(phase, phase + 1 - span.bit_length(), span))
+    return found
+
+
+def parent(t: int) -> int:
+    """Step whose node is the parent of that of step t, which is not a root."""
+    first = 2 ** ((t + 2).bit_length() - 1) - 2
+    leaf = t - first
+    return first + (leaf & (leaf - 1))
+
+
+def path(t: int, fresh: list[bool]) -> list[int]:
+    """Steps whose batches make up the gradient that step t follows, its own first.
+
+    Parameters
+    ----------
+    t : int
+    fresh : list of bool
+        Whether the batch of a step gives gradients, as those of roots do, not differences.
+    """
+    found = [t]
+    while not fresh[found[-1]]:
+        found.append(parent(found[-1]))
+    return found
+
+
+def uses(fresh: list[bool]) -> list[int]:
+    """How many steps the batch of every step is part of."""
+    count = [0] * len(fresh)
+    for t in range(len(fresh)):
+        for s in path(t, fresh):
+            count[s] += 1
+    return count
+
+
+def step_size(t: int) -> float:
+    """Of step t: the point that it starts from keeps 1 - 2 / (t + 3)."""
+    return 2.0 / (t + 3.0)
+
+
+def travel(t: int, span: int) -> float:
+    """How far ``span`` steps that end before step t may move a point, in diameters of the set.
+
+    They leave it the weight prod (1 - step_size); the rest goes to another point of the set.
+    """
+    start = t - span
+    return 1.0 - (start + 1.0) * (start + 2.0) / ((t + 1.0) * (t + 2.0))
+
+
+def batch_sizes(tree: list[Node], weight: list[float], n_samples: int) -> list[int]:
+    """Share out all records: the tree of phase r gets a share of 4**r, its nodes theirs by weight.
+
+    Every node has one record at least. What rounding leaves over goes to the last root.
+    """
+    phase = np.array([node.phase for node in tree])
+    share = np.array(weight) / np.bincount(phase, weight)[phase] * 4.0 ** (phase - phase[-1])
+    spare = n_samples - len(tree)
+    sizes = 1 + np.floor(spare * share / share.sum() * (1.0 - 2.0**-40)).astype(np.int64)
+    root = max(t for t, node in enumerate(tree) if node.depth == 0)
+    sizes[root] += n_samples - int(sizes.sum())
+    return [int(m) for m in sizes]

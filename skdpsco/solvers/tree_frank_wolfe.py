@@ -1,0 +1,321 @@
+"""Frank-Wolfe with private gradients that are kept up to date along binary trees, in one pass.
+
+Proof: docs/proofs/tree_frank_wolfe.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco._design import clip
+from skdpsco._generalized_gaussian import (
+    generalized_gaussian_grid,
+    generalized_gaussian_mechanism,
+    generalized_gaussian_scale,
+)
+from skdpsco._kernels import inner, njit
+from skdpsco._records import Row, one_pass, read_row, row_add, row_dot
+from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.losses import derivative, derivatives
+from skdpsco.mechanisms import (
+    SCALE_BITS,
+    exponential_grid,
+    exponential_mechanism,
+    gaussian_grid,
+    gaussian_mechanism,
+    to_grid,
+)
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
+from skdpsco.solvers._tree import Node, batch_sizes, nodes, path, step_size, uses
+from skdpsco.solvers._tree_bounds import SMALLEST, Bounds, expected, noise_order, weights
+from skdpsco.solvers.base import Plan, Problem, Result
+
+NOISES = ("gaussian", "generalized-gaussian", "exponential")
+MAX_PHASES = 10  # of the automatic rule: 2046 steps
+
+
+@dataclass(frozen=True)
+class TreeFrankWolfePlan(Plan):
+    """What every step reads, and how it is made private.
+
+    Parameters
+    ----------
+    noise : {"gaussian", "generalized-gaussian", "exponential"}
+    batches : tuple of int
+        Records of every step; they sum to the number of samples.
+    mu : float
+        Of Gaussian noise: sensitivity over standard deviation.
+    rho : float
+        What a record pays in all.
+    order : float
+        Of the norm of sensitivities.
+    limit, grid : tuple of float
+        Of every draw of a vertex: the bound on derivatives or on their differences, and the grid.
+        Empty where gradients are released: there they follow from released points.
+    """
+
+    noise: str = ""
+    batches: tuple[int, ...] = ()
+    mu: float = 0.0
+    rho: float = 0.0
+    order: float = 2.0
+    limit: tuple[float, ...] = ()
+    grid: tuple[float, ...] = ()
+
+
+class TreeFrankWolfe:
+    """Stochastic Frank-Wolfe on binary trees, for smooth losses over lp balls, in one pass.
+
+    Every record is in the batch of one node of one tree: it adds its gradient at a root, or the
+    difference of its gradients at two points; at most two gradients per record.
+
+    Parameters
+    ----------
+    noise : {"auto", "gaussian", "generalized-gaussian", "exponential"}, default="auto"
+        How steps are made private. "gaussian" and "generalized-gaussian" release the sum over
+        every batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
+        "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
+        mechanism. "auto" is what promises the smallest error by public numbers.
+    shuffle : bool, default=True
+        Take the records of arrays in a random order. False: as they stand, which is as private.
+
+    References
+    ----------
+    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
+    Optimization. arXiv:2103.01278v3, Algorithm 1.
+    H. Asi, V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates
+    in l1 Geometry. ICML 2021.
+    """
+
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    streams = True
+
+    def __init__(self, noise: str = "auto", shuffle: bool = True):
+        if noise != "auto" and noise not in NOISES:
+            raise ValueError(f"noise must be one of {('auto', *NOISES)}, got {noise!r}.")
+        if not isinstance(shuffle, bool):
+            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
+        self.noise, self.shuffle = noise, shuffle
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth, and a set that is not a ball of the right kind.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        ball, loss = problem.constraint, problem.loss
+        if not hasattr(ball, "p"):
+            raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
+        if self.noise == "exponential" and not isinstance(ball, L1Ball):
+            raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
+        if not loss.smoothness() < math.inf:
+            raise ValueError(
+                f"TreeFrankWolfe needs a smooth loss, which {type(loss).__name__} is not."
+            )
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> TreeFrankWolfePlan:
+        """Choose noise and number of steps by a bound on the excess risk, and calibrate.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer records than steps, or the noise would be too large for the grid.
+        """
+        self.check(problem)
+        n, bounds = problem.n_samples, Bounds(problem)
+        if n_iter is not None and n_iter > n:
+            raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
+        noises: tuple[str, ...] = (self.noise,)
+        if self.noise == "auto":
+            noises = NOISES if isinstance(problem.constraint, L1Ball) else NOISES[:2]
+        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
+        lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
+        _, noise, T = min(
+            (expected(bounds, budget, noise, T), noise, T) for noise in noises for T in lengths
+        )
+        tree = nodes(T)
+        batches = batch_sizes(tree, weights(bounds, tree, noise), n)
+        order = noise_order(problem) if noise == "generalized-gaussian" else 2.0
+        if order == 2.0 and noise == "generalized-gaussian":
+            noise = "gaussian"  # the same law, which is drawn exactly and has its own curve
+        limit: tuple[float, ...] = ()
+        grid: tuple[float, ...] = ()
+        event: Event = ZCDPEvent(budget.rho)
+        if noise == "gaussian":
+            event = GaussianEvent(1.0 / budget.mu)
+        elif noise == "exponential":
+            order = math.inf
+            limits, fresh = bounds.limits(order, tree)
+            limit = tuple(limits)
+            grid = draw_grids(bounds, tree, batches, limits, fresh, budget.rho)
+        plan = TreeFrankWolfePlan(
+            event=event,
+            n_iter=T,
+            summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
+            noise=noise,
+            batches=tuple(batches),
+            mu=budget.mu,
+            rho=budget.rho,
+            order=order,
+            limit=limit,
+            grid=grid,
+        )
+        if noise != "exponential":  # what may fail fails before noise is drawn
+            noise_of(bounds, plan, n, bounds.slope(order))
+            noise_of(bounds, plan, 1, SMALLEST * bounds.slope(order))
+        return plan
+
+    def run(self, plan: TreeFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        bounds, tree = Bounds(problem), nodes(plan.n_iter)
+        slope = bounds.slope(plan.order)
+        records = one_pass(X, y, rng, self.shuffle)
+        point = np.zeros(problem.n_coefficients)
+        # Points and gradients of the nodes on the way from the root to a leaf.
+        points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
+        row, n_gradients = None, 0
+        for t, node in enumerate(tree):
+            size, parent = plan.batches[t], max(node.depth - 1, 0)
+            if plan.limit:
+                limit = plan.limit[t]
+            elif node.depth == 0:
+                limit = slope
+            else:
+                step = point - points[parent]
+                orders = (1.0, 2.0, problem.constraint.p)
+                lengths = {p: float(np.linalg.norm(step, p)) for p in orders}
+                limit = bounds.change(plan.order, lengths)
+            difference = limit < slope
+            total = np.zeros(len(point))
+            for design, targets, rows in records.take(size):
+                row = row or Row(design, problem.row_norm)
+                n_gradients += add_gradients(
+                    design, targets, rows, problem.loss, point, points[parent], difference,
+                    limit, plan.order, total, *row.arguments,
+                )  # fmt: skip
+            if not plan.grid:
+                release(bounds, plan, size, limit, rng, total)
+            gradient = total / size
+            if difference:
+                gradient += gradients[parent]
+            for depth in range(node.depth, node.phase + 1):  # left children have the same
+                points[depth], gradients[depth] = point, gradient
+            target = np.zeros(len(point))
+            if plan.grid:
+                draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
+            else:
+                minimise(problem.constraint, gradient, target)
+            point = point + step_size(t) * (target - point)
+            progress[0] += 1
+        return Result(point, plan.n_iter, n_gradients=n_gradients)
+
+
+def noise_of(
+    bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float
+) -> tuple[float, float]:
+    """Scale and grid of the noise that the sum of a batch gets."""
+    sensitivity = bounds.sensitivity(plan.order, size, limit)
+    magnitude = 2.0 * size * bounds.magnitude(limit)
+    if plan.noise == "gaussian":
+        D = bounds.problem.n_coefficients
+        grid = gaussian_grid(sensitivity, 1.0 / plan.mu, D, magnitude)
+        return grid * 2**SCALE_BITS, grid
+    sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
+    return sigma, generalized_gaussian_grid(sigma, magnitude)
+
+
+def release(bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float, rng, total) -> None:
+    """Add noise to the sum of a batch, in place."""
+    sigma, grid = noise_of(bounds, plan, size, limit)
+    if plan.noise == "gaussian":
+        gaussian_mechanism(rng, total, grid)
+    else:
+        generalized_gaussian_mechanism(rng, total, plan.order, sigma, grid)
+
+
+def draw_grids(
+    bounds: Bounds,
+    tree: list[Node],
+    batches: list[int],
+    limits: list[float],
+    fresh: list[bool],
+    rho: float,
+) -> tuple[float, ...]:
+    """Grids of the draws, one per tree: a record pays at most ``rho`` for all that it is in."""
+    radius = bounds.problem.constraint.radius
+    entries, count = [bounds.magnitude(c) for c in limits], uses(fresh)
+    largest: dict[int, float] = {}
+    for t, node in enumerate(tree):
+        reach = sum(entries[s] for s in path(t, fresh))
+        largest[node.phase] = max(largest.get(node.phase, 0.0), reach)
+    widest: dict[int, float] = {}
+    for t, node in enumerate(tree):
+        reach = largest[node.phase]
+        change = bounds.sensitivity(math.inf, batches[t], limits[t]) / batches[t]
+        # Means are rounded where they are added up along a path, and where scores are made.
+        change += 2.0 * (node.phase + 3) * 2.0**-52 * reach
+        epsilon0 = math.sqrt(8.0 * rho / count[t])
+        grid = exponential_grid(2.0 * radius * change, epsilon0, 2.0 * radius * reach)
+        widest[node.phase] = max(widest.get(node.phase, 0.0), grid)
+    return tuple(widest[node.phase] for node in tree)
+
+
+@inner
+def shorten(r, order, limit):
+    """Shrink ``r`` to a norm of ``order`` of at most ``limit``; no entry is NaN afterwards."""
+    for k in range(r.shape[0]):
+        r[k] = clip(r[k], limit)
+    if r.shape[0] > 1:
+        norm = lp_norm(r, order)
+        if norm > limit:
+            for k in range(r.shape[0]):
+                r[k] *= limit / norm
+
+
+@njit
+def add_gradients(
+    X, y, rows, loss, point, parent, difference, limit, order, total,
+    inverse, row_norm, columns, values,
+):  # fmt: skip
+    """Add the gradients of records at ``point``, or their ``difference`` to those at ``parent``.
+
+    In the predictions they are clipped to ``limit``. Returns how many gradients were taken.
+    """
+    D = columns.shape[0]
+    K = point.shape[0] // D
+    Z, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    for i in rows:
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        for k in range(K):
+            Z[0, k] = row_dot(X, columns, values, size, point, k * D)
+        derivatives(loss, Z, y[i : i + 1], R)
+        if difference:
+            for k in range(K):
+                Z[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            derivatives(loss, Z, y[i : i + 1], S)
+            for k in range(K):
+                R[0, k] -= S[0, k]
+        shorten(R[0], order, limit)
+        for k in range(K):
+            row_add(X, columns, values, size, R[0, k], total, k * D)
+    return rows.shape[0] * (2 if difference else 1)
+
+
+@njit
+def minimise(constraint, gradient, out):
+    """Write a point of the set that minimises the product with ``gradient``."""
+    minimizer(constraint, gradient, out)
+
+
+@njit
+def draw_vertex(constraint, rng, gradient, grid, out):
+    """Write a vertex whose product with ``gradient`` is probably small: exponential mechanism."""
+    scores = np.empty(n_vertices(constraint, gradient.shape[0]))
+    units = np.empty(scores.shape[0], dtype=np.int64)
+    vertex_scores(constraint, gradient, scores)
+    for k in range(scores.shape[0]):
+        units[k] = to_grid(-scores[k], grid)  # large is good: a minimum is sought
+    vertex(constraint, exponential_mechanism(rng, units, SCALE_BITS), out)

@@ -1,0 +1,236 @@
+"""Empirical risk minimisation over lp balls: sensitivities by brute force, and an audit of noise.
+
+What is about to get noise is recorded in grid units, for data sets that differ in one record, at
+the same points. Its change must be at most what the plan charged, and more than half of it for some
+pair. The audits run whole plans on one record whose derivative is at its bound whatever the point:
+then the sum of all releases is the best evidence there is. (p - exp(epsilon) q) of the best event
+is the delta that was really spent; half the noise must be convicted.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse, stats
+
+from skdpsco._design import as_design
+from skdpsco._kernels import njit
+from skdpsco._records import Row
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared
+from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.privacy import Budget
+from skdpsco.solvers import Allowance, Problem
+from skdpsco.solvers import _noisy_step as module
+from skdpsco.solvers._noisy_step import Steps, noisy_sum, step_grid
+from skdpsco.solvers.phased_erm import PhasedERM
+from skdpsco.solvers.sgd import poisson_sample
+
+ONE = 2.0**SCALE_BITS
+BOUND = 0.5
+
+# ------------------------------------------------------------------------------ sensitivities
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What is about to get noise, in grid units; none is drawn."""
+    log = []
+
+    def record(rng, values, grid):
+        log.append(np.array([to_grid(v, grid) for v in values]))
+
+    monkeypatch.setattr(module, "gaussian_mechanism", record)
+    monkeypatch.setattr(module, "noisy_sum", noisy_sum.py_func)
+    return log
+
+
+CASES = [
+    (Hinge(), L2Ball(1.0), True, math.inf, "dense"),
+    (Hinge(), L1Ball(0.2), False, 0.6, "csr"),
+    (Absolute(), LpBall(math.inf, 1.0), True, 1.2, "dense"),
+    (Quantile(0.8), LpBall(1.5, 1.0), False, math.inf, "csr"),
+    (Logistic(), L2Ball(0.5), True, 0.6, "dense"),
+    (Squared(), L2Ball(2.0), False, 1.0, "csr"),
+    (Multinomial(3), L2Ball(30.0), True, 1.2, "dense"),
+]
+
+
+# Options, budget, and how many records there are so that the sum that is looked at has three.
+MODES = {
+    "one phase": ({}, Budget(2.0, 1e-5), 3),
+    "first of two phases": ({"schedule": "localized"}, Budget(2.0, 1e-5), 6),
+    "samples": ({"smoothing": "randomized"}, Budget(2.0, 1e-5), 3),
+    "smoothed, all records": ({"smoothing": "randomized"}, Allowance(0.1), 3),
+}
+
+
+@pytest.mark.parametrize(("loss", "ball", "intercept", "row_norm", "layout"), CASES)
+@pytest.mark.parametrize("mode", MODES)
+def test_sums_move_by_what_is_charged_and_hardly_less(
+    recorded, loss, ball, intercept, row_norm, layout, mode
+):
+    d, (options, budget, n) = 2, MODES[mode]
+    problem = Problem(loss, ball, n, d + intercept, intercept, row_norm=row_norm)
+    plan = PhasedERM(**options).plan(problem, budget, 5)
+    smoothed = bool(options.get("smoothing"))
+    grid, n_steps = plan.grid if smoothed else plan.phases[0].grid, 5
+    # In units of the noise: what replacing a record may move the sum by.
+    if mode == "samples":
+        allowed = 2.0 / plan.sampling.noise_multiplier
+    else:
+        if mode == "first of two phases":
+            assert [phase.n_records for phase in plan.phases] == [3, 1]
+            n_steps = plan.phases[0].n_iter
+            assert 1 < n_steps < 5
+        allowed = budget.mu / math.sqrt(n_steps)
+    features = list(itertools.product((-9.0, 0.0, 9.0), repeat=d))  # beyond their bounds
+    targets = (0.0, 1.0, 2.0) if loss.n_outputs > 1 else (-1.0, 1.0)
+    records = list(itertools.product(features, targets))
+    rng = np.random.default_rng(0)
+    points = [np.zeros(problem.n_coefficients), rng.standard_normal(problem.n_coefficients)]
+    points[1] *= ball.radius / np.linalg.norm(points[1])  # for large predictions
+    points.append(-points[1])
+    shift = 5.0 * rng.standard_normal((3, loss.n_outputs))
+    largest = 0.0
+
+    def units(rows, point, shifts):
+        X, y = np.array([x for x, _ in rows]), np.array([y for _, y in rows])
+        given = X if layout == "dense" else sparse.csr_matrix(X)
+        design = as_design(given, np.full(d, BOUND), intercept)
+        steps = Steps(problem, design, y, plan.slope)
+        steps.take(np.arange(3), 3.0, point, np.zeros_like(point), 0.1, grid, None, shifts=shifts)
+        assert steps.n_gradients == 3
+        return recorded.pop()
+
+    moves = (shift, -shift) if smoothed else (None,)
+    for point, others, move in itertools.product(points, (records[:2], records[-2:]), moves):
+        sums = [units([r, *others], point, move) for r in records]
+        change = max(np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2))
+        assert change <= allowed * ONE
+        largest = max(largest, change / (allowed * ONE))
+    assert largest > 0.5  # half the noise would not have passed
+
+
+class Broken(Hinge):
+    """Its derivative is far beyond what it declares, or not a number."""
+
+
+@module.derivatives.register(Broken)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        out[i, 0] = 1e100 * y[i] if abs(y[i]) < 2.0 else y[i]
+
+
+def test_a_loss_that_breaks_its_bound_is_clipped(recorded):
+    problem = Problem(Broken(), L2Ball(1.0), 2, 2)
+    plan = PhasedERM().plan(problem, Budget(1.0, 1e-5), 1)
+    allowed = Budget(1.0, 1e-5).mu * ONE
+    zero, sums = np.zeros(2), []
+    for target in (-1.0, 1.0, math.nan, math.inf, -math.inf):
+        steps = Steps(problem, as_design(np.ones((2, 2)), np.ones(2), False),
+                      np.array([target, 1.0]), plan.slope)  # fmt: skip
+        with np.errstate(all="ignore"):
+            steps.take(np.arange(2), 2.0, zero, zero.copy(), 0.1, plan.phases[0].grid, None)
+        sums.append(recorded.pop())
+    changes = [np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2)]
+    assert 0.9 * allowed < max(changes) <= allowed
+
+
+def test_rounding_of_sums_is_charged():
+    n, D = 2**33, 4  # so many that it is most of the sensitivity
+    problem = Problem(Hinge(), L2Ball(1.0), n, D)
+    grid = step_grid(problem, n, 1.0, 0.5, 2.0)
+    rounding = n * 2.0**-53 * n  # of a sum of n terms within +-1
+    assert grid * ONE == pytest.approx(0.5 * (2 * 2 + 2 * math.sqrt(D) * rounding), rel=1e-3)
+
+
+# ------------------------------------------------------------------------------ audits
+
+TRIALS, EPSILON, DELTA = 100_000, 1.0, 0.01
+
+
+@njit
+def trials(
+    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, one, inverse, norm, columns,
+    values,
+):  # fmt: skip
+    """Sum of the releases of ``n_steps`` steps at moving points, many times."""
+    members, w, g = np.arange(1), np.zeros(1), np.empty(1)
+    shifts = np.empty((0, 1))
+    for trial in range(releases.shape[0]):
+        w[0] = 0.0
+        releases[trial] = 0.0
+        for _ in range(n_steps):
+            size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
+            noisy_sum(
+                X, y, loss, slope, members[:size], shifts, w, grid, rng, g, Z, one, inverse, norm,
+                columns, values,
+            )  # fmt: skip
+            w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
+            releases[trial] += g[0]
+
+
+def evidence(plan, grid, threshold):
+    """Sums of releases for one record and for its opposite."""
+    sums = []
+    design = as_design(np.ones((1, 1)), np.ones(1), False)
+    for seed, target in ((1, -1.0), (2, 1.0)):
+        out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
+        trials(
+            rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
+            out, np.empty((1, 1)), np.ones(1), *Row(design, math.inf).arguments,
+        )  # fmt: skip
+        sums.append(out)
+    return sums
+
+
+def spent(sums, cut):
+    """Delta at EPSILON that the event "sum above the cut" proves, and its standard error."""
+    p, q = ((s > cut).mean() for s in sums)
+    error = math.sqrt((p * (1 - p) + math.exp(2 * EPSILON) * q * (1 - q)) / TRIALS)
+    return p - math.exp(EPSILON) * q, error
+
+
+def exact(n_steps, deviation, probability):
+    """The best cut, and the delta that it spends, for steps with this noise."""
+    k = np.arange(n_steps + 1)
+    weights = stats.binom.pmf(k, n_steps, probability)
+    deviation *= math.sqrt(n_steps)
+
+    def delta(cut):
+        p, q = (weights @ stats.norm.sf(cut, s * k, deviation) for s in (1, -1))
+        return p - math.exp(EPSILON) * q
+
+    cuts = np.linspace(-3 * deviation, 10 * deviation, 400)
+    start, width = max(cuts, key=delta), cuts[1] - cuts[0]
+    best = optimize.minimize_scalar(
+        lambda cut: -delta(cut), bounds=(start - width, start + width), method="bounded"
+    )
+    return best.x, delta(best.x)
+
+
+@pytest.mark.parametrize("n_steps", [1, 10])
+@pytest.mark.parametrize("smoothing", ["none", "randomized"])
+def test_noise_of_whole_plans(smoothing, n_steps):
+    """To 5.5 standard errors, of 5e-3 at most; half the noise spends five times delta or more."""
+    n = 1 if smoothing == "none" else 3  # the plan of one record samples nothing
+    problem = Problem(Hinge(), L2Ball(0.5), n, 1)
+    budget = Budget(EPSILON, DELTA)
+    plan = PhasedERM(smoothing=smoothing).plan(problem, budget, n_steps)
+    if smoothing == "none":
+        grid, threshold, probability = plan.phases[0].grid, 2**53, 1.0
+    else:
+        grid, threshold = plan.grid, plan.sampling.threshold
+        probability = plan.sampling.sampling_probability
+        assert grid * ONE == pytest.approx(plan.sampling.noise_multiplier, rel=1e-4)
+    cut, delta = exact(n_steps, grid * ONE, probability)
+    # All of delta is spent, but for samples of many steps, whose sum says less than they do.
+    assert (0.5 if n_steps > 1 and probability < 1.0 else 0.97) * DELTA < delta < 1.001 * DELTA
+    found, error = spent(evidence(plan, grid, threshold), cut)
+    assert error < 5e-3
+    assert abs(found - delta) < 5.5 * error
+    cut, _ = exact(n_steps, grid * ONE / 2, probability)
+    found, error = spent(evidence(plan, grid / 2, threshold), cut)
+    assert found - 5.5 * error > 5 * DELTA

@@ -1,0 +1,199 @@
+"""docs/extending.md: what it quotes is in the examples, and what it shows runs."""
+
+import math
+import re
+import runpy
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, losses
+from skdpsco._kernels import njit
+from skdpsco.losses import (
+    Absolute,
+    Huber,
+    Logistic,
+    check_loss,
+    derivative,
+    derivatives,
+    value,
+)
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+def source(name):
+    """An example without the marks of its cells."""
+    text = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    return text.replace("# %%\n", "")
+
+
+@pytest.mark.parametrize(
+    ("block", "name"), [(0, "own_loss.py"), (1, "own_loss.py"), (3, "own_solver.py")]
+)
+def test_quotations(block, name):
+    assert BLOCKS[block] in source(name)
+
+
+def test_the_constraint_of_the_page():
+    names = {}
+    exec(compile(BLOCKS[2], "extending.md", "exec"), names)
+    assert np.linalg.norm(names["coef"] - names["published"]) <= 2.0 * (1.0 + 1e-9)
+    right = np.mean(np.sign(names["X"] @ names["coef"]) == names["y"])
+    assert right > 0.9
+    (charge,) = names["ledger"].charges()
+    assert charge.rho <= names["budget"].rho * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["own_loss", "own_solver"])
+def test_examples(name, capsys):
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    assert "epsilon" in capsys.readouterr().out
+
+
+class Linear(NamedTuple):
+    """A user's loss."""
+
+    slope: float
+
+
+@derivative.register(Linear)
+def _(loss, z, y):
+    return loss.slope
+
+
+@njit
+def slope_of(loss, z):
+    return derivative(loss, z, 1.0)
+
+
+def test_machine_code_for_own_losses_is_not_cached():
+    """It would outlive an edit of its kernel, and a process without its module could read none."""
+    assert slope_of(Linear(3.0), 0.0) == 3.0
+    assert slope_of(Logistic(), 0.0) == -0.5
+    cached = str(slope_of._cache._cache_file._load_index().keys())
+    assert "Logistic" in cached
+    assert "Linear" not in cached
+
+
+def defined(name="Cell", scale=1.0, field="cost", lipschitz=1.0, smoothness=0.25):
+    """A logistic loss, times ``scale``, as if its cell were run once more."""
+    Loss = NamedTuple(name, [(field, float)])
+    Loss.n_outputs = 1
+    Loss.lipschitz = lambda self, prediction_bound=math.inf, target_bound=1.0: lipschitz
+    Loss.smoothness = lambda self: smoothness
+
+    @value.register(Loss)
+    def _(loss, z, y):
+        return scale * (max(-y * z, 0.0) + math.log1p(math.exp(-abs(z))))
+
+    @derivative.register(Loss)
+    def _(loss, z, y):
+        e = math.exp(-abs(z))
+        return -scale * y * (e if y * z > 0.0 else 1.0) / (1.0 + e)
+
+    return Loss
+
+
+def test_a_class_that_is_defined_anew_is_compiled_anew():
+    """Numba tells NamedTuples apart by their names and fields alone."""
+    first, second = defined()(2.0), defined(scale=0.5)(2.0)
+    for loss, slope in ((first, -0.5), (second, -0.25), (first, -0.5)):
+        assert slope_of(loss, 0.0) == slope
+        check_loss(loss, (-1.0, 1.0))
+
+
+def test_a_class_with_a_name_of_the_library():
+    mine = defined("Huber", field="delta")(0.5)
+    assert slope_of(mine, 1.0) == -1.0 / (1.0 + math.e)
+    assert slope_of(Huber(0.5), 1.0) == 0.0
+    assert slope_of(Huber(0.5), 3.0) == 0.5
+
+    class Hinge(Absolute):  # shares the kernels of its parent
+        pass
+
+    check_loss(Hinge())
+    assert slope_of(Hinge(), 5.0) == 1.0
+    assert slope_of(losses.Hinge(), 5.0) == 0.0
+
+
+def test_old_machine_code_is_refused():
+    Loss = defined("Edited")
+    Loss.smoothness = lambda self: np.int64(1)
+    check_loss(Loss(1.0), (-1.0, 1.0))
+    value.register(Loss)(lambda loss, z, y: 0.2 * math.sqrt(1.0 + z * z))
+    derivative.register(Loss)(lambda loss, z, y: 0.2 * z / math.sqrt(1.0 + z * z))
+    with pytest.raises(ValueError, match=r"Edited: the derivative .* when compiled.*class anew"):
+        check_loss(Loss(1.0), (-1.0, 1.0))
+
+
+def test_derivatives_of_all_records_are_compared():
+    Loss = defined("Own")
+
+    @derivatives.register(Loss)
+    def _(loss, Z, y, out):
+        for i in range(out.shape[0]):
+            out[i, 0] = -y[i] * (1.0 if y[i] * Z[i, 0] < 3.0 else 0.0)
+
+    with pytest.raises(ValueError, match=r"Own\w*: the derivative .* when compiled"):
+        check_loss(Loss(1.0), (-1.0, 1.0))
+
+
+X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 3)), np.arange(40) % 2
+
+
+def refused(loss, match, y=Y):
+    """An error before the charge."""
+    ledger = Ledger(10.0, 1e-6)
+    with pytest.raises((ValueError, TypeError), match=match):
+        PrivateLinearClassifier(loss=loss, ledger=ledger).fit(X, y)
+    assert ledger.charges() == []
+
+
+def test_what_numba_cannot_compile_costs_nothing():
+    for kernel in (
+        lambda loss, z, y: math.tanh(float(str(z))),  # Numba writes something else
+        lambda loss, z, y: __import__("math").tanh(z),
+    ):
+        Loss = defined("Foreign")
+        value.register(Loss)(lambda loss, z, y: abs(z) + math.log1p(math.exp(-2.0 * abs(z))))
+        derivative.register(Loss)(kernel)
+        Loss.smoothness = lambda self: 1.0
+        refused(Loss(1.0), "Foreign.*Numba cannot compile or run `derivative`")
+    refused(defined("Keeps")({"a": 1.0}), "Keeps.*Numba cannot compile or run `derivative`")
+
+
+@pytest.mark.parametrize(
+    "constant", [np.float32(1.0), np.float16(1.0), np.longdouble(1.0), "1", 10**400, 1j, [1.0]]
+)
+@pytest.mark.parametrize("role", ["lipschitz", "smoothness"])
+def test_constants_are_numbers_in_double_precision(role, constant):
+    """A float32 would make steps, sensitivities and noise scales as imprecise."""
+    loss = defined("Short", **{role: constant})(1.0)
+    refused(loss, rf"Short.*{role}\(.*\) must be a number >= 0, or inf, got")
+
+
+def test_a_loss_equal_to_that_of_several_classes():
+    """As tuples they are equal; it was taken for Multinomial(3), and never probed."""
+    labels = np.arange(40) % 3
+    for loss in (defined("Equal")(3), Huber(3)):
+        refused(loss, r"With 3 classes loss must be 'logistic' or Multinomial\(3\)", labels)
+
+
+def test_the_solver_of_the_page_survives_nan():
+    """What a loss is at targets that nobody probed."""
+    Loss, solver = defined("Undefined"), runpy.run_path(str(ROOT / "examples" / "own_solver.py"))
+    value.register(Loss)(lambda loss, z, y: math.sqrt(1.0 + (z - y) ** 2))
+    derivative.register(Loss)(
+        lambda loss, z, y: math.nan if y == 0.37 else (z - y) / math.sqrt(1.0 + (z - y) ** 2)
+    )
+    Loss.smoothness = lambda self: 1.0
+    model = PrivateLinearRegressor(epsilon=1e5, loss=Loss(1.0), solver=solver["OneGradient"]())
+    model.fit(np.ones((4, 1)), np.full(4, 0.37))
+    assert_allclose(model.coef_, [-(0.5**0.5)], rtol=1e-3)  # as if the derivative were large

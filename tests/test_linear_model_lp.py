@@ -1,0 +1,383 @@
+"""`PrivateLinearClassifier` and `PrivateLinearRegressor` as scikit-learn and its users see them.
+
+Most tests use the solver of an example, which needs no compilation.
+"""
+
+import contextlib
+import inspect
+import io
+import math
+import pickle
+import re
+import runpy
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks, get_tags
+from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder, same
+
+from skdpsco import (
+    Ledger,
+    PrivateGridSearchCV,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+)
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.inspection import privacy_report
+from skdpsco.linear_model._lp import SOLVERS, automatic, make_solver
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    derivative,
+    value,
+)
+from skdpsco.privacy import Budget
+from skdpsco.solvers import PhasedERM
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+MODELS = [PrivateLinearClassifier, PrivateLinearRegressor]
+BOTH = pytest.mark.parametrize("Estimator", MODELS)
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_solver.py"
+with contextlib.redirect_stdout(io.StringIO()):
+    OneGradient = runpy.run_path(str(EXAMPLE))["OneGradient"]
+
+
+class Seen(OneGradient):
+    """Keeps the problem that it was asked to plan."""
+
+    def plan(self, problem, budget, n_iter=None):
+        self.problem = problem
+        return super().plan(problem, budget, n_iter)
+
+
+def target_of(Estimator, y, n_classes=2):
+    if Estimator is PrivateLinearRegressor:
+        return y
+    return np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+
+
+def fitted(Estimator, X, y, **params):
+    defaults = {"feature_bound": 3.0, "random_state": 0, "epsilon": 5.0, "solver": OneGradient()}
+    return Estimator(**{**defaults, **params}).fit(X, y)
+
+
+def problem_of(Estimator, y=None, **params):
+    X, target = data()
+    y = target_of(Estimator, target) if y is None else y
+    return fitted(Estimator, X, y, **params, solver=(solver := Seen())), solver.problem
+
+
+# --- scikit-learn's own checks
+
+
+_checks = estimator_checks.parametrize_with_checks([Estimator() for Estimator in MODELS])
+
+
+# A list, because scikit-learn 1.6 makes an iterator, of which pytest 9 warns.
+@pytest.mark.parametrize(_checks.args[0], list(_checks.args[1]), **_checks.kwargs)
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    if "check_array_api_input" in repr(check):
+        return  # needs another process: tests/test_linear_model_lp_input.py
+    check(estimator)
+
+
+@BOTH
+def test_tags_and_parameters(Estimator):
+    tags = get_tags(Estimator())
+    assert (tags.regressor_tags or tags.classifier_tags).poor_score
+    assert tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan
+    model = Estimator(solver=PhasedERM(), p=math.inf)
+    assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
+    assert type(clone(model).solver) is PhasedERM
+    with pytest.raises(TypeError):
+        Estimator(1.0)  # keyword only
+
+
+# --- the problem that solvers see
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("p", "ball"),
+    [
+        (1, L1Ball(6.0)),
+        (2.0, L2Ball(6.0)),
+        (1.5, LpBall(1.5, 6.0)),
+        (math.inf, LpBall(math.inf, 6.0)),
+    ],
+)
+def test_ball(Estimator, p, ball):
+    bounds = [3.0, 1.0, 2.0, 0.5]
+    model, problem = problem_of(Estimator, p=p, radius=2.0, feature_bound=bounds)
+    assert problem.constraint == ball
+    assert type(problem.constraint) is type(ball)
+    assert (problem.n_samples, problem.n_features, problem.intercept) == (500, 5, True)
+    given = np.append(model.coef_.ravel() * bounds, model.intercept_)
+    assert np.linalg.norm(given, ord=p) == pytest.approx(6.0)
+
+
+@BOTH
+def test_row_norm(Estimator):
+    model, problem = problem_of(Estimator, row_norm=0.5)
+    assert problem.row_norm == 0.5
+    assert "records are shrunk to l2 norm 0.5, in units of the bounds" in model.privacy_.assumptions
+    _, problem = problem_of(Estimator)
+    assert problem.row_norm == math.inf
+
+
+@pytest.mark.parametrize("s", [8.0, 1e-3])
+def test_units_of_the_target(s):
+    X, y = data()
+    model = fitted(PrivateLinearRegressor, X, y, target_bound=0.5)
+    scaled = fitted(PrivateLinearRegressor, X, s * y, target_bound=0.5 * s, radius=s)
+    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-9)
+    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-9)
+    assert f"targets are clipped to +-{0.5 * s:g}" in scaled.privacy_.assumptions
+    same(fitted(PrivateLinearRegressor, X, y.clip(-0.5, 0.5), target_bound=0.5), model)
+
+
+@BOTH
+@pytest.mark.parametrize("s", [4.0, 1e-3])
+def test_units_of_the_features(Estimator, s):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, X, y)
+    scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, radius=Estimator().radius / s)
+    assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-9)
+    assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-9)
+
+
+class LogCosh(NamedTuple):
+    """A user's loss: ``log(cosh(z - y))``."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return 1.0
+
+    def smoothness(self):
+        return 1.0
+
+
+@value.register(LogCosh)
+def _(loss, z, y):
+    return abs(z - y) + math.log1p(math.exp(-2.0 * abs(z - y))) - math.log(2.0)
+
+
+@derivative.register(LogCosh)
+def _(loss, z, y):
+    return math.tanh(z - y)
+
+
+@pytest.mark.parametrize(
+    ("Estimator", "given", "loss"),
+    [
+        (PrivateLinearClassifier, "logistic", Logistic()),
+        (PrivateLinearClassifier, "smooth-hinge", SmoothHinge()),
+        (PrivateLinearClassifier, "hinge", Hinge()),
+        (PrivateLinearClassifier, SmoothHinge(0.5), SmoothHinge(0.5)),
+        (PrivateLinearClassifier, LogCosh(), LogCosh()),
+        (PrivateLinearRegressor, "squared", Squared(1.0)),
+        (PrivateLinearRegressor, "huber", Huber(0.1)),
+        (PrivateLinearRegressor, "absolute", Absolute()),
+        (PrivateLinearRegressor, Quantile(0.9), Quantile(0.9)),
+        (PrivateLinearRegressor, LogCosh(), LogCosh()),
+    ],
+)
+def test_loss(Estimator, given, loss):
+    model, problem = problem_of(Estimator, loss=given)
+    assert problem.loss == loss
+    assert type(problem.loss) is type(loss)
+    own = f"the loss {loss!r} is convex and keeps to the constants it declares"
+    assert (own in model.privacy_.assumptions) == isinstance(loss, LogCosh)
+    probabilities = given == "logistic"
+    assert hasattr(model, "predict_proba") == hasattr(model, "predict_log_proba") == probabilities
+
+
+@pytest.mark.parametrize("loss", ["logistic", Multinomial(3)])
+def test_several_classes(loss):
+    X, y = data()
+    y = np.array(["b", "c", "a"])[target_of(PrivateLinearClassifier, y, 3)]
+    model, problem = problem_of(PrivateLinearClassifier, y, loss=loss, epsilon=50.0)
+    assert problem.loss == Multinomial(3)
+    assert (model.coef_.shape, model.intercept_.shape) == ((3, 4), (3,))
+    scores = model.decision_function(X)
+    assert_array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    assert model.score(X, y) > 0.5
+
+
+def test_two_classes():
+    X, y = data()
+    y = np.where(y > 0, "yes", "no")
+    model = fitted(PrivateLinearClassifier, X, y, classes=["yes", "no"])
+    assert list(model.classes_) == ["no", "yes"]
+    assert (model.coef_.shape, model.intercept_.shape) == ((1, 4), (1,))
+    scores = model.decision_function(X)
+    assert_allclose(model.predict_proba(X)[:, 1], expit(scores))
+    assert_array_equal(model.predict(X) == "yes", scores > 0)
+    assert model.score(X, y) > 0.8
+    assert not hasattr(PrivateLinearClassifier(loss="hinge"), "predict_proba")
+    assert hasattr(PrivateLinearClassifier(loss=Logistic()), "predict_proba")
+
+
+# --- solvers
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("p", [1.0, 1.2, 2.0, math.inf])
+def test_automatic(p, streaming, smooth):
+    name = automatic(p, 10_000, 20, 0.03, smooth, streaming)
+    assert name in SOLVERS
+    if smooth:
+        assert make_solver(name, True).streams or not streaming
+    else:
+        assert name == "phased-erm"
+
+
+def test_solvers_of_a_name():
+    for name in SOLVERS:
+        solver = make_solver(name, False)
+        assert re.sub(r"\W", "", name) == type(solver).__name__.lower()
+        assert getattr(solver, "streams", False) == (name != "phased-erm")
+        if solver.streams:
+            assert solver.shuffle is False
+            assert make_solver(name, True).shuffle is True
+
+
+CASES = [
+    (PrivateLinearClassifier, {"p": 1.0, "radius": 20.0, "solver": "one-pass-frank-wolfe"}),
+    (PrivateLinearClassifier, {"loss": "hinge", "solver": "phased-erm"}),
+    (PrivateLinearRegressor, {"p": 1.5, "solver": "tree-frank-wolfe"}),
+    (PrivateLinearRegressor, {"solver": "phased-sgd"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("Estimator", "params"), CASES, ids=lambda c: c.get("solver", "") if isinstance(c, dict) else ""
+)
+def test_every_solver_learns(Estimator, params):
+    """At a budget with hardly any noise: a check of units and signs, not of accuracy."""
+    X, y = data(n=4000)
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, X, y, epsilon=1000.0, **params)
+    assert model.score(X, y) > 0.6
+    given = np.append(model.coef_.ravel() * 3.0, model.intercept_)
+    radius = 3.0 * model.get_params()["radius"]
+    assert 0.0 < np.linalg.norm(given, ord=model.p) <= radius * (1.0 + 1e-9)
+    assert model.n_iter_ >= 1
+    sparse_model = fitted(Estimator, sparse.csr_array(X), y, epsilon=1000.0, **params)
+    assert_allclose(sparse_model.coef_, model.coef_, rtol=1e-6, atol=1e-9)
+
+
+# --- kinds of input
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_X(Estimator, kind):
+    X, y = data()
+    y = target_of(Estimator, y)
+    given = KINDS[kind](X)
+    model, reference = fitted(Estimator, given, y), fitted(Estimator, X, y)
+    same(model, reference)
+    assert_allclose(model.predict(given), reference.predict(X), rtol=1e-5, atol=1e-5)
+    named = kind.startswith(("pandas", "polars"))
+    assert list(getattr(model, "feature_names_in_", ())) == (FRAME_COLUMNS if named else [])
+    assert model.n_features_in_ == 4
+
+
+@BOTH
+def test_features_are_clipped_and_data_kept(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    bounds = np.array([1.0, 2.0, 1.5, 0.5])
+    X[::7] *= 1e300
+    before, targets = X.copy(), y.copy()
+    model = fitted(Estimator, X, y, feature_bound=bounds)
+    assert_array_equal(X, before)
+    assert_array_equal(y, targets)
+    same(model, fitted(Estimator, np.clip(X, -bounds, bounds), y, feature_bound=bounds))
+    same(model, fitted(Estimator, duplicates_and_disorder(X), y, feature_bound=bounds))
+
+
+@BOTH
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_attributes(Estimator, fit_intercept):
+    X, y = data()
+    frame = pd.DataFrame(X, columns=FRAME_COLUMNS)
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, frame, y, fit_intercept=fit_intercept, n_samples=500)
+    section = re.search(r"Attributes\n    -+\n(.*?)\n\n", Estimator.__doc__, re.DOTALL)
+    documented = set(re.findall(r"^    (\w+_) :", section.group(1), re.MULTILINE))
+    assert {name for name in vars(model) if name not in model.get_params()} == documented
+    assert type(model.n_iter_) is int
+    assert np.any(model.intercept_) == fit_intercept
+    if Estimator is PrivateLinearRegressor:
+        assert model.coef_.shape == (4,)
+        assert type(model.intercept_) is float
+    model = fitted(Estimator, X, y, solver="auto", n_iter=3)
+    other = pickle.loads(pickle.dumps(model))
+    same(model, other)
+    assert_array_equal(model.predict(X), other.predict(X))
+
+
+# --- budgets, and scikit-learn's tools
+
+
+@BOTH
+def test_ledger_and_report(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    ledger = Ledger(3.0, 1e-6)
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), Estimator(ledger=ledger))
+    assert privacy_report(pipeline.fit(X, y)).private
+    (charge,) = ledger.charges()
+    model = pipeline[-1]
+    assert charge.rho == model.privacy_.rho == pytest.approx(Budget(1.0, 1e-6).rho)
+    assert charge.estimator == Estimator.__name__
+    report = privacy_report(model)
+    assert report.private
+    assert report.rho == pytest.approx(charge.rho)
+    assert privacy_report(Estimator(epsilon=2.0)).epsilon == pytest.approx(2.0)
+    assert "rho (zCDP)" in model._repr_html_()
+
+
+@BOTH
+def test_grid_searches(Estimator):
+    X, y = data(n=2000)
+    y = target_of(Estimator, y)
+    params = {"classes": [0, 1]} if Estimator is PrivateLinearClassifier else {}
+    model = Estimator(feature_bound=3.0, solver=OneGradient(), epsilon=8.0, **params)
+    grid = {"radius": [0.3, 1e-9], "p": [2.0, 1.0]}
+    seeded = clone(model).set_params(random_state=0)
+    public = GridSearchCV(seeded, grid, cv=2, error_score="raise").fit(X, y)
+    assert public.best_estimator_.score(X, y) > 0.3
+    private = PrivateGridSearchCV(model, grid, epsilon=8.0, random_state=0).fit(X, y)
+    assert private.best_params_["radius"] in grid["radius"]
+    assert private.privacy_.epsilon == 8.0
+    assert np.isfinite(private.predict(X)).all()
+    fixed = PrivateGridSearchCV(clone(model).set_params(n_samples=2000), grid, epsilon=8.0)
+    with pytest.raises(ValueError, match="n_samples must be None or the number of records"):
+        fixed.fit(X, y)

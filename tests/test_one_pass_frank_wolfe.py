@@ -1,0 +1,376 @@
+"""One-pass Frank-Wolfe: schedules, plans, convergence without noise, layouts and chunks."""
+
+import dataclasses
+import itertools
+import math
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco import _records
+from skdpsco._design import as_design
+from skdpsco._records import Blocks
+from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.privacy import Budget, ZCDPEvent
+from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import one_pass_frank_wolfe as module
+from skdpsco.solvers.one_pass_frank_wolfe import OnePassFrankWolfe, bounds_of, schedule
+
+LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
+OCTAHEDRON = Polytope(np.vstack([np.eye(3), -np.eye(3)]))
+NOISELESS = Allowance(1e12)
+
+
+class Declared(NamedTuple):
+    """A loss that declares what it is told to, and nothing else."""
+
+    slope: float = 1.0
+    bend: float = math.inf
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return self.slope
+
+    def smoothness(self):
+        return self.bend
+
+
+def problems():
+    for (n, d), loss, radius in itertools.product(
+        ((1, 1), (2, 3), (51, 3), (3000, 40), (200_000, 20)), LOSSES, (0.01, 1.0, 30.0)
+    ):
+        yield Problem(loss, L1Ball(radius), n, d)
+
+
+def data(n, d, loss, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) * (rng.random((n, d)) < 0.7)
+    z = X[:, 0] - 0.5 * X[:, -1]
+    if loss.n_outputs > 1:
+        return X, np.digitize(z + 0.3 * rng.standard_normal(n), [-0.3, 0.3]).astype(float)
+    if isinstance(loss, (Logistic, SmoothHinge)):
+        return X, np.where(4 * z + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, np.clip(z + 0.2 * rng.standard_normal(n), -1, 1)
+
+
+def run(solver, plan, problem, X, y, seed=0):
+    if not isinstance(X, Blocks):
+        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, X, y, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    return result
+
+
+# ------------------------------------------------------------------------------ schedules
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 1, 7])
+def test_no_record_pays_more_than_the_budget_and_some_pay_all_of_it(batch_size):
+    checked = 0
+    for problem in itertools.islice(problems(), 0, None, 4):
+        solver = OnePassFrankWolfe(batch_size)
+        bounds, n = bounds_of(problem), problem.n_samples
+        n_iter = min(200, n - n // 2, bounds.n_plain + n // 20)
+        plan = solver.plan(problem, Budget(1.0, 1e-6), n_iter)
+        steps = schedule(n, n_iter, plan.batch_size, bounds)
+        assert steps.batch.sum() == n
+        assert steps.batch.min() >= 1
+        assert steps.step[0] == 1.0
+        assert (steps.keep[: bounds.n_plain] == 0.0).all()
+        assert ((steps.keep[bounds.n_plain :] > 0.0) & (steps.keep[bounds.n_plain :] < 1.0)).all()
+        paid = []
+        for i in range(n_iter):
+            change = 2.0 * bounds.diameter * bounds.features * steps.limit[i] / steps.batch[i]
+            squares = 0.0
+            for t in range(i, n_iter):
+                change *= steps.keep[t] if t > i else 1.0
+                squares += (change / steps.spread[t]) ** 2
+            paid.append(squares)
+        assert max(paid) == pytest.approx(1.0, abs=1e-9)
+        assert np.mean(paid) > 0.9
+        checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize("n_iter", [1, 12])
+def test_rounding_is_paid_for(n_iter):
+    """With so many records and coefficients, it takes a good part of the budget."""
+    n, d, rho = 10**8, 10**6, 0.1
+    plan = OnePassFrankWolfe().plan(Problem(Logistic(), L1Ball(1.0), n, d), Allowance(rho), n_iter)
+    bounds, steps = plan.bounds, schedule(n, n_iter, plan.batch_size, plan.bounds)
+    scale = steps.spread * plan.grid * 2.0**SCALE_BITS
+    largest, error, rounding = 0.0, 0.0, []
+    for m, keep, limit in zip(steps.batch.tolist(), steps.keep, steps.limit, strict=True):
+        largest = keep * largest + bounds.features * limit
+        error = keep * error + summation_error(m, bounds.features * limit) / m + 2.0**-52 * largest
+        score = (d + 1) * 2.0**-53 * bounds.size * (largest + error)
+        rounding.append(2.0 * bounds.diameter * error + 4.0 * score)
+    ranges = 2.0 * bounds.diameter * bounds.features * steps.limit / steps.batch
+    paid = []
+    for i in range(n_iter):
+        kept = np.cumprod(np.append(1.0, steps.keep[i + 1 :]))
+        exact = ranges[i] * kept / scale[i:]
+        rounded = exact + np.array(rounding)[i:] / scale[i:] + 2.5 / 2.0**SCALE_BITS
+        paid.append([np.sum(exact**2) / 8.0, np.sum(rounded**2) / 8.0])
+    exact, rounded = np.max(paid, axis=0)
+    assert exact < 0.95 * rho
+    assert 0.85 * rho < rounded <= rho
+
+
+def test_a_record_enters_by_its_clipped_factor():
+    """What `limit` bounds: derivative here, less ``keep`` times the derivative one step before."""
+    for loss in (Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5)):
+        problem = Problem(loss, L1Ball(2.0), 1000, 5)
+        bounds = bounds_of(problem)
+        steps = schedule(1000, 30, 10, bounds)
+        z = np.linspace(-bounds.size, bounds.size, 201)
+        for y in (-1.0, 1.0):
+            slopes = np.array([module.derivative(loss, v, y) for v in z])
+            assert np.abs(slopes).max() <= bounds.slope * (1 + 1e-12)
+            for t in range(bounds.n_plain, 30):
+                near = np.abs(z[:, None] - z) <= steps.step[t - 1] * bounds.diameter
+                factor = np.abs(slopes[:, None] - steps.keep[t] * slopes)[near].max()
+                assert factor <= steps.limit[t]  # so nothing is clipped
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 1, 10, 10**7])
+def test_plans_keep_to_the_budget(batch_size):
+    solver = OnePassFrankWolfe(batch_size)
+    for i, problem in enumerate(itertools.islice(problems(), 0, None, 2)):
+        for budget in (Budget(1e-3, 1e-12), Budget(1.0, 1e-6), Budget(100.0, 1e-2), NOISELESS)[
+            i % 2 :: 2
+        ]:
+            if problem.n_samples > 10**5 and batch_size == 1 and i % 5:
+                continue  # to save time
+            plan = solver.plan(problem, budget)
+            assert plan.event == ZCDPEvent(budget.rho)
+            check_cost(plan.event, budget)
+            assert 1 <= plan.n_iter <= problem.n_samples
+            assert plan.grid > 0.0
+            twin = solver.plan(dataclasses.replace(problem), budget)
+            assert plan == twin
+            assert hash(plan) == hash(twin)
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                plan.n_iter = 3
+
+
+def test_batches_may_be_larger_than_the_data():
+    problem = Problem(Logistic(), L1Ball(1.0), 30, 2)
+    plans = [OnePassFrankWolfe(size).plan(problem, Allowance(1.0)) for size in (30, 2**63, 10**30)]
+    for plan in plans:
+        batch = schedule(30, plan.n_iter, plan.batch_size, plan.bounds).batch
+        assert batch.dtype == np.int64
+        assert batch.sum() == 30
+        assert plan.grid == plans[0].grid
+
+
+def test_automatic_numbers_of_steps_follow_public_sizes():
+    def n_iter(n, d, epsilon, **kwargs):
+        problem = Problem(Logistic(), L1Ball(4.0), n, d)
+        return OnePassFrankWolfe(**kwargs).plan(problem, Budget(epsilon, 1e-6)).n_iter
+
+    assert n_iter(10**4, 20, 1.0) < n_iter(10**5, 20, 1.0) < n_iter(10**6, 20, 1.0)
+    assert n_iter(10**5, 20, 0.1) < n_iter(10**5, 20, 1.0) < n_iter(10**5, 20, 10.0)
+    assert n_iter(10**5, 2000, 1.0) < n_iter(10**5, 20, 1.0)
+    # n_plain is 5 here: twice bend / slope = 2 * (8 / 4) / 0.98, rounded down, and the first.
+    assert n_iter(10**5, 20, 1.0, batch_size=100) == 5 + 500
+    assert n_iter(10**5, 20, 1.0, batch_size=10**6) == 5
+    assert n_iter(10**6, 20, 1e6) == module.MAX_ITER
+    assert n_iter(10**5, 10**5, 1e6) == module.ALWAYS
+
+
+def test_noise_falls_as_epsilon_grows():
+    problem = Problem(Logistic(), L1Ball(2.0), 500, 20)
+    grids = [OnePassFrankWolfe().plan(problem, Budget(e, 1e-6), 10).grid
+             for e in (0.01, 0.1, 1.0, 10.0, 100.0)]  # fmt: skip
+    assert np.all(np.diff(np.log(grids)) < -1.0)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True, None, "all", math.nan, [10]])
+def test_bad_batch_sizes(bad):
+    with pytest.raises((TypeError, ValueError), match="batch_size must be 'auto' or an int >= 1"):
+        OnePassFrankWolfe(bad)
+
+
+def test_bad_options_and_problems():
+    with pytest.raises(TypeError, match="shuffle must be a bool"):
+        OnePassFrankWolfe(shuffle=1)
+    problem = Problem(Logistic(), L1Ball(1.0), 20, 3)
+    for size, most in (("auto", 12), (5, 4), (1, 12)):
+        solver = OnePassFrankWolfe(size)
+        assert solver.plan(problem, Budget(1.0, 1e-6), most).n_iter == most
+        with pytest.raises(ValueError, match=f"n_iter must be at most {most} for 20 records"):
+            solver.plan(problem, Budget(1.0, 1e-6), most + 1)
+    for bend in (math.inf, math.nan, -1.0):
+        with pytest.raises(ValueError, match="needs a smooth loss, which Declared is not"):
+            solver.plan(Problem(Declared(1.0, bend), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
+    for slope in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="constant of Declared must be positive and finite"):
+            solver.plan(Problem(Declared(slope, 1.0), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
+    with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
+        check_supported(OnePassFrankWolfe(), Problem(Logistic(), L2Ball(1.0), 20, 3))
+    check_supported(OnePassFrankWolfe(), problem)
+
+
+def test_bounds_of_any_size():
+    """Noise is in proportion to the set; where it would underflow, a plan is refused."""
+    for batch_size in ("auto", 2):
+        solver = OnePassFrankWolfe(batch_size)
+        plans = {}
+        for scale in (1.0, 1e-100, 1e100, 1e-240, 1e240):
+            problem = Problem(Declared(scale, scale), L1Ball(1.0), 50, 3)
+            plan = plans[scale] = solver.plan(problem, Allowance(0.1), 7)
+            noise = schedule(50, 7, plan.batch_size, plan.bounds).spread * plan.grid / scale
+            first = schedule(50, 7, plans[1.0].batch_size, plans[1.0].bounds).spread
+            np.testing.assert_allclose(noise, first * plans[1.0].grid, rtol=1e-9)
+        for slope, radius in ((5e-324, 1.0), (1e-300, 1.0), (1e300, 1.0), (1e-200, 1e-100)):
+            with pytest.raises(ValueError, match="are not scaled"):
+                solver.plan(Problem(Declared(slope, slope), L1Ball(radius), 50, 3), NOISELESS, 7)
+    for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
+        problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
+        assert OnePassFrankWolfe().plan(problem, Allowance(0.1)).grid > 0.0
+
+
+def test_a_loss_need_not_have_a_curvature_constant():
+    declared = Problem(Declared(1.0, 1.0), L1Ball(2.0), 10_000, 4)
+    known = Problem(Huber(1.0), L1Ball(2.0), 10_000, 4)
+    solver = OnePassFrankWolfe()
+    plan = solver.plan(declared, Budget(1.0, 1e-6))
+    assert plan == solver.plan(known, Budget(1.0, 1e-6))
+    assert plan.n_iter > plan.bounds.n_plain
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+def objective(loss, X, y, w):
+    """Mean loss of flat coefficients, for cvxpy or for numbers."""
+    if loss.n_outputs > 1:
+        W = [w[k * X.shape[1] : (k + 1) * X.shape[1]] for k in range(loss.n_outputs)]
+        Z = cp.vstack([X @ part for part in W])
+        own = cp.sum(cp.multiply(np.eye(loss.n_outputs)[y.astype(int)].T, Z))
+        return (cp.sum(cp.log_sum_exp(Z, axis=0)) - own) / len(y)
+    if isinstance(loss, Logistic):
+        return cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / len(y)
+    return cp.sum_squares(X @ w - y) / (2 * len(y))
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraint"),
+    [
+        (Squared(10.0), L1Ball(1.0)),
+        (Squared(10.0), Simplex(0.5)),
+        (Squared(10.0), OCTAHEDRON),
+        (Logistic(), L1Ball(3.0)),
+        (Multinomial(3), L1Ball(3.0)),
+    ],
+    ids=["squared", "simplex", "polytope", "logistic", "multinomial"],
+)
+def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
+    n, d = 20_000, 3
+    X, y = data(n, d, loss)
+    problem = Problem(loss, constraint, n, d)
+    D = problem.n_coefficients
+    w = cp.Variable(D)
+    inside = [cp.norm1(w) <= 1.0]
+    if not isinstance(constraint, Polytope):
+        inside = [cp.norm1(w) <= constraint.radius]
+    if isinstance(constraint, Simplex):
+        inside = [w >= 0, cp.sum(w) == constraint.radius]
+    some = slice(None, None, 10)  # to save time: fresh records of the same law
+    best = cp.Problem(cp.Minimize(objective(loss, X[some], y[some], w)), inside)
+    best.solve()
+    value = objective(loss, X[some], y[some], np.asarray(w.value)).value
+    start = objective(loss, X[some], y[some], np.zeros(D)).value
+    solver = OnePassFrankWolfe()
+    result = run(solver, solver.plan(problem, NOISELESS), problem, X, y)
+    found = objective(loss, X[some], y[some], result.coef).value
+    assert abs(found - value) < 0.04 * (start - value)
+    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * (
+        1.0 if isinstance(constraint, Polytope) else constraint.radius
+    )
+    assert n < result.n_gradients <= 1.5 * n
+
+
+@pytest.mark.parametrize("batch_size", [1, "auto"])
+def test_the_minimum_is_sought(batch_size):
+    X = np.random.default_rng(0).uniform(0.5, 1, (2000, 2)) * [1, 0.1]
+    problem, solver = Problem(Squared(2.0), L1Ball(1.0), 2000, 2), OnePassFrankWolfe(batch_size)
+    for sign in (-1.0, 1.0):
+        coef = run(solver, solver.plan(problem, Allowance(1.0)), problem, X, sign * X[:, 0]).coef
+        assert sign * coef[0] > 0.5
+
+
+# ------------------------------------------------------------------------------ layouts and chunks
+
+
+def test_layouts_and_python_agree(monkeypatch):
+    loss, n, d = Multinomial(3), 120, 4
+    X, y = data(n, d, loss)
+    problem = Problem(loss, L1Ball(2.0), n, d + 1, True, row_norm=1.2)
+    for solver, n_iter in ((OnePassFrankWolfe(), 9), (OnePassFrankWolfe(1), None)):
+        plan = solver.plan(problem, Allowance(1e4), n_iter)
+        dense = run(solver, plan, problem, X, y)
+        csr = run(solver, plan, problem, sparse.csr_matrix(X), y)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "walk", module.walk.py_func)
+            python = run(solver, plan, problem, X, y)
+        for other in (csr, python):
+            np.testing.assert_allclose(other.coef, dense.coef, atol=1e-12)
+            assert other.n_gradients == dense.n_gradients
+        assert np.abs(dense.coef).max() > 0.1
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_chunks_may_be_cut_anywhere(loss, monkeypatch, tmp_path):
+    n, d = 200, 4
+    X, y = data(n, d, loss)
+    problem = Problem(loss, L1Ball(2.0), n, d)
+    solver = OnePassFrankWolfe(3, shuffle=False)
+    plan = solver.plan(problem, Allowance(10.0))
+    whole = run(solver, plan, problem, X, y)
+    saved = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (n, d))
+    saved[:] = X
+    np.testing.assert_array_equal(run(solver, plan, problem, saved, y).coef, whole.coef)
+    for cuts in ([1, 2, 50, 51], list(range(0, n, 7)), []):
+        blocks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
+        stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
+        np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
+    shuffled = OnePassFrankWolfe(3)
+    one = run(shuffled, plan, problem, X, y)
+    monkeypatch.setattr(_records, "CHUNK", 11)
+    np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
+    np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
+    assert not np.array_equal(one.coef, whole.coef)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_record_is_read_once(shuffle, monkeypatch):
+    n = 1000
+    X, y = data(n, 3, Logistic())
+    problem, solver = Problem(Logistic(), L1Ball(4.0), n, 3), OnePassFrankWolfe(shuffle=shuffle)
+    walk, seen = module.walk, []
+
+    def watched(X, y, rows, *arguments):
+        seen.extend(rows.tolist())
+        walk(X, y, rows, *arguments)
+
+    monkeypatch.setattr(module, "walk", watched)
+    for n_iter in (1, 5, 30):
+        plan = solver.plan(problem, Allowance(1.0), n_iter)
+        seen.clear()
+        result = run(solver, plan, problem, X, y)
+        assert sorted(seen) == list(range(n))
+        assert (seen == list(range(n))) != shuffle
+        later = max(0, n_iter - plan.bounds.n_plain) * plan.batch_size
+        assert result.n_gradients == n + later <= 1.5 * n

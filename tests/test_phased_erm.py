@@ -1,0 +1,394 @@
+"""Empirical risk minimisation over lp balls: plans, phases, convergence, smoothing, layouts."""
+
+import dataclasses
+import itertools
+import math
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    value,
+    values,
+)
+from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
+from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import _noisy_step as kernels
+from skdpsco.solvers import _randomized_smoothing as smoothed
+from skdpsco.solvers._noisy_step import Steps, euclidean_radius, slope_bound, step_grid
+from skdpsco.solvers._randomized_smoothing import marginals
+from skdpsco.solvers.phased_erm import SCHEDULES, PhasedERM
+
+LEAST_NOISE = Allowance(1e12)
+BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))
+LOSSES = (
+    Hinge(), Absolute(), Quantile(0.9), Logistic(), Squared(), Huber(0.5), SmoothHinge(0.1),
+    Multinomial(3),
+)  # fmt: skip
+
+OPTIONS: tuple[dict[str, str], ...] = ({}, {"schedule": "localized"}, {"smoothing": "randomized"})
+
+
+def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
+    check_supported(solver, problem)
+    plan = solver.plan(problem, budget, n_iter)
+    check_cost(plan.event, budget)
+    design = as_design(X, np.full(X.shape[1], bounds), problem.intercept)
+    progress = np.zeros(1, dtype=np.int64)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    result = solver.run(plan, problem, design, y, rng, progress)
+    assert progress[0] == result.n_iter == plan.n_iter
+    return result
+
+
+def make_data(loss, n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    z = X @ np.linspace(1.0, -0.5, d)
+    if loss.n_outputs > 1:
+        return X, np.digitize(z, [-0.3, 0.3]).astype(float)
+    if isinstance(loss, (Hinge, Logistic, SmoothHinge)):
+        return X, np.where(z + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return X, np.clip(0.6 * z + 0.1 * rng.standard_normal(n), -1, 1)
+
+
+def mean_loss(loss, X, y, coef, intercept=False):
+    if intercept:
+        X = np.column_stack([X, np.ones(len(X))])
+    Z = X @ coef.reshape(loss.n_outputs, -1).T
+    if loss.n_outputs == 1:
+        return np.mean([value(loss, z, t) for z, t in zip(Z[:, 0], y, strict=True)])
+    out = np.empty(len(y))
+    values(loss, Z, y, out)
+    return out.mean()
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+def test_plans_spend_the_budget_and_no_more():
+    sizes = ((1, 1), (2, 3), (100, 5), (5000, 400), (10**6, 20))
+    budgets = (Budget(0.1, 1e-9), Budget(4.0, 1e-6), Allowance(0.3))
+    cases = itertools.product(LOSSES, BALLS, sizes, budgets, SCHEDULES, (None, 1, 7, 40))
+    for loss, ball, (n, d), budget, schedule, n_iter in itertools.islice(cases, 0, None, 23):
+        problem = Problem(loss, ball, n, d, row_norm=math.sqrt(d) / 2)
+        solver = PhasedERM(schedule)
+        plan = solver.plan(problem, budget, n_iter)
+        assert is_gaussian(plan.event)
+        assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
+        assert plan.n_iter == sum(phase.n_iter for phase in plan.phases)
+        assert plan.n_iter == (n_iter or plan.n_iter)
+        assert min(phase.n_iter for phase in plan.phases) >= 1
+        assert min(phase.n_records for phase in plan.phases) >= 1
+        assert sum(phase.n_records for phase in plan.phases) <= n
+        assert all(0 < phase.step < math.inf for phase in plan.phases)
+        assert plan == solver.plan(dataclasses.replace(problem), budget, n_iter)
+
+
+def test_passes_follow_public_sizes():
+    def passes(n):
+        return PhasedERM().plan(Problem(Hinge(), L2Ball(1.0), n, 5), Budget(1.0, 1e-6)).n_iter
+
+    assert (passes(100), passes(200_000), passes(10**7)) == (300, 100, 50)
+
+
+def test_phases_halve_and_their_pull_grows():
+    problem = Problem(Hinge(), L2Ball(1.0), 1000, 5)
+    phases = PhasedERM("localized").plan(problem, Budget(4.0, 1e-6)).phases
+    assert [phase.n_records for phase in phases] == [500, 250, 125, 62, 31, 15, 7, 3, 1]
+    # Never more steps than records, and one where noise is larger than the gradients anyway.
+    assert all(phase.n_iter <= phase.n_records for phase in phases)
+    assert phases[0].n_iter == 500
+    assert phases[-1].n_iter == 1
+    for one, two in itertools.pairwise(phases):
+        ratio = 4.0 * one.n_records / two.n_records
+        assert two.weight == pytest.approx(ratio * one.weight)
+    few = PhasedERM("localized").plan(problem, Budget(4.0, 1e-6), 4).phases
+    assert [phase.n_iter for phase in few] == [1, 1, 1, 1]
+
+
+def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
+    seen = []
+    take = Steps.take
+
+    def spy(self, rows, *args, **options):
+        seen.append(tuple(rows))
+        return take(self, rows, *args, **options)
+
+    monkeypatch.setattr(Steps, "take", spy)
+    X, y = make_data(Hinge(), 100, 3)
+    problem = Problem(Hinge(), L2Ball(1.0), 100, 3)
+    solver, budget = PhasedERM("localized"), Budget(4.0, 1e-6)
+    orders = []
+    for seed in (0, 1):
+        seen.clear()
+        solve(solver, problem, X, y, budget, seed=seed)
+        phases = solver.plan(problem, budget).phases
+        expected = [phase.n_records for phase in phases for _ in range(phase.n_iter)]
+        assert [len(rows) for rows in seen] == expected
+        groups = list(dict.fromkeys(seen))  # in order
+        assert len(groups) == len(phases)
+        taken = np.concatenate(groups)
+        assert len(set(taken)) == len(taken)
+        orders.append(groups)
+    assert orders[0] != orders[1]
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+def optimum(loss, ball, X, y):
+    w = cp.Variable(X.shape[1])
+    z = X @ w
+    total = {
+        Hinge: lambda: cp.sum(cp.pos(1 - cp.multiply(y, z))),
+        Absolute: lambda: cp.norm1(z - y),
+        Quantile: lambda: cp.sum(cp.maximum(0.9 * (y - z), -0.1 * (y - z))),
+        Logistic: lambda: cp.sum(cp.logistic(-cp.multiply(y, z))),
+    }[type(loss)]()
+    problem = cp.Problem(cp.Minimize(total / len(y)), [cp.norm(w, ball.p) <= ball.radius])
+    problem.solve()
+    return problem.value
+
+
+@pytest.mark.parametrize(
+    ("loss", "ball"),
+    [(Hinge(), ball) for ball in BALLS]
+    + [(Absolute(), BALLS[0]), (Quantile(0.9), BALLS[1]), (Logistic(), BALLS[4])],
+    ids=str,
+)
+def test_without_noise_one_phase_finds_the_optimum(loss, ball):
+    X, y = make_data(loss, 120, 3)
+    problem = Problem(loss, ball, 120, 3)
+    result = solve(PhasedERM(), problem, X, y, n_iter=4000)
+    assert np.linalg.norm(result.coef, ball.p) <= ball.radius * (1 + 1e-9)
+    best = optimum(loss, ball, X, y)
+    assert best - 1e-7 < mean_loss(loss, X, y, result.coef) < best + 2e-3
+    assert result.n_gradients == 120 * 4000
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Logistic()], ids=str)
+def test_without_noise_phases_and_smoothing_find_the_optimum(loss):
+    X, y = make_data(loss, 400, 3)
+    problem, ball = Problem(loss, L2Ball(1.0), 400, 3), L2Ball(1.0)
+    best, nothing = optimum(loss, ball, X, y), mean_loss(loss, X, y, np.zeros(3))
+    for solver, n_iter, tolerance in (
+        (PhasedERM(smoothing="randomized"), 3000, 0.01),
+        # Half of the records come first, and every later part is pulled to what they say.
+        (PhasedERM("localized"), 4000, 0.4),
+    ):
+        coef = solve(solver, problem, X, y, n_iter=n_iter).coef
+        excess = mean_loss(loss, X, y, coef) - best
+        assert -1e-6 < excess < tolerance * (nothing - best)
+
+
+def test_long_steps_are_shortened_by_curvature():
+    """All curvature in one direction: the first step is far too long."""
+    rng = np.random.default_rng(0)
+    X, ball = np.repeat(rng.choice([-1.0, 1.0], (300, 1)), 4, axis=1), L2Ball(40.0)
+    y = 0.5 * X[:, 0]
+    problem = Problem(Squared(1.0), ball, 300, 4)
+    phase = PhasedERM().plan(problem, LEAST_NOISE, 300).phases[0]
+    assert phase.step * 4 > 2.0  # smoothness times the largest eigenvalue is 4
+    coef = solve(PhasedERM(), problem, X, y, n_iter=300).coef
+    assert mean_loss(problem.loss, X, y, coef) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("loss", "largest"), [(Logistic(), 0.1), (Hinge(), 0.1), (Absolute(), 0.15)], ids=str
+)
+def test_accuracy_with_noise(loss, largest):
+    """Excess over the constrained optimum, of that of no fit; five times what is usual."""
+    X, y = make_data(loss, 4000, 5, seed=1)
+    ball = L2Ball(2.0)
+    problem = Problem(loss, ball, 4000, 5)
+    coef = solve(PhasedERM(), problem, X, y, Budget(2.0, 1e-6)).coef
+    best = mean_loss(loss, X, y, solve(PhasedERM(), problem, X, y, n_iter=2000).coef)
+    nothing = mean_loss(loss, X, y, 0 * coef)
+    assert mean_loss(loss, X, y, coef) - best < largest * (nothing - best)
+
+
+# ------------------------------------------------------------------------------ smoothing
+
+
+def test_smoothed_plans():
+    cases = itertools.product(LOSSES, BALLS[::2], (1, 300, 5000), (1, 40))
+    for loss, ball, n, d in itertools.islice(cases, 0, None, 7):
+        problem = Problem(loss, ball, n, d)
+        solver = PhasedERM(smoothing="randomized")
+        budget = Budget(1.0, 1e-5)
+        plan = solver.plan(problem, budget, 20)
+        assert plan.n_iter == 20
+        assert epsilon_of(plan.event, budget.delta) <= budget.epsilon * (1 + 1e-9)
+        assert 0 < plan.step < math.inf
+        assert plan.radius > 0 or loss.smoothness() < math.inf
+        assert plan.slope <= max(2.0, 3 * slope_bound(problem)) or plan.radius > 0
+        assert (plan.sampling is None) == (n == 1)
+        rest = solver.plan(problem, Allowance(0.01), 20)
+        assert rest.sampling is None  # sampling counts for nothing in zCDP
+        assert mu_of(rest.event) == pytest.approx(math.sqrt(0.02))
+    problem = Problem(Hinge(), L2Ball(1.0), 10_000, 100)
+    plan = PhasedERM(smoothing="randomized").plan(problem, Budget(1.0, 1e-6))
+    assert plan.n_iter == math.ceil(10_000 * Budget(1.0, 1e-6).mu / 10)
+    assert plan.n_iter * plan.sampling.sampling_probability < 20  # passes
+
+
+def test_what_a_sample_has_drawn_stays_secret(monkeypatch):
+    """Its size would tell who was in; so would points from a generator that is not secret."""
+    X, y = make_data(Hinge(), 300, 3)
+    problem = Problem(Hinge(), L2Ball(1.0), 300, 3)
+    solver, budget = PhasedERM(smoothing="randomized"), Budget(1.0, 1e-6)
+    plan, sizes = solver.plan(problem, budget, 20), []
+
+    def spy(rng, size, k, D):
+        sizes.append(size)
+        streams.add(rng.bit_generator.state["state"]["inc"])
+        return marginals(rng, size, k, D)
+
+    monkeypatch.setattr(smoothed, "marginals", spy)
+    counts = []
+    for seed in range(3):
+        streams = set()
+        counts.append(solve(solver, problem, X, y, budget, 20, seed=seed).n_gradients)
+        assert streams == {np.random.PCG64(seed).state["state"]["inc"]}  # the fit's own
+    assert len({sum(sizes[20 * k : 20 * k + 20]) for k in range(3)}) == 3
+    assert counts == [round(20 * 300 * plan.sampling.sampling_probability)] * 3
+
+
+@pytest.mark.parametrize(("k", "D"), [(1, 1), (1, 7), (3, 9)])
+def test_marginals_of_a_ball(k, D):
+    """Against points of the ball by their definition; a false alarm has probability 1e-7."""
+    rng = np.random.default_rng(0)
+    found = marginals(rng, 20_000, k, D)
+    direction = rng.standard_normal((20_000, D))
+    direction /= np.linalg.norm(direction, axis=1)[:, None]
+    points = direction * rng.random((20_000, 1)) ** (1 / D)
+    assert stats.ks_2samp(found[:, 0], points[:, 0]).pvalue > 1e-7
+    norms = (np.linalg.norm(a[:, :k], axis=1) for a in (found, points))
+    assert stats.ks_2samp(*norms).pvalue > 1e-7
+    # It has the power to tell a sphere from a ball.
+    assert stats.ks_2samp(found[:, 0], direction[:, 0]).pvalue < 1e-7
+
+
+def test_a_prediction_is_shifted_in_proportion_to_the_length_of_its_row():
+    problem = Problem(Squared(), L2Ball(9.0), 2, 2)
+    grid = step_grid(problem, 2, 50.0, 1e-7, 2.0)
+    X, y, w = np.array([[0.3, -0.4], [0.0, 0.0]]), np.array([0.1, -1.0]), np.array([2.0, 1.0])
+    steps = Steps(problem, as_design(X, np.ones(2), False), y, 50.0)
+    rng, shifts = np.random.default_rng(0), np.array([[3.0], [5.0]])
+    gradient = steps.take(np.arange(2), 2.0, w, w.copy(), 0.0, grid, rng, shifts=shifts)
+    np.testing.assert_allclose(gradient, (X[0] @ w + 3.0 * 0.5 - 0.1) * X[0] / 2, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------ records
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Multinomial(3)], ids=str)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_dense_and_sparse_fits_are_equal(loss, options):
+    X, y = make_data(loss, 90, 5)
+    X = 2 * X * (np.random.default_rng(1).random(X.shape) < 0.4)
+    problem = Problem(loss, L1Ball(2.0), 90, 6, True, row_norm=1.1)
+    fits = [
+        solve(PhasedERM(**options), problem, given, y, Budget(20.0, 1e-6), 30, seed=3).coef
+        for given in (X, sparse.csr_matrix(X))
+    ]
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-5, atol=1e-6)
+    assert np.abs(fits[0]).max() > 0.0
+
+
+@pytest.mark.parametrize("loss", [Quantile(0.9), Multinomial(3)], ids=str)
+@pytest.mark.parametrize("smoothing", ["none", "randomized"])
+def test_the_compiled_step_is_that_of_python(loss, smoothing, monkeypatch):
+    X, y = make_data(loss, 25, 4)
+    problem = Problem(loss, LpBall(1.5, 1.0), 25, 5, True, row_norm=1.0)
+    solver, budget = PhasedERM(smoothing=smoothing), Budget(5.0, 1e-6)
+    compiled = solve(solver, problem, X, y, budget, 5).coef
+    for name in ("noisy_sum", "move_into"):
+        monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
+    slow = solve(solver, problem, X, y, budget, 5).coef
+    np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)
+
+
+def test_long_rows_are_shrunk_for_prediction_and_gradient():
+    X, y = make_data(Logistic(), 200, 4)
+    short = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]
+    problem = Problem(Logistic(), L2Ball(3.0), 200, 5, True, row_norm=0.7)
+    fits = [solve(PhasedERM(), problem, given, y, n_iter=100).coef for given in (X, short)]
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-6, atol=1e-9)
+    whole = dataclasses.replace(problem, row_norm=math.inf)
+    assert np.abs(solve(PhasedERM(), whole, X, y, n_iter=100).coef - fits[0]).max() > 0.05
+
+
+# ------------------------------------------------------------------------------ bad parameters
+
+
+@pytest.mark.parametrize("bad", ["phases", "", None, 1, True, ["one-phase"]])
+def test_bad_options(bad):
+    with pytest.raises(ValueError, match="schedule must be one of"):
+        PhasedERM(schedule=bad)
+    with pytest.raises(ValueError, match="smoothing must be one of"):
+        PhasedERM(smoothing=bad)
+    with pytest.raises(ValueError, match="needs schedule='one-phase'"):
+        PhasedERM("localized", "randomized")
+
+
+def test_what_it_cannot_solve():
+    for constraint in (Simplex(1.0), None):
+        with pytest.raises((TypeError, ValueError), match=r"needs (an lp ball|the kernel)"):
+            check_supported(PhasedERM(), Problem(Hinge(), constraint, 10, 2))
+    with pytest.raises(ValueError, match="fewer, larger draws"):
+        PhasedERM().plan(Problem(Hinge(), L2Ball(1.0), 10, 10**5), Allowance(1e-12), 10_000)
+
+
+class Declared(NamedTuple):
+    bound: float
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return self.bound
+
+    def smoothness(self):
+        return 0.0
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("bound", [math.inf, math.nan, 0.0, -1.0, 1e-160, 1e160])
+def test_a_derivative_without_a_bound(options, bound):
+    """Or with one that clipping cannot keep, as its square under- or overflows."""
+    problem = Problem(Declared(bound), L2Ball(1.0), 10, 2)
+    with pytest.raises(ValueError, match="must have a bound in"):
+        PhasedERM(**options).plan(problem, Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_extreme_plans(options):
+    solver = PhasedERM(**options)
+    plan = solver.plan(Problem(Declared(1.0), L2Ball(1.0), 10, 2), Budget(1.0, 1e-6))
+    assert 0.0 < (plan.step if options.get("smoothing") else plan.phases[0].step) < math.inf
+    problem = Problem(Hinge(), L2Ball(1.0), 10**6, 2)
+    for budget in (Budget(1e300, 1e-6), Allowance(1e300), Allowance(1e-300)):
+        with pytest.raises(ValueError, match="noise_multiplier must be"):
+            solver.plan(problem, budget)
+
+
+@pytest.mark.parametrize("ball", BALLS, ids=str)
+def test_euclidean_radius(ball):
+    problem = Problem(Hinge(), ball, 10, 6)
+    points = np.concatenate([np.eye(6), np.ones((1, 6))])
+    points *= (ball.radius / np.linalg.norm(points, ball.p, axis=1))[:, None]
+    assert np.linalg.norm(points, axis=1).max() == pytest.approx(euclidean_radius(problem))

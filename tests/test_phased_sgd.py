@@ -1,0 +1,352 @@
+"""Phased SGD: plans, one pass, convergence, input."""
+
+import itertools
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from skdpsco._design import as_design
+from skdpsco._records import Blocks, Row
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.privacy import Budget, GaussianEvent
+from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import phased_sgd as module
+from skdpsco.solvers.phased_sgd import PhasedSGD, bounds_of, excess
+
+ALMOST_NONE = Allowance(1e12)  # noise
+BALLS = [L1Ball(2.0), LpBall(1.5, 1.0), L2Ball(1.5), LpBall(4.0, 0.5), LpBall(math.inf, 0.3)]
+LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+
+balls = pytest.mark.parametrize("ball", BALLS, ids=lambda b: f"p={b.p:g}")
+schedules = pytest.mark.parametrize("schedule", ["practical", "theorem"])
+
+
+class Falling(Logistic):
+    """A loss that declares nonsense: steps of any length would be allowed."""
+
+    def smoothness(self):
+        return -1.0
+
+
+def norm(w, ball):
+    top = np.abs(w).max() or 1.0
+    return top * np.linalg.norm(w / top, ord=ball.p)
+
+
+def run(solver, plan, problem, X, y, seed=0, bounds=None):
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    if not isinstance(X, Blocks):
+        bounds = np.ones(X.shape[1]) if bounds is None else bounds
+        X = as_design(X, bounds, problem.intercept)
+    result = solver.run(plan, problem, X, y, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    assert result.n_gradients == problem.n_samples
+    assert norm(result.coef, problem.constraint) <= problem.constraint.radius * (1 + 1e-12)
+    return result.coef
+
+
+def data(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 1.5, (n, d)) * (rng.random((n, d)) < 0.7)
+    return X, rng
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@schedules
+@pytest.mark.parametrize("loss", LOSSES)
+@balls
+def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
+    d = 4
+    for n, row_norm, budget in (
+        (1, math.inf, Budget(1.0, 1e-6)), (2, 0.3, Budget(8.0, 1e-6)), (3, 2.0, Allowance(1e-3)),
+        (1000, 1.0, Budget(0.5, 1e-6)), (10**9, math.inf, Allowance(0.5)), (5000, 1.0, ALMOST_NONE),
+    ):  # fmt: skip
+        problem = Problem(loss, ball, n, d + 1, True, 1.0, row_norm)
+        plan = PhasedSGD(schedule).plan(problem, budget)
+        assert plan.event == GaussianEvent(1.0 / budget.mu)
+        check_cost(plan.event, budget)
+        assert hash(plan) is not None
+        assert plan.n_iter == len(plan.phases) == PhasedSGD(schedule).plan(problem, budget).n_iter
+        assert sum(phase.n_records for phase in plan.phases) == n
+        features = problem.feature_norm(2.0)
+        for phase in plan.phases:
+            assert 1 <= phase.n_averaged <= phase.n_records
+            # Steps are not expansive, and noise is for two steps in opposite directions.
+            assert phase.step * loss.smoothness() * features**2 <= 2.0
+            scale = 2.0 * phase.step * plan.bounds.slope * features / budget.mu
+            assert phase.grid * 2**SCALE_BITS >= scale
+        first = plan.phases[0]
+        scale = 2.0 * first.step * plan.bounds.slope * features / budget.mu
+        if n < 10**9 and budget is not ALMOST_NONE:  # else rounding is not small to it
+            assert first.grid * 2**SCALE_BITS <= 1.01 * scale
+        ratios = [a.step / b.step for a, b in zip(plan.phases, plan.phases[1:], strict=False)]
+        np.testing.assert_allclose(ratios, 2.5 if schedule == "practical" else 4.0)
+
+
+def test_slopes_are_those_of_predictions_within_the_ball():
+    """And never more than those of any prediction."""
+    for ball in BALLS:
+        for loss in LOSSES:
+            problem = Problem(loss, ball, 100, 3)
+            bounds = bounds_of(problem)
+            assert bounds.slope <= lipschitz_norm(loss, 2.0)
+            points = np.random.default_rng(0).normal(size=(200, 3))
+            points *= ball.radius / np.array([[norm(w, ball)] for w in points])
+            assert np.linalg.norm(points, axis=1).max() <= bounds.radius
+            if loss.n_outputs == 1:
+                largest = np.abs(points).sum(axis=1).max()  # of a prediction
+                assert bounds.slope >= loss.lipschitz(largest, 1.0) * (1 - 1e-12)
+            inside = 0.999 * math.sqrt(bounds.inside)
+            points *= inside / np.linalg.norm(points, axis=1, keepdims=True)
+            assert max(norm(w, ball) for w in points) <= ball.radius
+    assert bounds_of(Problem(Logistic(), L2Ball(0.1), 10, 1)).slope == pytest.approx(0.52498, 1e-4)
+    # Targets count.
+    wide = bounds_of(Problem(Squared(), L2Ball(1.0), 10, 1, target_bound=3.0))
+    assert wide.slope == pytest.approx(4.0)
+
+
+def test_the_theorem_has_its_rate():
+    rule = module.SCHEDULES["theorem"]
+    for mu, D, rate in ((0.01, 100, 1.0), (100.0, 2, 0.5)):
+        bounds = bounds_of(Problem(Logistic(), L2Ball(1e-3), 10, D))
+        risks = []
+        for n in (2**18, 2**21):
+            risk, _, _ = min(excess(bounds, rule, mu, n, k) for k in range(1, n.bit_length()))
+            assert risk <= 1.05 * 2 * math.sqrt((2 / 3 + 64 * D / (n * mu**2)) / n)
+            risks.append(risk)
+        assert math.log(risks[0] / risks[1], 8) == pytest.approx(rate, abs=0.03)
+
+
+def test_n_iter_is_the_number_of_phases():
+    problem = Problem(Logistic(), L2Ball(1.0), 100, 3)
+    X, rng = data(100, 3)
+    for n_iter in (1, 2, 7):
+        plan = PhasedSGD().plan(problem, Budget(1.0, 1e-6), n_iter)
+        assert plan.n_iter == n_iter
+        run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 100))
+    for bad in (0, -1, 8, 10_000):
+        with pytest.raises(ValueError, match=rf"n_iter must be in \[1, 7\].* 100; got {bad}"):
+            PhasedSGD().plan(problem, Budget(1.0, 1e-6), bad)
+
+
+# ------------------------------------------------------------------------------ one pass
+
+
+def test_every_record_takes_part_once():
+    """Each has its own feature. The point before the last record's step is what is released."""
+    n = 16
+    problem = Problem(Logistic(), L2Ball(50.0), n, n)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    for shuffle in (False, True):
+        solver = PhasedSGD(shuffle=shuffle)
+        plan = solver.plan(problem, ALMOST_NONE, 1)
+        assert plan.phases[0].n_averaged == 1
+        coef = run(solver, plan, problem, np.eye(n), y)
+        moved = coef / plan.phases[0].step
+        last = np.argmin(np.abs(moved))
+        assert shuffle or last == n - 1
+        expected = 0.5 * y
+        expected[last] = 0.0
+        np.testing.assert_allclose(moved, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("ball", "loss"), [*((ball, Squared()) for ball in BALLS), (L2Ball(1.5), Multinomial(3))]
+)
+def test_layouts_and_python_agree(ball, loss, monkeypatch):
+    n, d = 60, 5
+    X, rng = data(n, d)
+    y = rng.integers(0, 3, n) - (loss.n_outputs == 1) * 1.0
+    problem = Problem(loss, ball._replace(radius=0.3 * ball.radius), n, d + 1, True, 1.0, 1.2)
+    solver = PhasedSGD()
+    plan = solver.plan(problem, ALMOST_NONE, 3)
+    bounds = np.linspace(0.5, 2.0, d)
+    dense = run(solver, plan, problem, X, y, 0, bounds)
+    csr = run(solver, plan, problem, sparse.csr_matrix(X), y, 0, bounds)
+    np.testing.assert_allclose(dense, csr, atol=1e-6)
+    monkeypatch.setattr(module, "descend", module.descend.py_func)
+    python = run(solver, plan, problem, X, y, 0, bounds)
+    np.testing.assert_allclose(dense, python, atol=1e-6)
+    assert np.abs(dense).max() > 1e-3
+    other = run(solver, plan, problem, X, y, 1, bounds)  # another order
+    assert np.abs(dense - other).max() > 1e-3
+
+
+@schedules
+@pytest.mark.parametrize("layout", ["dense", "csr", "memmap"])
+def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
+    n, d = 300, 4
+    X, rng = data(n, d)
+    y = rng.choice([-1.0, 1.0], n)
+    if layout == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    problem = Problem(Logistic(), L2Ball(0.5), n, d + 1, True)
+    solver = PhasedSGD(schedule, shuffle=False)
+    plan = solver.plan(problem, Budget(4.0, 1e-6))
+    given = sparse.csr_matrix(X) if layout == "csr" else X
+    whole = run(solver, plan, problem, given, y)
+
+    def prepare(X, y):
+        return as_design(X, np.ones(d), True), y
+
+    for cut in ([300], [1] * 300, [0, 149, 2, 0, 149], [7, 293]):
+        ends = np.cumsum([0, *cut])
+        pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
+        blocks = Blocks(pairs, prepare, n)
+        np.testing.assert_array_equal(run(solver, plan, problem, blocks, None), whole)
+        blocks.close()
+
+
+def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
+    n = 300
+    X, rng = data(n, 3)
+    problem = Problem(Logistic(), L2Ball(0.5), n, 3)
+    plan = PhasedSGD().plan(problem, Budget(4.0, 1e-6))
+    y = rng.choice([-1.0, 1.0], n)
+    whole = run(PhasedSGD(), plan, problem, X, y)
+    monkeypatch.setattr("skdpsco._records.CHUNK", 13)
+    np.testing.assert_array_equal(run(PhasedSGD(), plan, problem, X, y), whole)
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+@balls
+def test_without_noise_the_constrained_optimum_is_approached(ball):
+    """One pass leaves an error of about 1 / sqrt(n)."""
+    n, d = 40_000, 4
+    X, rng = data(n, d)
+    X = np.clip(X, -1, 1)
+    y = np.clip(X @ [0.8, -0.5, 0.3, 0.0] + 0.1 * rng.standard_normal(n), -1, 1)
+    ball = ball._replace(radius=0.5 * norm([0.8, -0.5, 0.3, 0.0], ball))
+    gram, moments = X.T @ X / n, X.T @ y / n
+    w = cp.Variable(d)
+    objective = 0.5 * cp.quad_form(w, cp.psd_wrap(gram)) - moments @ w
+    cp.Problem(cp.Minimize(objective), [cp.norm(w, ball.p) <= ball.radius]).solve()
+    risk = [0.5 * v @ gram @ v - moments @ v for v in (np.zeros(d), w.value)]
+    problem = Problem(Squared(), ball, n, d)
+    for schedule, share in (("practical", 0.01), ("theorem", 0.05)):
+        solver = PhasedSGD(schedule)
+        v = run(solver, solver.plan(problem, ALMOST_NONE), problem, X, y)
+        assert 0.5 * v @ gram @ v - moments @ v - risk[1] < share * (risk[0] - risk[1])
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_classifiers_approach_those_of_scikit_learn(loss):
+    n, d = 40_000, 3
+    X, rng = data(n, d)
+    X = np.clip(X, -1, 1)
+    K = loss.n_outputs
+    W = np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, 1.0], [0.0, -1.0, -1.0]])[:K]
+    z = X @ W.T + 0.3
+    y = np.where(z[:, 0] + rng.logistic(size=n) > 0, 1.0, -1.0)
+    if K > 1:
+        y = np.argmax(z + rng.gumbel(size=z.shape), axis=1).astype(float)
+    expected = LogisticRegression(C=1e6).fit(X, y)
+    problem = Problem(loss, L2Ball(4.0), n, d + 1, True)
+    plan = PhasedSGD().plan(problem, ALMOST_NONE)
+    coef = run(PhasedSGD(), plan, problem, X, y).reshape(K, d + 1)
+    P = np.column_stack([X, np.ones(n)]) @ coef.T
+    Q = X @ expected.coef_.T + expected.intercept_
+    assert np.sqrt(np.mean((P - P.mean(1, keepdims=True) * (K > 1) - Q) ** 2)) < 0.1
+    assert np.sqrt(np.mean(Q**2)) > 1.0
+
+
+def test_noise_that_is_huge_ends_in_the_ball():
+    X, rng = data(50, 3)
+    for ball in BALLS:
+        for radius in (1e-90, 1.0, 1e90):
+            problem = Problem(Squared(0.5), ball._replace(radius=radius), 50, 3)
+            for budget in (Allowance(1e-12), ALMOST_NONE):
+                plan = PhasedSGD().plan(problem, budget, 2)
+                coef = run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 50))
+                assert np.isfinite(coef).all()
+
+
+def test_tiny_rows():
+    problem = Problem(Logistic(), L2Ball(1.0), 50, 3, row_norm=1e-100)
+    X, rng = data(50, 3)
+    plan = PhasedSGD().plan(problem, ALMOST_NONE)
+    assert np.isfinite(run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 50))).all()
+
+
+def test_derivatives_are_clipped():
+    """So that a record moves no further than its noise allows, whatever a loss declares."""
+    X = as_design(np.ones((1, 1)), np.ones(1), False)
+    for y, expected in (
+        (np.array([1e6]), 0.25),
+        (np.array([-1e6]), -0.25),
+        (np.array([np.nan]), -0.25),
+    ):
+        w, total = np.zeros(1), np.zeros(1)
+        module.descend(
+            X, y, np.zeros(1, dtype=np.int64), Squared(), L2Ball(10.0), 0.5, 0.5, 100.0, 0, w,
+            total, np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
+        )  # fmt: skip
+        assert w[0] == expected
+        assert total[0] == 0.0
+
+
+def test_projections_are_as_exact_as_the_proof_says():
+    """Of those whose bound is not that of `projection_error`."""
+    rng = np.random.default_rng(0)
+    for D in (1, 7, 1000):
+        for p, radius in ((2.0, 0.3), (2.0, 1e-90), (math.inf, 0.3)):
+            ball = L2Ball(radius) if p == 2.0 else LpBall(p, radius)
+            bounds = bounds_of(Problem(Logistic(), ball, 10, D))
+            for _ in range(20):
+                v = radius * rng.standard_normal(D) * 10.0 ** rng.uniform(-2, 2)
+                w, wide = v.copy(), v.astype(np.longdouble)
+                module.project(ball, w)
+                exact = np.clip(wide, -radius, radius)
+                if p == 2.0:
+                    exact = wide * min(1, radius / np.sqrt(wide @ wide))
+                error = np.linalg.norm((w - exact) / radius) / np.linalg.norm(v / radius)
+                assert error <= bounds.rounding * module.UNIT
+
+
+# ------------------------------------------------------------------------------ input
+
+
+@pytest.mark.parametrize("bad", ["auto", None, 1, "Theorem", ["theorem"]])
+def test_bad_schedules(bad):
+    with pytest.raises(ValueError, match="schedule must be one of"):
+        PhasedSGD(schedule=bad)
+
+
+@pytest.mark.parametrize("bad", ["yes", None, 1, 0.0])
+def test_bad_shuffles(bad):
+    with pytest.raises(TypeError, match="shuffle must be a bool"):
+        PhasedSGD(shuffle=bad)
+
+
+def test_what_the_solver_cannot_do():
+    budget = Budget(1.0, 1e-6)
+    for check in (PhasedSGD().plan, lambda problem, _: check_supported(PhasedSGD(), problem)):
+        with pytest.raises(ValueError, match=r"smooth loss, which Hinge is not.*phased-erm"):
+            check(Problem(Hinge(), L2Ball(1.0), 10, 2), budget)
+    with pytest.raises(ValueError, match="needs an lp ball as constraint, got Simplex"):
+        PhasedSGD().plan(Problem(Logistic(), Simplex(1.0), 10, 2), budget)
+    for clip in (0.0, 1e-101, math.nan):
+        with pytest.raises(ValueError, match=r"constant of Squared must be in \[1e-100, "):
+            PhasedSGD().plan(Problem(Squared(clip), L2Ball(1.0), 10, 2), budget)
+    for radius in (0.0, -1.0, 1e-101, 1e101, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"radius must be in \[1e-100, 1e\+100\], got"):
+            PhasedSGD().plan(Problem(Logistic(), L2Ball(radius), 10, 2), budget)
+    for p in (0.5, 1 + 2**-41, 1 + 2**-52, 2.0**41, math.nan):
+        with pytest.raises(ValueError, match=r"p must be 1, inf or in \[1 \+ 2\*\*-40, 2\*\*40\]"):
+            PhasedSGD().plan(Problem(Logistic(), LpBall(p, 1.0), 10, 2), budget)
+    with pytest.raises(ValueError, match="smooth loss, which Falling is not"):
+        PhasedSGD().plan(Problem(Falling(), L2Ball(1.0), 10, 2), budget)
+    with pytest.raises(ValueError, match="too large for the grid"):
+        PhasedSGD().plan(Problem(Logistic(), L2Ball(1.0), 10, 2), Allowance(1e-16))

@@ -1,0 +1,308 @@
+"""Frank-Wolfe on trees: the walk, batches, plans, convergence without noise, layouts, chunks."""
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco import _records
+from skdpsco._design import as_design
+from skdpsco._records import Blocks
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimizer
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    values,
+)
+from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent
+from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import tree_frank_wolfe as module
+from skdpsco.solvers._tree import nodes
+from skdpsco.solvers._tree_bounds import noise_order
+from skdpsco.solvers.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients, shorten
+
+NOISELESS = Allowance(1e12)
+BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]
+LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+
+
+def data(n, d, loss, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) * (rng.random((n, d)) < 0.8)
+    z = X @ np.linspace(1.0, -0.5, d)
+    if loss.n_outputs > 1:
+        return X, np.digitize(z + 0.3 * rng.standard_normal(n), [-0.3, 0.3]).astype(float)
+    if isinstance(loss, (Logistic, SmoothHinge)):
+        return X, np.where(2 * z + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, np.clip(0.7 * z + 0.2 * rng.standard_normal(n), -1, 1)
+
+
+def run(solver, plan, problem, X, y, seed=0):
+    if not isinstance(X, Blocks):
+        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, X, y, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    return result
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("ball", BALLS)
+def test_plans_spend_the_budget(loss, ball):
+    budget = Budget(1.0, 1e-6)
+    for n, d, n_iter in ((1, 1, None), (40, 3, 5), (5000, 20, None)):
+        problem = Problem(loss, ball, n, d)
+        for noise in ("auto", *NOISES[: 3 if isinstance(ball, L1Ball) else 2]):
+            solver = TreeFrankWolfe(noise)
+            check_supported(solver, problem)
+            plan = solver.plan(problem, budget, n_iter)
+            check_cost(plan.event, budget)
+            gaussian = GaussianEvent(1.0 / budget.mu)
+            assert plan.event == (gaussian if plan.noise == "gaussian" else ZCDPEvent(budget.rho))
+            assert plan.n_iter == (n_iter or plan.n_iter) == len(plan.batches)
+            assert sum(plan.batches) == n
+            assert hash(plan) is not None
+            r = noise_order(problem)
+            asked = "gaussian" if noise == "generalized-gaussian" and r == 2 else noise
+            assert plan.noise == asked or noise == "auto"
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "exponential"])
+def test_more_budget_buys_more_steps(noise):
+    problem = Problem(Logistic(), L1Ball(3.0), 10**6, 20)
+    steps = [
+        TreeFrankWolfe(noise).plan(problem, Allowance(rho)).n_iter for rho in (1e-6, 1e-3, 1.0)
+    ]
+    assert steps[0] < steps[1] < steps[2]
+    assert steps[0] <= 14
+
+
+def test_the_automatic_noise_is_the_one_that_promises_most():
+    # Draws of vertices for many features; for few, and much data, gradients are cheap to release.
+    budget = Budget(1.0, 1e-6)
+    many = Problem(Logistic(), L1Ball(3.0), 10**5, 500)
+    assert TreeFrankWolfe().plan(many, budget).noise == "exponential"
+    few = Problem(Logistic(), L1Ball(3.0), 10**7, 2)
+    assert TreeFrankWolfe().plan(few, budget).noise == "gaussian"
+    for ball in BALLS[1:]:
+        assert TreeFrankWolfe().plan(Problem(Logistic(), ball, 10**4, 30), budget).noise == (
+            "gaussian"
+        )
+
+
+# ------------------------------------------------------------------------------ the algorithm
+
+
+def published_run(problem, X, y, batches):
+    """Algorithm 1 by recursion on strings of bits, without noise, for a scalar loss."""
+    derivative = module.derivative
+    records = iter(range(len(y)))
+    sizes = iter(batches)
+    state = {"x": np.zeros(X.shape[1])}
+
+    def gradient(w, rows):
+        r = [derivative(problem.loss, X[i] @ w, y[i]) for i in rows]
+        return X[rows].T @ np.array(r) / len(rows)
+
+    def take():
+        return [next(records) for _ in range(next(sizes))]
+
+    def visit(phase, s, point, v):
+        if s == "":
+            point, v = state["x"], gradient(state["x"], take())
+        elif s[-1] == "1":
+            new, rows = state["x"], take()
+            point, v = new, v + gradient(new, rows) - gradient(point, rows)
+        if len(s) == phase:
+            w = np.empty(len(v))
+            minimizer(problem.constraint, v, w)
+            eta = 2 / (2**phase + int(s, 2) + 1)
+            state["x"] = (1 - eta) * state["x"] + eta * w
+            return
+        visit(phase, s + "0", point, v)
+        visit(phase, s + "1", point, v)
+
+    for phase in (1, 2, 3):
+        visit(phase, "", None, None)
+    return state["x"]
+
+
+@pytest.mark.parametrize("ball", BALLS)
+def test_without_noise_it_is_the_published_algorithm(ball):
+    X, y = data(300, 4, Logistic())
+    problem = Problem(Logistic(), ball, 300, 4)
+    for noise in NOISES[:: 2 if isinstance(ball, L1Ball) else 3]:
+        solver = TreeFrankWolfe(noise, shuffle=False)
+        plan = solver.plan(problem, NOISELESS, 14)
+        coef = run(solver, plan, problem, X, y).coef
+        np.testing.assert_allclose(coef, published_run(problem, X, y, plan.batches), atol=1e-3)
+
+
+def risk(loss, X, y, w):
+    out = np.empty(len(y))
+    values(loss, (X @ w)[:, None], y, out)
+    return out.mean()
+
+
+def optimum(loss, ball, X, y):
+    w = cp.Variable(X.shape[1])
+    risks = {
+        Logistic: lambda z: cp.sum(cp.logistic(-cp.multiply(y, z))),
+        Squared: lambda z: cp.sum_squares(z - y) / 2,
+        Huber: lambda z: cp.sum(cp.huber(z - y, loss[0])) / 2,
+    }
+    objective = cp.Minimize(risks[type(loss)](X @ w) / len(y))
+    return cp.Problem(objective, [cp.pnorm(w, ball.p) <= ball.radius]).solve(cp.CLARABEL)
+
+
+@pytest.mark.parametrize("ball", BALLS)
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.5)])
+def test_without_noise_it_finds_the_constrained_optimum(loss, ball):
+    n, d, copies = 20_000, 4, 100
+    few, targets = data(n // copies, d, loss)
+    X, y = np.tile(few, (copies, 1)), np.tile(targets, copies)
+    problem = Problem(loss, ball, n, d)
+    solver = TreeFrankWolfe()
+    plan = solver.plan(problem, NOISELESS, 254)
+    result = run(solver, plan, problem, X, y)
+    assert np.linalg.norm(result.coef, ball.p) <= ball.radius * (1 + 1e-12)
+    best, zero = optimum(loss, ball, few, targets), risk(loss, few, targets, np.zeros(d))
+    found = risk(loss, few, targets, result.coef)
+    assert best - 1e-4 < found < best + 0.03 * (zero - best)
+    differences = sum(m for m, node in zip(plan.batches, nodes(254), strict=True) if node.depth)
+    assert n < result.n_gradients <= n + differences <= 2 * n
+    # For the Huber loss some points are so far apart that gradients start anew.
+    assert (result.n_gradients == n + differences) == (not isinstance(loss, Huber))
+
+
+@pytest.mark.parametrize("noise", [*NOISES, "auto"])
+def test_the_default_is_better_than_nothing(noise):
+    n, d = 50_000, 20
+    X, y = data(n, d, Logistic())
+    problem = Problem(Logistic(), L1Ball(3.0), n, d)
+    few, targets = X[:2000], y[:2000]
+    least = TreeFrankWolfe().plan(problem, NOISELESS)
+    best = risk(Logistic(), few, targets, run(TreeFrankWolfe(), least, problem, X, y).coef)
+    solver = TreeFrankWolfe(noise)
+    plan = solver.plan(problem, Budget(1.0, 1e-6))
+    for seed in range(3):
+        found = risk(Logistic(), few, targets, run(solver, plan, problem, X, y, seed).coef)
+        assert found - best < 0.5 * (math.log(2) - best)
+
+
+# ------------------------------------------------------------------------------ layouts
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("intercept", "row_norm"), [(False, math.inf), (True, 0.9)])
+def test_dense_is_sparse_and_machine_code_is_python(loss, intercept, row_norm, monkeypatch):
+    n, d = 400, 4
+    X, y = data(n, d, loss)
+    ball = LpBall(1.5, 2.0)
+    problem = Problem(loss, ball, n, d + intercept, intercept, row_norm=row_norm)
+    solver = TreeFrankWolfe("gaussian")
+    plan = solver.plan(problem, Allowance(10.0), 20)
+    dense = run(solver, plan, problem, X, y).coef
+    assert np.abs(dense).min() > 0
+    csr = run(solver, plan, problem, sparse.csr_matrix(X), y).coef
+    np.testing.assert_allclose(csr, dense, rtol=1e-6, atol=1e-7)
+    monkeypatch.setattr(module, "add_gradients", add_gradients.py_func)
+    np.testing.assert_allclose(run(solver, plan, problem, X, y).coef, dense, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
+    n, d = 500, 20
+    X, y = data(n, d, Logistic())
+    problem = Problem(Logistic(), L1Ball(2.0), n, d)
+    solver = TreeFrankWolfe(noise, shuffle=False)
+    plan = solver.plan(problem, Allowance(1.0), 14)
+    expected = run(solver, plan, problem, X, y).coef
+    shuffled = TreeFrankWolfe(noise)
+    permuted = run(shuffled, plan, problem, X, y).coef
+    monkeypatch.setattr(_records, "CHUNK", 7)
+    np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, expected)
+    np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, permuted)
+    for cuts in ([100, 101, 333], [1], []):
+        parts = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
+        blocks = Blocks(parts, lambda X, y: (as_design(X, np.ones(d), False), y), n)
+        np.testing.assert_array_equal(run(solver, plan, problem, blocks, None).coef, expected)
+        blocks.close()
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("noise", NOISES)
+def test_every_record_is_in_one_batch(noise, shuffle, monkeypatch):
+    taken = []
+
+    def spy(X, y, rows, *arguments):
+        taken.append(rows.copy())
+        return add_gradients(X, y, rows, *arguments)
+
+    monkeypatch.setattr(module, "add_gradients", spy)
+    X, y = data(101, 8, Logistic())
+    problem = Problem(Logistic(), L1Ball(2.0), 101, 8)
+    solver = TreeFrankWolfe(noise, shuffle)
+    plan = solver.plan(problem, Allowance(1.0), 17)
+    run(solver, plan, problem, X, y)
+    rows = np.concatenate(taken)
+    assert [len(rows) for rows in taken] == list(plan.batches)
+    assert sorted(rows) == list(range(101))
+    assert (list(rows) == list(range(101))) != shuffle
+
+
+def test_shorten():
+    for r, order, expected in (
+        ([3.0], 2.0, [0.5]), ([-0.2], 2.0, [-0.2]), ([math.nan], 2.0, [0.5]),
+        ([-math.inf], math.inf, [-0.5]), ([0.3, -0.4], 2.0, [0.3, -0.4]),
+        ([0.3, -0.9], math.inf, [0.3, -0.5]), ([0.5, -0.5], 2.0, [0.125**0.5, -(0.125**0.5)]),
+        ([math.nan, 0.0], 2.0, [0.5, 0.0]),
+    ):  # fmt: skip
+        r = np.array(r)
+        shorten(r, order, 0.5)
+        np.testing.assert_allclose(r, expected, rtol=1e-12)
+        assert np.linalg.norm(r, order) <= 0.5 * (1 + 1e-12)
+
+
+# ------------------------------------------------------------------------------ bad options
+
+
+@pytest.mark.parametrize("bad", ["laplace", None, 1, "", ["gaussian"], True])
+def test_bad_noises(bad):
+    with pytest.raises(ValueError, match="noise must be one of"):
+        TreeFrankWolfe(noise=bad)
+
+
+@pytest.mark.parametrize("bad", [1, None, "yes", np.bool_(True)])
+def test_bad_shuffles(bad):
+    with pytest.raises(TypeError, match="shuffle must be a bool"):
+        TreeFrankWolfe(shuffle=bad)
+
+
+def test_problems_that_are_refused():
+    budget, solver = Budget(1.0, 1e-6), TreeFrankWolfe()
+    for loss in (Hinge(), Absolute()):
+        with pytest.raises(ValueError, match="needs a smooth loss"):
+            check_supported(solver, Problem(loss, L2Ball(1.0), 100, 3))
+    for constraint in (Simplex(), Polytope(np.eye(3))):
+        with pytest.raises(TypeError, match="needs an lp ball"):
+            solver.plan(Problem(Logistic(), constraint, 100, 3), budget)
+    for ball in BALLS[1:]:
+        with pytest.raises(ValueError, match="needs an L1Ball"):
+            TreeFrankWolfe("exponential").plan(Problem(Logistic(), ball, 100, 3), budget)
+    with pytest.raises(ValueError, match="n_iter=101 steps need as many records"):
+        solver.plan(Problem(Logistic(), L2Ball(1.0), 100, 3), budget, 101)
+    for noise in ("gaussian", "exponential"):
+        with pytest.raises(ValueError, match="too large for the grid"):
+            TreeFrankWolfe(noise).plan(Problem(Logistic(), L1Ball(1.0), 100, 3), Allowance(1e-16))

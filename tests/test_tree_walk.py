@@ -1,0 +1,159 @@
+"""The trees of `TreeFrankWolfe`: the walk, fresh nodes, batches, and the bounds of plans."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from skdpsco._generalized_gaussian import generalized_gaussian
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, conjugate
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
+from skdpsco.privacy import Budget
+from skdpsco.solvers import Problem
+from skdpsco.solvers._tree import batch_sizes, nodes, path, step_size, travel, uses
+from skdpsco.solvers._tree_bounds import Bounds, excess, noise_norm, weights
+from skdpsco.solvers.tree_frank_wolfe import NOISES
+
+LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+BALLS = [L1Ball(3.0), LpBall(1.5, 2.0), L2Ball(2.0), LpBall(math.inf, 1.0)]
+
+
+def published_walk(n_phases):
+    """The nodes in the order of a depth-first search, by recursion, as strings of bits."""
+    found, owner = [], {}
+
+    def visit(phase, s, parent):
+        if s == "" or s[-1] == "1":
+            owner[phase, s] = len(found)
+            found.append((phase, s, owner.get((phase, parent)), 0))
+        else:
+            owner[phase, s] = owner[phase, parent]
+        if len(s) == phase:
+            for k in {owner[phase, s[:j]] for j in range(phase + 1)}:
+                found[k] = (*found[k][:3], found[k][3] + 1)
+            return
+        for bit in "01":
+            visit(phase, s + bit, s)
+
+    for phase in range(1, n_phases + 1):
+        visit(phase, "", None)
+    return found
+
+
+def test_the_loop_over_steps_visits_the_trees_depth_first():
+    expected = published_walk(6)
+    tree = nodes(2**7 - 2)
+    fresh = [node.depth == 0 for node in tree]
+    assert len(tree) == len(expected)
+    assert uses(fresh) == [count for *_, count in expected] == [node.span for node in tree]
+    for t, (node, (phase, s, parent, _)) in enumerate(zip(tree, expected, strict=True)):
+        assert (node.phase, node.depth) == (phase, len(s))
+        assert t == 2**phase - 2 + int((s + "0" * (phase - len(s))) or "0", 2)
+        assert node.span == 2 ** (phase - len(s))
+        # The steps before it, of its left sibling, are those since its parent's point.
+        assert path(t, fresh)[1:2] == ([] if s == "" else [parent])
+        assert parent in (None, t - node.span) or node.depth > 1
+        assert path(t, fresh)[-1] == 2**phase - 2
+    for t in (1, 5, 40, 90):  # a tree that is cut off
+        assert nodes(t) == tree[:t]
+
+
+def test_gradients_start_anew_at_fresh_nodes():
+    tree = nodes(30)
+    roots = [node.depth == 0 for node in tree]
+    fresh = [node.depth in (0, 1, 3) for node in tree]
+    assert path(29, fresh) == [29, 28]
+    for t in range(30):
+        steps = path(t, fresh)
+        assert steps == path(t, roots)[: len(steps)]
+        assert [fresh[s] for s in steps] == [False] * (len(steps) - 1) + [True]
+    assert uses(fresh) == [sum(s in path(t, fresh) for t in range(30)) for s in range(30)]
+    assert uses(fresh)[14] == 4  # of 16, 8 are below a fresh child, 4 more below fresh ones of that
+
+
+def test_points_travel_as_far_as_the_bound_says():
+    for t, node in enumerate(nodes(62)):
+        if node.depth:
+            kept = math.prod(1 - step_size(s) for s in range(t - node.span, t))
+            assert travel(t, node.span) == pytest.approx(1 - kept, rel=1e-12)
+            assert travel(t, node.span) <= 2.0 ** (1 - node.depth)  # what the paper uses
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("n", "n_iter"), [(1, 1), (7, 6), (127, 14), (1000, 61), (1000, 1000)])
+def test_batches_share_out_all_records(noise, n, n_iter):
+    tree = nodes(n_iter)
+    bounds = Bounds(Problem(Logistic(), L1Ball(3.0), n, 5))
+    sizes = batch_sizes(tree, weights(bounds, tree, noise), n)
+    assert sum(sizes) == n
+    assert min(sizes) >= 1
+    if n_iter == 14:  # most of the records are in the last tree, and most of these high up
+        assert sum(sizes[6:]) > 0.65 * n
+        assert min(sizes[6], sizes[10]) > sizes[8] >= sizes[12] >= sizes[7] > 1
+
+
+def test_batches_are_those_of_the_paper_where_points_move_little():
+    # 2**-depth of the root's, times a power of how far points can really have moved.
+    bounds = Bounds(Problem(Logistic(), L2Ball(0.01), 10**7, 4))
+    tree = nodes(30)
+    sizes = batch_sizes(tree, weights(bounds, tree, "gaussian"), 10**7)
+    units = [
+        sizes[t] * 2.0 ** tree[t].depth
+        / (travel(t, tree[t].span) * 2.0 ** tree[t].depth) ** (2 / 3)
+        for t in range(15, 30)
+    ]  # fmt: skip
+    np.testing.assert_allclose(units, units[0], rtol=1e-3)
+
+
+# ------------------------------------------------------------------------------ bounds
+
+
+def test_the_bound_has_the_published_order():
+    # sqrt(kappa / n) from sampling, sqrt(d) / n from noise, 1 / T from steps.
+    terms = np.array(
+        [
+            excess(Bounds(Problem(Logistic(), LpBall(1.5, 1.0), n, 50)), Budget(1.0, 1e-6),
+                   "gaussian", T)
+            for n, T in ((10**6, 14), (4 * 10**6, 14), (10**6, 30))
+        ]
+    )  # fmt: skip
+    assert terms[0] / terms[1] == pytest.approx([1, 2, 4], rel=1e-3)
+    assert terms[0, 0] / terms[2, 0] == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("law", [2.0, 3.0, 6.0])
+def test_expected_norms_of_noise(law):
+    rng, d = np.random.default_rng(0), 12
+    draws = np.array([generalized_gaussian(rng, d, law, 1.0) for _ in range(4000)])
+    for order in (1.0, 2.0, 4.0, math.inf):
+        mean = np.linalg.norm(draws, order, axis=1).mean()
+        bound = noise_norm(order, law, d)
+        q = min(order, 2 * math.log(d))
+        exact = np.mean(np.sum(np.abs(draws) ** q, axis=1)) ** (1 / q)
+        assert bound == pytest.approx(exact, rel=0.05)
+        assert 0.98 * mean < bound < 1.7 * mean
+
+
+def test_difference_bounds_hold():
+    """What `Bounds` promises of gradients and of their differences is true, and not far off."""
+    rng = np.random.default_rng(0)
+    for loss, ball, row_norm in itertools.product(LOSSES, BALLS, (0.8, math.inf)):
+        problem = Problem(loss, ball, 10, 3, row_norm=row_norm)
+        bounds, K = Bounds(problem), loss.n_outputs
+        x = np.ones(3) * min(1.0, row_norm / 3**0.5)
+        assert np.linalg.norm(x, conjugate(ball.p)) <= problem.feature_norm(conjugate(ball.p))
+        for _ in range(20):
+            a, b = (ball.radius * w / np.linalg.norm(w, ball.p)
+                    for w in rng.standard_normal((2, 3 * K)))  # fmt: skip
+            y = float(rng.integers(3)) if K > 1 else rng.choice([-1.0, 1.0])
+            R = np.empty((2, 1, K))
+            for w, out in zip((a, b), R, strict=True):
+                derivatives(loss, (w.reshape(K, 3) @ x)[None, :], np.array([y]), out)
+            lengths = {p: np.linalg.norm(a - b, p) for p in (1.0, 2.0, ball.p)}
+            for order in (2.0, 3.0, math.inf):
+                assert np.linalg.norm(R[0, 0], order) <= bounds.slope(order) * (1 + 1e-12)
+                difference = np.linalg.norm(R[0, 0] - R[1, 0], order)
+                limit = bounds.change(order, lengths)
+                # At the bound of a gradient no difference is taken.
+                assert difference <= limit * (1 + 1e-12) or limit == bounds.slope(order)
