@@ -50,11 +50,12 @@ def check_loss(loss: Any, targets: Sequence[float] = (-1.0, 0.0, 1.0)) -> None:
     """
     name = _check_parts(loss)
     smoothness = _constant(name, "smoothness()", loss.smoothness)
-    bounds = [(f"{b:g}, 1.0", b, (b, 1.0)) for b in BOUNDS] + [("", math.inf, ())]
+    calls: list[tuple[str, float, tuple[float, ...]]]
+    calls = [(f"{b:g}, 1.0", b, (b, 1.0)) for b in BOUNDS] + [("", math.inf, ())]
     try:
         bounds = [
             (given, b, _constant(name, f"lipschitz({given})", loss.lipschitz, *arguments))
-            for given, b, arguments in bounds
+            for given, b, arguments in calls
         ]
     except TypeError as error:
         raise TypeError(
@@ -103,7 +104,6 @@ def _check_parts(loss: Any) -> str:
     """Name of the loss's class, if it has all that a solver asks for."""
     if isinstance(loss, type) or not isinstance(loss, tuple) or not hasattr(loss, "_fields"):
         raise TypeError(f"loss must be an instance of a NamedTuple, got {loss!r}.")
-    distinguish(type(loss))
     name = type(loss).__name__
     n_outputs = getattr(loss, "n_outputs", None)
     if not isinstance(n_outputs, int) or n_outputs != 1:
@@ -117,6 +117,7 @@ def _check_parts(loss: Any) -> str:
         if not implements(kernel, type(loss)):
             kernel_name = kernel.dispatch(object).__name__
             raise TypeError(f"{name} needs the kernel `{kernel_name}`, see skdpsco.losses.")
+    distinguish(type(loss))
     return name
 
 

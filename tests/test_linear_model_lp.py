@@ -139,7 +139,12 @@ def test_ball(Estimator, p, ball):
 def test_row_norm(Estimator):
     model, problem = problem_of(Estimator, row_norm=0.5)
     assert problem.row_norm == 0.5
-    assert "records are shrunk to l2 norm 0.5, in units of the bounds" in model.privacy_.assumptions
+    shrunk = "records are shrunk to l2 norm 0.5, in units of the bounds"
+    assert shrunk not in model.privacy_.assumptions  # the solver of the example does not
+    X, y = data()
+    for solver in ("auto", PhasedERM()):
+        model = fitted(Estimator, X, target_of(Estimator, y), row_norm=0.5, solver=solver)
+        assert shrunk in model.privacy_.assumptions
     _, problem = problem_of(Estimator)
     assert problem.row_norm == math.inf
 
@@ -152,7 +157,9 @@ def test_units_of_the_target(s):
     assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-9)
     assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-9)
     assert f"targets are clipped to +-{0.5 * s:g}" in scaled.privacy_.assumptions
-    same(fitted(PrivateLinearRegressor, X, y.clip(-0.5, 0.5), target_bound=0.5), model)
+    params = {"target_bound": 0.5, "loss": Squared(10.0)}  # whose residual goes on
+    clipped = fitted(PrivateLinearRegressor, X, y.clip(-0.5, 0.5), **params)
+    same(fitted(PrivateLinearRegressor, X, y, **params), clipped)
 
 
 @BOTH

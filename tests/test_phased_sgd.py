@@ -92,6 +92,18 @@ def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
         np.testing.assert_allclose(ratios, 2.5 if schedule == "practical" else 4.0)
 
 
+@schedules
+@pytest.mark.parametrize("intercept", [False, True])
+@balls
+def test_the_longest_steps_are_not_expansive(ball, intercept, schedule):
+    """Two over the smoothness, which little noise and a curved loss would exceed otherwise."""
+    for loss, row_norm in ((SmoothHinge(1e-3), math.inf), (Squared(1e-3), 0.4)):
+        problem = Problem(loss, ball, 20, 3 + intercept, intercept, 1.0, row_norm)
+        plan = PhasedSGD(schedule).plan(problem, ALMOST_NONE)
+        ratio = plan.phases[0].step * loss.smoothness() * problem.feature_norm(2.0) ** 2 / 2.0
+        assert 1.0 - 1e-11 < ratio <= 1.0
+
+
 def test_slopes_are_those_of_predictions_within_the_ball():
     """And never more than those of any prediction."""
     for ball in BALLS:

@@ -87,6 +87,7 @@ def test_kinds_of_iterables(Estimator):
     ):
         assert is_stream(blocks)
         assert_array_equal(streamed(Estimator, blocks).coef_, expected.coef_)
+    assert_array_equal(streamed(Estimator, [[X, y]]).coef_, expected.coef_)
     lists = [(X.tolist(), y.tolist())]
     assert_array_equal(streamed(Estimator, lists).coef_, expected.coef_)
 
@@ -100,6 +101,9 @@ def test_kinds_of_iterables(Estimator):
         pl.DataFrame({"a": [1]}),
         [[1.0, 2.0], [3.0, 4.0]],
         [(1.0, 2.0), (3.0, 4.0)],
+        list(zip(np.ones(3), np.ones(3), strict=True)),
+        np.ones((3, 2)).tolist(),
+        [list(row) for row in np.ones((3, 2))],
         [("a", "b")],
         [],
         "text",
@@ -230,6 +234,9 @@ def test_checks_take_no_copy(mapped):
 X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 4)), np.arange(40) % 2
 BAD = np.where(np.arange(160).reshape(40, 4) == 7, np.nan, X)
 FRAME = pd.DataFrame(X, columns=list("abcd"))
+TWICE = sparse.csr_matrix(
+    (np.full(80, 1e308), np.zeros(80, dtype=int), np.arange(0, 81, 2)), shape=(40, 4)
+)
 
 
 def model_of(Estimator, **params):
@@ -241,7 +248,9 @@ def model_of(Estimator, **params):
 PAIRS = "X must be an array, a matrix, a frame, or an iterable of pairs"
 BEFORE = [
     ({"n_samples": None}, [(X, Y)], r"n_samples must be given where X yields blocks.*\[1, "),
-    ({}, [], "n_samples=40 records were declared, but X has no blocks"),
+    ({}, [], "n_samples=40 records were declared, but X has no blocks.*make a new one for every"),
+    ({"n_samples": 39}, [(X, Y)], "n_samples=39 records .* block 0 of X alone holds 40"),
+    ({}, [(TWICE, Y)], "Block 0 of X: X has duplicate entries whose sum is infinite"),
     ({}, [X], PAIRS + ".*block 0 is 'ndarray'"),
     ({}, [(X, Y, Y)], PAIRS + ".*block 0 is 'tuple'"),
     ({}, [3.0], PAIRS + ".*block 0 is 'float'"),
@@ -305,6 +314,7 @@ def test_what_else_shows_before_the_charge():
 
 TOO_FEW = "n_samples=40 records were declared, but the blocks hold 20 only"
 AFTER = [
+    ([(X[:0], Y[:0]), (TWICE, Y)], "Block 1 of X: X has duplicate entries whose sum is infinite"),
     ([(BAD[20:], Y[20:]), (BAD[:20], Y[:20])], "Block 1 of X: Input X contains NaN"),
     ([(X[:20], Y[:20])], TOO_FEW),
     ([(X, Y), (X, Y)], "n_samples=40 records were declared, but the blocks hold more"),
@@ -317,6 +327,17 @@ AFTER = [
         "Block 1 of X: The feature names should match",
     ),
 ]
+
+
+@BOTH
+def test_an_iterator_is_not_read_twice(Estimator):
+    ledger = Ledger(5.0, 1e-6)
+    model, blocks = model_of(Estimator, ledger=ledger), iter([(X, Y)])
+    coef = model.fit(blocks).coef_
+    with pytest.raises(ValueError, match="X has no blocks"):
+        model.fit(blocks)
+    assert model.coef_ is coef
+    assert len(ledger.charges()) == 1
 
 
 @BOTH

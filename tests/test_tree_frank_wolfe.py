@@ -1,5 +1,6 @@
 """Frank-Wolfe on trees: the walk, batches, plans, convergence without noise, layouts, chunks."""
 
+import itertools
 import math
 
 import cvxpy as cp
@@ -25,7 +26,7 @@ from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers import tree_frank_wolfe as module
 from skdpsco.solvers._tree import nodes
-from skdpsco.solvers._tree_bounds import noise_order
+from skdpsco.solvers._tree_bounds import Bounds, expected, noise_order
 from skdpsco.solvers.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients, shorten
 
 NOISELESS = Allowance(1e12)
@@ -89,16 +90,14 @@ def test_more_budget_buys_more_steps(noise):
 
 
 def test_the_automatic_noise_is_the_one_that_promises_most():
-    # Draws of vertices for many features; for few, and much data, gradients are cheap to release.
     budget = Budget(1.0, 1e-6)
-    many = Problem(Logistic(), L1Ball(3.0), 10**5, 500)
-    assert TreeFrankWolfe().plan(many, budget).noise == "exponential"
-    few = Problem(Logistic(), L1Ball(3.0), 10**7, 2)
-    assert TreeFrankWolfe().plan(few, budget).noise == "gaussian"
-    for ball in BALLS[1:]:
-        assert TreeFrankWolfe().plan(Problem(Logistic(), ball, 10**4, 30), budget).noise == (
-            "gaussian"
-        )
+    for ball, n, d in itertools.product(BALLS, (1000, 10**5), (2, 300)):
+        problem = Problem(Logistic(), ball, n, d)
+        noises = NOISES if isinstance(ball, L1Ball) else NOISES[:2]
+        promised = {noise: expected(Bounds(problem), budget, noise, 6) for noise in noises}
+        plan = TreeFrankWolfe().plan(problem, budget, 6)
+        assert promised[plan.noise] == min(promised.values())
+        assert plan.noise == ("exponential" if isinstance(ball, L1Ball) else "gaussian")
 
 
 # ------------------------------------------------------------------------------ the algorithm
@@ -263,7 +262,7 @@ def test_every_record_is_in_one_batch(noise, shuffle, monkeypatch):
 
 
 def test_shorten():
-    for r, order, expected in (
+    for r, order, shortened in (
         ([3.0], 2.0, [0.5]), ([-0.2], 2.0, [-0.2]), ([math.nan], 2.0, [0.5]),
         ([-math.inf], math.inf, [-0.5]), ([0.3, -0.4], 2.0, [0.3, -0.4]),
         ([0.3, -0.9], math.inf, [0.3, -0.5]), ([0.5, -0.5], 2.0, [0.125**0.5, -(0.125**0.5)]),
@@ -271,7 +270,7 @@ def test_shorten():
     ):  # fmt: skip
         r = np.array(r)
         shorten(r, order, 0.5)
-        np.testing.assert_allclose(r, expected, rtol=1e-12)
+        np.testing.assert_allclose(r, shortened, rtol=1e-12)
         assert np.linalg.norm(r, order) <= 0.5 * (1 + 1e-12)
 
 

@@ -11,7 +11,7 @@ from skdpsco.constraints import L1Ball, L2Ball, LpBall, conjugate
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Problem
-from skdpsco.solvers._tree import batch_sizes, nodes, path, step_size, travel, uses
+from skdpsco.solvers._tree import along_paths, batch_sizes, nodes, step_size, travel, uses
 from skdpsco.solvers._tree_bounds import Bounds, excess, noise_norm, weights
 from skdpsco.solvers.tree_frank_wolfe import NOISES
 
@@ -44,32 +44,35 @@ def published_walk(n_phases):
 def test_the_loop_over_steps_visits_the_trees_depth_first():
     expected = published_walk(6)
     tree = nodes(2**7 - 2)
-    fresh = [node.depth == 0 for node in tree]
+    roots = [node.depth == 0 for node in tree]
     assert len(tree) == len(expected)
-    assert uses(fresh) == [count for *_, count in expected] == [node.span for node in tree]
+    assert uses(tree, roots) == [count for *_, count in expected] == [n.span for n in tree]
     for t, (node, (phase, s, parent, _)) in enumerate(zip(tree, expected, strict=True)):
         assert (node.phase, node.depth) == (phase, len(s))
         assert t == 2**phase - 2 + int((s + "0" * (phase - len(s))) or "0", 2)
         assert node.span == 2 ** (phase - len(s))
-        # The steps before it, of its left sibling, are those since its parent's point.
-        assert path(t, fresh)[1:2] == ([] if s == "" else [parent])
-        assert parent in (None, t - node.span) or node.depth > 1
-        assert path(t, fresh)[-1] == 2**phase - 2
+        # The steps since its parent's point are those of its left sibling.
+        assert node.parent == (t if s == "" else parent)
+        assert roots[t] or node.parent == t - node.span
     for t in (1, 5, 40, 90):  # a tree that is cut off
         assert nodes(t) == tree[:t]
 
 
-def test_gradients_start_anew_at_fresh_nodes():
-    tree = nodes(30)
-    roots = [node.depth == 0 for node in tree]
+@pytest.mark.parametrize("n_steps", [1, 13, 30, 47])
+def test_gradients_start_anew_at_fresh_nodes(n_steps):
+    tree = nodes(n_steps)
     fresh = [node.depth in (0, 1, 3) for node in tree]
-    assert path(29, fresh) == [29, 28]
-    for t in range(30):
-        steps = path(t, fresh)
-        assert steps == path(t, roots)[: len(steps)]
-        assert [fresh[s] for s in steps] == [False] * (len(steps) - 1) + [True]
-    assert uses(fresh) == [sum(s in path(t, fresh) for t in range(30)) for s in range(30)]
-    assert uses(fresh)[14] == 4  # of 16, 8 are below a fresh child, 4 more below fresh ones of that
+    paths = []
+    for t in range(n_steps):
+        paths.append([t])
+        while not fresh[paths[-1][-1]]:
+            paths[-1].append(tree[paths[-1][-1]].parent)
+    assert uses(tree, fresh) == [sum(s in p for p in paths) for s in range(n_steps)]
+    terms = [float(2**t) for t in range(n_steps)]
+    assert along_paths(terms, tree, fresh) == [sum(terms[s] for s in p) for p in paths]
+    if n_steps == 30:
+        # Of 16 leaves, 8 are below a fresh child, 4 more below its fresh grandchildren.
+        assert uses(tree, fresh)[14] == 4
 
 
 def test_points_travel_as_far_as_the_bound_says():

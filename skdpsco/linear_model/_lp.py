@@ -49,6 +49,15 @@ LP_CONSTRAINTS: dict[str, list[Any]] = {
 LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
+# What "auto" takes, fitted on planted data. Beyond FEATURES_AT_P1 the noise of a vertex, which
+# hardly grows with d, is worth the slower rate; below FEW noise drowns all but the mean gradient,
+# which Frank-Wolfe makes the most of; beyond MANY one pass is as good as many.
+FEATURES_AT_P1 = 45.0  # d / (n mu)**(1 / 3)
+SMALL_MU = 0.5
+FEW = 60.0  # n mu / sqrt(d)
+MANY = 1000.0  # n mu / d
+
+
 def automatic(
     p: float, n_samples: int, n_features: int, rho: float, smooth: bool, streaming: bool
 ) -> str:
@@ -68,9 +77,12 @@ def automatic(
     """
     if not smooth:
         return "phased-erm"
-    if p == 1.0:
-        return "one-pass-frank-wolfe"
-    return "phased-sgd"
+    d, mu = max(n_features, 1), math.sqrt(2.0 * rho)
+    if p == 1.0 and d > FEATURES_AT_P1 * (n_samples * mu) ** (1 / 3):
+        return "tree-frank-wolfe" if mu < SMALL_MU else "one-pass-frank-wolfe"
+    if p > 1.0 and n_samples * mu / math.sqrt(d) < FEW:
+        return "tree-frank-wolfe"
+    return "phased-sgd" if streaming or n_samples * mu / d >= MANY else "phased-erm"
 
 
 def make_solver(name: str, shuffle: bool) -> Any:

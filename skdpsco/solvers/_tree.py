@@ -5,6 +5,7 @@ but the first begins with one right child. So the walk through the nodes is a lo
 with one batch. See docs/proofs/tree_frank_wolfe.md.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,53 +22,52 @@ class Node(NamedTuple):
         Its own, 0 for a root.
     span : int
         Leaves below it in a full tree. So many steps lie between its point and its parent's.
+    parent : int
+        Step of its parent; a root's is its own.
     """
 
     phase: int
     depth: int
     span: int
+    parent: int
 
 
-def nodes(n_steps: int) -> list[Node]:
+@lru_cache(maxsize=32)
+def nodes(n_steps: int) -> tuple[Node, ...]:
     """The nodes that ``n_steps`` steps begin with; the last tree may be cut off."""
     found = []
     for t in range(n_steps):
         phase = (t + 2).bit_length() - 1
         leaf = t + 2 - 2**phase
         span = leaf & -leaf if leaf else 2**phase
-        found.append(Node(phase, phase + 1 - span.bit_length(), span))
-    return found
+        parent = t - leaf + (leaf & (leaf - 1))
+        found.append(Node(phase, phase + 1 - span.bit_length(), span, parent))
+    return tuple(found)
 
 
-def parent(t: int) -> int:
-    """Step whose node is the parent of that of step t, which is not a root."""
-    first = 2 ** ((t + 2).bit_length() - 1) - 2
-    leaf = t - first
-    return first + (leaf & (leaf - 1))
-
-
-def path(t: int, fresh: list[bool]) -> list[int]:
-    """Steps whose batches make up the gradient that step t follows, its own first.
+def uses(tree: tuple[Node, ...], fresh: list[bool]) -> list[int]:
+    """How many steps follow a gradient that the batch of a step is part of.
 
     Parameters
     ----------
-    t : int
+    tree : tuple of Node
     fresh : list of bool
-        Whether the batch of a step gives gradients, as those of roots do, not differences.
+        Whether a batch gives gradients, as those of roots do, not differences to the parent's.
     """
-    found = [t]
-    while not fresh[found[-1]]:
-        found.append(parent(found[-1]))
-    return found
-
-
-def uses(fresh: list[bool]) -> list[int]:
-    """How many steps the batch of every step is part of."""
-    count = [0] * len(fresh)
-    for t in range(len(fresh)):
-        for s in path(t, fresh):
-            count[s] += 1
+    count = [1] * len(tree)
+    for t in range(len(tree) - 1, -1, -1):
+        if not fresh[t]:
+            count[tree[t].parent] += count[t]
     return count
+
+
+def along_paths(terms: list[float], tree: tuple[Node, ...], fresh: list[bool]) -> list[float]:
+    """Sums of ``terms`` over the batches that make up the gradient of every step."""
+    sums = list(terms)
+    for t, node in enumerate(tree):
+        if not fresh[t]:
+            sums[t] += sums[node.parent]
+    return sums
 
 
 def step_size(t: int) -> float:
@@ -84,7 +84,7 @@ def travel(t: int, span: int) -> float:
     return 1.0 - (start + 1.0) * (start + 2.0) / ((t + 1.0) * (t + 2.0))
 
 
-def batch_sizes(tree: list[Node], weight: list[float], n_samples: int) -> list[int]:
+def batch_sizes(tree: tuple[Node, ...], weight: list[float], n_samples: int) -> list[int]:
     """Share out all records: the tree of phase r gets a share of 4**r, its nodes theirs by weight.
 
     Every node has one record at least. What rounding leaves over goes to the last root.

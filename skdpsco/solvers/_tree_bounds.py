@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from skdpsco.constraints import conjugate, regularity
 from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import summation_error
-from skdpsco.solvers._tree import Node, batch_sizes, nodes, parent, travel, uses
+from skdpsco.solvers._tree import Node, along_paths, batch_sizes, nodes, travel, uses
 from skdpsco.solvers.base import Problem
 
 # Of the bound on a derivative, the least difference that is allowed: a point may not have moved.
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
         change = min(self.bend(p) * distance for p, distance in distances.items())
         return _between(change, self.slope(order))
 
-    def limits(self, order: float, tree: list[Node]) -> tuple[list[float], list[bool]]:
+    def limits(self, order: float, tree: tuple[Node, ...]) -> tuple[list[float], list[bool]]:
         """What the records of every node may add, as derivatives, and which nodes are fresh.
 
         In the worst case, where points move as far as they can.
@@ -125,7 +125,7 @@ def _log_ratio(x: float, step: float) -> float:
     return float(gammaln(x + step) - gammaln(x))
 
 
-def weights(bounds: Bounds, tree: list[Node], noise: str) -> list[float]:
+def weights(bounds: Bounds, tree: tuple[Node, ...], noise: str) -> list[float]:
     """Sizes of the batches of one tree, relative to each other.
 
     Where vertices are drawn, a record pays the same for all its draws wherever it is. Where
@@ -133,7 +133,7 @@ def weights(bounds: Bounds, tree: list[Node], noise: str) -> list[float]:
     """
     if noise == "exponential":
         limits, fresh = bounds.limits(math.inf, tree)
-        return [math.sqrt(k) * c for k, c in zip(uses(fresh), limits, strict=True)]
+        return [math.sqrt(k) * c for k, c in zip(uses(tree, fresh), limits, strict=True)]
     limits, _ = bounds.limits(2.0, tree)
     return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
 
@@ -152,33 +152,26 @@ def excess(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> tuple[float
         spread = math.sqrt(regularity(ball.p, D)[1]) * problem.feature_norm(q)
     else:
         spread = D ** (1.0 / q - 0.5) * problem.feature_norm(2.0)
-    unit = 0.0 if noise == "exponential" else math.sqrt(order - 1.0) * noise_norm(q, order, D)
     limits, fresh = bounds.limits(order, tree)
-    count = uses(fresh)
-    # Squared errors of the gradient of every step; the scales of the draws in every tree.
-    sampling, drawn = np.zeros(n_steps), np.zeros(n_steps)
-    scale = np.zeros(tree[-1].phase + 1)
-    for t, (node, m, limit) in enumerate(zip(tree, sizes, limits, strict=True)):
-        change = 2.0 * limit * problem.feature_norm(order) / m
-        sampling[t] = (2.0 * limit * spread) ** 2 / m
-        if noise == "exponential":
-            beta = diameter * change * math.sqrt(count[t] / (8.0 * budget.rho))
-            scale[node.phase] = max(scale[node.phase], beta)
-        else:
-            mu = budget.mu if noise == "gaussian" else math.sqrt(2.0 * budget.rho)
-            drawn[t] = (unit * change / mu) ** 2
-        if not fresh[t]:
-            sampling[t] += sampling[parent(t)]
-            drawn[t] += drawn[parent(t)]
-    steps = np.arange(n_steps)
-    mean = 2.0 * (steps + 2.0) / ((n_steps + 1.0) * (n_steps + 2.0))
+    each = list(zip(sizes, limits, strict=True))
+    squares = [(2.0 * limit * spread) ** 2 / m for m, limit in each]
+    sampling = diameter * np.sqrt(along_paths(squares, tree, fresh))
+    features = problem.feature_norm(order)
+    changes = [2.0 * limit * features / m for m, limit in each]
     if noise == "exponential":
+        scale = np.zeros(tree[-1].phase + 1)
+        for node, change, count in zip(tree, changes, uses(tree, fresh), strict=True):
+            beta = diameter * change * math.sqrt(count / (8.0 * budget.rho))
+            scale[node.phase] = max(scale[node.phase], beta)
         noisy = math.log(2.0 * D) * scale[[node.phase for node in tree]]
     else:
-        noisy = diameter * np.sqrt(drawn)
+        mu = budget.mu if noise == "gaussian" else math.sqrt(2.0 * budget.rho)
+        unit = diameter * math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
+        noisy = unit * np.sqrt(along_paths([c * c for c in changes], tree, fresh))
+    mean = np.arange(2.0, n_steps + 2.0) * (2.0 / ((n_steps + 1.0) * (n_steps + 2.0)))
     curvature = 2.0 * problem.loss.curvature_constant(2.0 * bounds.prediction) / (n_steps + 2.0)
     start = bounds.slope(2.0) * bounds.prediction * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
-    return curvature + start, float(mean @ np.sqrt(sampling)) * diameter, float(mean @ noisy)
+    return curvature + start, float(mean @ sampling), float(mean @ noisy)
 
 
 def expected(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> float:

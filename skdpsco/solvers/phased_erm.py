@@ -24,10 +24,11 @@ SMOOTHINGS = ("none", "randomized")
 # Of one phase, fitted on simulations.
 FEWEST, MOST = 50, 300  # passes,
 GRADIENTS = 2e7  # or as many as take a few seconds
-LENGTH = 0.3  # of a step, over the one with the smallest bound
-TYPICAL = 0.1  # length of the mean gradient, over the bound of a record's,
-SMOOTH = 0.02  # and that of a smooth loss, which vanishes at a minimum
-TAIL = 0.5  # of the steps, over which is averaged
+# Length of a step, over the one with the smallest bound; of the mean gradient, over the bound of a
+# record's, which is small for a smooth loss as it vanishes at a minimum; and the share of the
+# steps over which is averaged. The steps of other losses fall to 0, and the last point counts.
+SMOOTH = 0.3, 0.02, 0.5
+FALLING = 0.4, 0.1, 0.0
 
 
 class Phase(NamedTuple):
@@ -38,13 +39,15 @@ class Phase(NamedTuple):
     n_records : int
     n_iter : int
     step : float
-        Step t = 0, 1, ... is ``step / (1 + t * weight * step)`` long.
+        Step t = 0, 1, ... is ``step / (1 + t * weight * step)`` long,
+    falling : bool
+        or, if this is true, ``(1 - t / n_iter)`` times that.
     smooth : bool
         Whether ``step`` is shortened if the released gradients show too much curvature for it.
     weight : float
         Of the regulariser ``weight / 2 * norm(w - start)**2``.
     tail : float
-        Share of the steps over which is averaged.
+        Share of the steps over which is averaged; 0 for the last point.
     grid : float
         Of every sum of gradients.
     """
@@ -52,6 +55,7 @@ class Phase(NamedTuple):
     n_records: int
     n_iter: int
     step: float
+    falling: bool
     smooth: bool
     weight: float
     tail: float
@@ -70,13 +74,15 @@ class PhasedERM:
     """Noisy projected subgradient descent on all records of a phase, over an lp ball.
 
     For smooth and nonsmooth losses. Every step reads all records of its phase: accurate, but not
-    fast. Balls other than that of the l2 norm are reduced to it, by Euclidean projection.
+    fast. Balls other than that of the l2 norm are reduced to it, by Euclidean projection. Noise is
+    in proportion to the largest derivative in the ball: give squared residuals a ``clip``.
 
     Parameters
     ----------
     schedule : {"one-phase", "localized"}, default="one-phase"
-        "one-phase" is a run on all records with a mean over the later half of its steps, whose
-        length and number were fitted on simulations. "localized" takes half of the records, a
+        "one-phase" is a run on all records. The number of its steps and their length were fitted
+        on simulations: of one length, and a mean over the later half, for a smooth loss; shorter
+        and shorter, and the last point, for others. "localized" takes half of the records, a
         quarter, and so on, each part with a stronger pull to the result of the one before: that has
         the optimal rate of excess risk and takes about n**2 / 3 gradients, and on data of usual
         size it is less accurate.
@@ -165,7 +171,7 @@ class PhasedERM:
 
 
 def _follow(phase: Phase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
-    """Take the steps of a phase from ``centre``, and return the mean of the last points."""
+    """Take the steps of a phase from ``centre``, and return the mean of its last points."""
     n, T = phase.n_records, phase.n_iter
     noise = phase.grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
     step, n_averaged = phase.step, max(1, round(phase.tail * T))
@@ -173,6 +179,8 @@ def _follow(phase: Phase, steps: Steps, rows, centre, rng, progress) -> np.ndarr
     last = last_gradient = centre
     for t in range(T):
         at, length = w.copy(), step / (1.0 + t * phase.weight * step)
+        if phase.falling:
+            length *= 1.0 - t / T
         gradient = steps.take(rows, n, at, w, length, phase.grid, rng, phase.weight, centre)
         if phase.smooth and t > 0:
             step = stable_step(step, at - last, gradient - last_gradient, noise)
@@ -189,10 +197,11 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     T = n_iter or round(min(max(GRADIENTS / n, FEWEST), MOST))
     grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
     noise = math.sqrt(D) * grid * 2.0**SCALE_BITS / n
-    x, reach = problem.feature_norm(2.0), LENGTH * euclidean_radius(problem) / math.sqrt(T)
     smooth = problem.loss.smoothness() < math.inf
-    step = reach / math.hypot((SMOOTH if smooth else TYPICAL) * slope * x, noise)
-    return Phase(n, T, step, smooth, 0.0, TAIL, grid)
+    length, typical, tail = SMOOTH if smooth else FALLING
+    gradient = math.hypot(typical * slope * problem.feature_norm(2.0), noise)
+    step = length * euclidean_radius(problem) / (gradient * math.sqrt(T))
+    return Phase(n, T, step, not smooth, smooth, 0.0, tail, grid)
 
 
 def _localized(problem: Problem, slope: float, mu: float, n_iter: int | None) -> tuple[Phase, ...]:
@@ -211,5 +220,5 @@ def _localized(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     for i, (m, T) in enumerate(zip(sizes, counts, strict=True)):
         weight = 4.0 ** (i + 1) / (eta * m)
         grid = step_grid(problem, m, slope, math.sqrt(T) / mu, 2.0)
-        phases.append(Phase(m, T, 1.0 / weight, False, weight, 1.0, grid))
+        phases.append(Phase(m, T, 1.0 / weight, False, False, weight, 1.0, grid))
     return tuple(phases)

@@ -28,7 +28,7 @@ from skdpsco.mechanisms import (
     to_grid,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
-from skdpsco.solvers._tree import Node, batch_sizes, nodes, path, step_size, uses
+from skdpsco.solvers._tree import Node, along_paths, batch_sizes, nodes, step_size, uses
 from skdpsco.solvers._tree_bounds import SMALLEST, Bounds, expected, noise_order, weights
 from skdpsco.solvers.base import Plan, Problem, Result
 
@@ -238,18 +238,17 @@ def release(bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float, r
 
 def draw_grids(
     bounds: Bounds,
-    tree: list[Node],
+    tree: tuple[Node, ...],
     batches: list[int],
     limits: list[float],
     fresh: list[bool],
     rho: float,
 ) -> tuple[float, ...]:
     """Grids of the draws, one per tree: a record pays at most ``rho`` for all that it is in."""
-    radius = bounds.problem.constraint.radius
-    entries, count = [bounds.magnitude(c) for c in limits], uses(fresh)
+    radius, count = bounds.problem.constraint.radius, uses(tree, fresh)
+    sums = along_paths([bounds.magnitude(c) for c in limits], tree, fresh)
     largest: dict[int, float] = {}
-    for t, node in enumerate(tree):
-        reach = sum(entries[s] for s in path(t, fresh))
+    for node, reach in zip(tree, sums, strict=True):
         largest[node.phase] = max(largest.get(node.phase, 0.0), reach)
     widest: dict[int, float] = {}
     for t, node in enumerate(tree):

@@ -24,6 +24,7 @@ from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers import _noisy_step as module
 from skdpsco.solvers._noisy_step import Steps, noisy_sum, step_grid
+from skdpsco.solvers._randomized_smoothing import marginals
 from skdpsco.solvers.phased_erm import PhasedERM
 from skdpsco.solvers.sgd import poisson_sample
 
@@ -144,6 +145,21 @@ def test_rounding_of_sums_is_charged():
     grid = step_grid(problem, n, 1.0, 0.5, 2.0)
     rounding = n * 2.0**-53 * n  # of a sum of n terms within +-1
     assert grid * ONE == pytest.approx(0.5 * (2 * 2 + 2 * math.sqrt(D) * rounding), rel=1e-3)
+
+
+@pytest.mark.parametrize(("k", "D"), [(1, 1), (1, 7), (3, 9)])
+def test_marginals_of_a_ball(k, D):
+    """Against points of the ball by their definition; a false alarm has probability 1e-7."""
+    rng = np.random.default_rng(0)
+    found = marginals(rng, 20_000, k, D)
+    direction = rng.standard_normal((20_000, D))
+    direction /= np.linalg.norm(direction, axis=1)[:, None]
+    points = direction * rng.random((20_000, 1)) ** (1 / D)
+    assert stats.ks_2samp(found[:, 0], points[:, 0]).pvalue > 1e-7
+    norms = (np.linalg.norm(a[:, :k], axis=1) for a in (found, points))
+    assert stats.ks_2samp(*norms).pvalue > 1e-7
+    # It has the power to tell a sphere from a ball.
+    assert stats.ks_2samp(found[:, 0], direction[:, 0]).pvalue < 1e-7
 
 
 # ------------------------------------------------------------------------------ audits

@@ -1,0 +1,246 @@
+"""From noisy contrasts, or noisy queries, to a distribution; all of it is post-processing.
+
+Source: docs/proofs/measure_project.md, section 5.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import combinations
+
+import numpy as np
+
+from . import _latent_class
+from ._contrasts import Subset, helmert, n_contrasts, positions, scales, synthesis
+from ._distributions import Histogram, ProductMixture, nearest
+from ._workload import QueryProblem, SynthesisResult
+
+COMPONENTS, LARGE_COMPONENTS = 4, 8  # of the model; of one that is itself the release
+MODEL_ORDER, MODEL_SIZE = 3, 2**16  # the model is fitted to contrasts of low orders, so many
+MODEL_STEPS, LARGE_MODEL_STEPS = 100, 200
+STEPS, WORK = 500, 2**24  # of a projection: at most so many, and so many times cells
+ENOUGH = 10  # but at least so many
+# Variance of what a model leaves, times n_samples, at least: that of sampling, and as much again.
+LEAST = 2.0
+
+
+@dataclass(frozen=True)
+class NoisyContrasts:
+    """Contrasts of a mean over records, with the standard deviation of the noise in them.
+
+    Parameters
+    ----------
+    problem : QueryProblem
+    values, deviations, orders : ndarray of shape (n_contrasts,)
+        The order of a contrast is the number of its columns.
+    subsets : tuple of tuple of int
+        If not empty, what the contrasts are of, one subset after the other. If empty, all contrasts
+        of the domain were measured, in the order of its cells.
+    """
+
+    problem: QueryProblem
+    values: np.ndarray
+    deviations: np.ndarray
+    orders: np.ndarray
+    subsets: tuple[Subset, ...] = ()
+
+    @classmethod
+    def of_cells(cls, problem: QueryProblem, cells: np.ndarray, deviation: float):
+        """From noisy shares of all cells."""
+        shape = problem.shape
+        values = (scales(shape) * helmert(cells.reshape(shape))).ravel()[1:]
+        orders = reduce(np.add.outer, [np.minimum(np.arange(s), 1) for s in shape]).ravel()[1:]
+        deviations = np.full(values.shape, deviation * math.sqrt(cells.size))
+        return cls(problem, values, deviations, orders)
+
+    @classmethod
+    def of_subsets(cls, problem: QueryProblem, subsets, weights, weighted, deviation: float):
+        """From noisy contrasts of subsets, each with its weight."""
+        counts = [n_contrasts(subset, problem.shape) for subset in subsets]
+        weight = np.repeat(weights, counts)
+        orders = np.repeat([len(subset) for subset in subsets], counts)
+        return cls(problem, weighted / weight, deviation / weight, orders, tuple(subsets))
+
+    @cached_property
+    def _positions(self) -> np.ndarray | slice:
+        """Where in the output of `helmert` for the domain the contrasts are."""
+        if not self.subsets:
+            return slice(1, None)
+        return _in_domain(self.problem, self.subsets)
+
+    @cached_property
+    def _scales(self) -> np.ndarray:
+        return scales(self.problem.shape)
+
+    def _contrasts_of(self, p: np.ndarray) -> np.ndarray:
+        """The same contrasts of a histogram."""
+        found = self._scales * helmert(p.reshape(self.problem.shape))
+        return found.ravel()[self._positions]
+
+    def _combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Combination of the functions whose means the contrasts are, on all cells."""
+        tensor = np.zeros(self.problem.n_cells)
+        tensor[self._positions] = coefficients
+        return synthesis(self._scales * tensor.reshape(self.problem.shape)).ravel()
+
+    def model(self, rng: np.random.Generator) -> ProductMixture:
+        """A mixture of products, fitted to contrasts of low orders."""
+        problem, low = self.problem, self._low()
+        if not low:
+            return ProductMixture(np.ones(1), tuple(np.ones((1, s)) for s in problem.shape))
+        if self.subsets:
+            chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
+        else:
+            chosen = _in_domain(problem, low) - 1
+        # A perfect model would differ from records by the noise, and as one sample from another.
+        precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
+        return _latent_class.fit(
+            problem.shape,
+            _latent_class.terms(low, problem.shape),
+            self.values[chosen],
+            precisions,
+            COMPONENTS if problem.dense else LARGE_COMPONENTS,
+            rng,
+            max_iter=MODEL_STEPS if problem.dense else LARGE_MODEL_STEPS,
+        )
+
+    def _low(self) -> tuple[Subset, ...]:
+        """Subsets of low order, first those with few contrasts; a prefix of `subsets`."""
+        subsets: Iterable[Subset] = self.subsets
+        low: list[Subset] = []
+        total = 0
+        if not self.subsets:
+            columns = [j for j, size in enumerate(self.problem.shape) if size > 1]
+            orders = range(1, min(MODEL_ORDER, len(columns)) + 1)
+            subsets = by_size(
+                (s for order in orders for s in combinations(columns, order)), self.problem.shape
+            )
+        for subset in subsets:
+            total += n_contrasts(subset, self.problem.shape)
+            if low and (total > MODEL_SIZE or len(subset) > max(MODEL_ORDER, len(low[0]))):
+                break
+            low.append(subset)
+        return tuple(low)
+
+    def _variances(self, residuals: np.ndarray) -> np.ndarray:
+        """Mean squares of what a model leaves of contrasts, without the noise.
+
+        For every order of contrasts the mean, less one standard error, with the weights that are
+        best if the least is true. A subset whose residuals are larger than that and noise explain
+        has its own mean.
+        """
+        least = LEAST / self.problem.n_samples
+        noise = np.square(self.deviations)
+        squares = np.square(residuals)
+        found = np.empty(residuals.shape)
+        for order in np.unique(self.orders):
+            here = self.orders == order
+            weights = 1.0 / np.square(noise[here] + least)
+            excess = weights @ (squares[here] - noise[here]) - math.sqrt(2.0 * weights.sum())
+            found[here] = max(least, excess / weights.sum())
+        # Of k squares of Gaussian numbers of variance 1 the mean exceeds 1 + 2 sqrt(t/k) + 2 t/k
+        # with probability exp(-t) at most (Laurent and Massart 2000): t is such that none should.
+        t, end = math.log(1 + len(self.subsets)), 0
+        for subset in self.subsets:
+            k = n_contrasts(subset, self.problem.shape)
+            here, end = slice(end, end + k), end + k
+            mean, expected = squares[here].mean(), found[end - 1] + noise[end - 1]
+            if mean > expected * (1.0 + 2.0 * math.sqrt(t / k) + 2.0 * t / k):
+                found[here] = mean - noise[here]
+        return found
+
+    def project(self, model: ProductMixture) -> SynthesisResult:
+        """The distribution near the model that agrees with the contrasts."""
+        base = model.histogram().p
+        found = base
+        if self.values.size:
+            variances = self._variances(self.values - self._contrasts_of(base))
+            found = nearest(
+                base,
+                self._contrasts_of,
+                self._combine,
+                self.values,
+                np.square(self.deviations) / variances,
+                n_steps(self.problem),
+            )
+        distribution = Histogram(found, self.problem.shape)
+        return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
+
+    def correct(self, model: ProductMixture) -> SynthesisResult:
+        """The model, and tables of shrunken contrasts."""
+        shape = self.problem.shape
+        parts = [
+            (scales(p.shape) * helmert(p)).flat[positions(subset, subset, shape)]
+            for subset in self.subsets
+            for p in (model.marginal(subset),)
+        ]
+        expected = np.concatenate(parts)
+        residuals = self.values - expected
+        variances = self._variances(residuals)
+        shrunken = expected + residuals * variances / (variances + np.square(self.deviations))
+        ends = np.cumsum([part.size for part in parts[:-1]])
+        of = dict(zip(self.subsets, np.split(shrunken, ends), strict=True))
+        answers = [
+            _table(of, table, shape).ravel()
+            for table in self.problem.workload.columns(self.problem.n_columns)
+        ]
+        return SynthesisResult(model, np.concatenate(answers), 1)
+
+
+def project_queries(
+    problem: QueryProblem, centred: np.ndarray, deviation: float
+) -> SynthesisResult:
+    """The distribution near the uniform one that agrees with noisy answers to centred queries."""
+    uniform = problem.workload.centred.mean(axis=1)
+    matrix, targets = problem.workload.centred - uniform[:, None], centred - uniform
+    noise = deviation**2
+    m = targets.size
+    excess = np.square(targets).mean() - noise * (1.0 + math.sqrt(2.0 / m))
+    variance = max(LEAST / problem.n_samples, excess / (np.square(matrix).mean() or 1.0))
+    found = nearest(
+        np.full(problem.n_cells, 1.0 / problem.n_cells),
+        matrix.__matmul__,
+        lambda x: x @ matrix,
+        targets,
+        np.full(m, noise / variance),
+        n_steps(problem),
+    )
+    distribution = Histogram(found, problem.shape)
+    return SynthesisResult(distribution, distribution.answers(problem.workload), 1)
+
+
+def by_size(subsets: Iterable[Subset], shape: tuple[int, ...]) -> list[Subset]:
+    """Small subsets first, and of these the ones with few contrasts."""
+    return sorted(subsets, key=lambda s: (len(s), n_contrasts(s, shape), s))
+
+
+def n_steps(problem: QueryProblem) -> int:
+    """Steps of a projection that take a few seconds at most."""
+    return min(STEPS, max(ENOUGH, WORK // problem.n_cells))
+
+
+def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
+    everything = tuple(range(problem.n_columns))
+    return np.concatenate([positions(everything, s, problem.shape) for s in subsets])
+
+
+def _table(of: dict[Subset, np.ndarray], table: Subset, shape: tuple[int, ...]) -> np.ndarray:
+    """Table of probabilities from its contrasts; the nearest one that is not negative."""
+    columns = tuple(sorted(table))
+    sizes = tuple(shape[j] for j in columns)
+    tensor = np.zeros(math.prod(sizes))
+    tensor[0] = 1.0
+    wide = [j for j in columns if shape[j] > 1]
+    for order in range(1, len(wide) + 1):
+        for subset in combinations(wide, order):
+            tensor[positions(columns, subset, shape)] = of[subset]
+    p = _simplex(synthesis(scales(sizes) * tensor.reshape(sizes)).ravel() / tensor.size)
+    return p.reshape(sizes).transpose([columns.index(j) for j in table])
+
+
+def _simplex(v: np.ndarray) -> np.ndarray:
+    """The nearest probabilities, in l2."""
+    u = np.sort(v)[::-1]
+    excess = (np.cumsum(u) - 1.0) / np.arange(1, v.size + 1)
+    return np.maximum(v - excess[u > excess][-1], 0.0)

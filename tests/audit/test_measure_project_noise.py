@@ -1,0 +1,133 @@
+"""One release per fit: what a record may change in it, how much noise there is, and no more."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.privacy import mu_of
+from skdpsco.solvers import _workload, measure_project
+from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem
+from skdpsco.solvers.measure_project import MeasureProject
+
+N = 6
+RNG = np.random.default_rng(0)
+# Shape, workload, strategy, and whether arrays over the domain are made.
+CASES = {
+    "binary": ((2,) * 5, Marginals(3), "contrasts", True),
+    "mixed": ((2, 3, 1, 4), Marginals(2), "contrasts", True),
+    "list": ((3, 2, 4), Marginals([(2, 0), (1,)]), "contrasts", True),
+    "few": ((2,) * 4, LinearQueries(RNG.normal(size=(2, 16))), "queries", True),
+    "large numbers": ((3, 2), LinearQueries(1e10 + RNG.integers(0, 2, (2, 6))), "queries", True),
+    "contrasts of queries": ((2, 3), LinearQueries(RNG.normal(size=(3, 6))), "contrasts", True),
+    "low order": ((2,) * 5, LinearQueries(np.resize([1.0, 0, 0, 0], (1, 32))), "queries", True),
+    "cells": ((2, 3), LinearQueries(RNG.choice([-1.0, 1.0], (40, 6))), "cells", True),
+    "column": ((5,), Marginals(1), "cells", True),
+    "large": ((2,) * 5, Marginals(3), "contrasts", False),
+    "large, mixed": ((2, 3, 1, 4), Marginals(2), "contrasts", False),
+    "large, list": ((3, 2, 4), Marginals([(2, 0), (1,)]), "contrasts", False),
+}  # fmt: skip
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+def setting(monkeypatch, case, mu):
+    shape, workload, strategy, dense = CASES[case]
+    if not dense:
+        monkeypatch.setattr(_workload, "DENSE_CELLS", 1)
+    problem = QueryProblem(shape, workload, N)
+    assert problem.dense == dense
+    worth = measure_project.values(problem)
+    plan = {  # whichever promises least error
+        "contrasts": lambda: measure_project._plan_contrasts(problem, mu, worth),
+        "cells": lambda: measure_project._plan_cells(problem, mu, worth),
+        "queries": lambda: measure_project._plan_queries(problem, mu),
+    }[strategy]()
+    assert plan.strategy == strategy
+    assert mu_of(plan.event) == pytest.approx(mu)
+    return problem, plan
+
+
+class Releases:
+    """Stand-in for the noise: keeps grid units and releases the same numbers again."""
+
+    def __init__(self, monkeypatch, output=None):
+        self.units, self.output = [], output
+        monkeypatch.setattr(measure_project, "gaussian_mechanism", self.add)
+
+    def add(self, rng, values, grid):
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units.append(np.array(units, dtype=float))
+        if self.output is None:
+            self.output = values + grid * np.random.default_rng(1).normal(size=values.shape)
+        values[:] = self.output
+
+
+def run(problem, plan, codes):
+    rng = np.random.Generator(np.random.PCG64(0))
+    return MeasureProject().run(plan, problem, codes, rng, np.zeros(1, dtype=np.int64))
+
+
+@each_case
+@pytest.mark.parametrize("mu", [0.3, 30.0])
+def test_no_record_changes_more_than_is_charged(monkeypatch, case, mu):
+    """All pairs of cells; the largest is within a part in 10**4 of the charge, at sane scales."""
+    problem, plan = setting(monkeypatch, case, mu)
+    releases = Releases(monkeypatch)
+    cells = np.array(list(itertools.product(*map(range, problem.shape))))
+    others = cells[np.random.default_rng(2).integers(0, len(cells), N - 1)]
+    first = run(problem, plan, np.concatenate([others[:3], cells[:1], others[3:]]))
+    for cell in cells[1:]:
+        result = run(problem, plan, np.concatenate([others[:3], [cell], others[3:]]))
+        # What was released decides everything.
+        assert np.array_equal(result.answers, first.answers)
+    assert len(releases.units) == len(cells)  # one release per run
+    units = np.array(releases.units)
+    change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
+    # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+    allowed = mu * math.sqrt(4.0**SCALE_BITS - 16)
+    assert change <= allowed
+    if case != "large numbers":  # whose sums are rounded
+        assert change >= 0.9999 * allowed
+
+
+@each_case
+def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, case):
+    """Six standard deviations of the mean square: a false alarm has probability below 1e-8.
+
+    Half the noise would make it 1/4, more than 10 deviations away.
+    """
+    problem, plan = setting(monkeypatch, case, 0.3)
+    noise = []
+
+    def spy(rng, values, grid):
+        before = values.copy()
+        gaussian_mechanism(rng, values, grid)
+        assert grid == plan.grid
+        assert np.array_equal(np.rint(values / grid) * grid, values)
+        noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
+        raise InterruptedError  # what follows is post-processing
+
+    monkeypatch.setattr(measure_project, "gaussian_mechanism", spy)
+    codes = np.zeros((N, len(problem.shape)), dtype=int)
+    rng, progress = np.random.Generator(np.random.PCG64(3)), np.zeros(1, dtype=np.int64)
+    while len(noise) < 500:
+        with pytest.raises(InterruptedError):
+            MeasureProject().run(plan, problem, codes, rng, progress)
+    assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise))
+
+
+def test_noise_by_its_scale():
+    """Two scales that can be found by hand."""
+    for mu in (0.1, 3.0):
+        budget = SimpleNamespace(mu=mu, rho=mu**2 / 2)
+        plan = MeasureProject().plan(QueryProblem((5,), Marginals(1), 1000), budget)
+        assert plan.grid * 2.0**SCALE_BITS * mu == pytest.approx(math.sqrt(2), rel=1e-4)
+        assert plan.grid * 2.0**SCALE_BITS * mu > math.sqrt(2)
+        # All contrasts of one order of binary columns: a record and its opposite.
+        plan = MeasureProject().plan(QueryProblem((2,) * 9, Marginals(1), 1000), budget)
+        assert plan.grid * 2.0**SCALE_BITS * mu == pytest.approx(2 * math.sqrt(9), rel=1e-4)
+        assert plan.grid * 2.0**SCALE_BITS * mu > 6

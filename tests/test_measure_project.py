@@ -1,0 +1,339 @@
+"""Synthetic data from one noisy measurement: contrasts, plans, accuracy."""
+
+import itertools
+import math
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skdpsco.privacy import Budget, GaussianEvent
+from skdpsco.solvers import _contrasts, _latent_class, _reconstruction
+from skdpsco.solvers._contrasts import (
+    helmert,
+    interchangeable,
+    largest_move,
+    n_contrasts,
+    positions,
+    scales,
+    sensitivity,
+    synthesis,
+    values,
+)
+from skdpsco.solvers._distributions import Histogram, ProductMixture
+from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.base import Allowance, check_cost
+from skdpsco.solvers.measure_project import MeasureProject
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+SHAPE = (2, 3, 1, 4)
+
+
+def contrasts_of_cells(shape):
+    """Row i: all contrasts of a record in cell i."""
+    n_cells = math.prod(shape)
+    units = np.eye(n_cells).reshape(n_cells, *shape)
+    return np.array([(scales(shape) * helmert(unit)).ravel() for unit in units])
+
+
+def planted(seed, d, n, n_components=3):
+    """Binary records from a mixture of products."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n_components))
+    p = rng.uniform(0.1, 0.9, (n_components, d))
+    return (rng.random((n, d)) < p[rng.choice(n_components, n, p=weights)]).astype(int)
+
+
+def mixed(n, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    first = rng.random(n)
+    columns = [np.minimum((first + rng.random(n)) / 2 * size, size - 1) for size in shape]
+    return np.stack(columns, axis=1).astype(int)
+
+
+def run(problem, codes, budget=BUDGET, seed=0):
+    solver, rng = MeasureProject(), np.random.Generator(np.random.PCG64(seed))
+    plan = solver.plan(problem, budget)
+    return plan, solver.run(plan, problem, codes, rng, np.zeros(1, dtype=np.int64))
+
+
+def error(problem, codes, **options):
+    result = run(problem, codes, **options)[1]
+    return np.abs(result.answers - true_answers(problem, codes)).max()
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (5,), (2, 2, 2), (1,)])
+def test_contrasts_are_orthogonal(shape):
+    contrasts = contrasts_of_cells(shape)
+    n_cells = len(contrasts)
+    assert contrasts.T @ contrasts / n_cells == pytest.approx(np.eye(n_cells), abs=1e-12)
+    assert contrasts[:, 0] == pytest.approx(1)
+    p = np.random.default_rng(0).normal(size=shape)
+    back = synthesis(scales(shape) * (scales(shape) * helmert(p))) / n_cells
+    assert back == pytest.approx(p)
+
+
+def test_counts_have_whole_contrasts():
+    counts = np.random.default_rng(1).integers(0, 1000, (3, 4, 2))
+    found = helmert(counts)
+    assert found.dtype == counts.dtype
+    assert found[0, 0, 0] == counts.sum()
+    assert found[2, 0, 0] == (counts[0] + counts[1] - 2 * counts[2]).sum()
+    assert np.array_equal(helmert(counts, 2)[..., 1], helmert(counts[..., 1]))
+
+
+def test_tables_share_contrasts():
+    """A contrast of a subset can be taken from any table that has its columns."""
+    p = np.random.default_rng(2).random(SHAPE)
+    whole = Histogram(p.ravel(), SHAPE)
+    for table in itertools.combinations(range(4), 3):
+        marginal = whole.marginal(table)
+        of_table = (scales(marginal.shape) * helmert(marginal)).ravel()
+        for subset in itertools.combinations(table, 2):
+            own = whole.marginal(subset)
+            expected = (scales(own.shape) * helmert(own))[1:, 1:].ravel()
+            assert len(expected) == n_contrasts(subset, SHAPE)
+            assert of_table[positions(table, subset, SHAPE)] == pytest.approx(expected)
+
+
+def brute_force(shape, squares):
+    everything = tuple(range(len(shape)))
+    contrasts = contrasts_of_cells(shape)
+    parts = [
+        math.sqrt(w) * contrasts[:, positions(everything, subset, shape)]
+        for subset, w in squares.items()
+    ]
+    features = np.concatenate(parts, axis=1)
+    return max(np.linalg.norm(features - one, axis=1).max() for one in features)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tables"),
+    [
+        ((2,) * 6, 3),
+        ((2,) * 6, 6),
+        ((3, 3, 3), 2),
+        ((2, 3, 3, 1, 2), 3),
+        ((5,), 1),
+        ((2, 3, 4), [(0, 2), (1,)]),
+        ((2, 2, 3, 2), [(0, 1, 2), (2, 3), (1, 3)]),
+    ],
+)
+@pytest.mark.parametrize("weights", ["ones", "values", "random"])
+def test_sensitivity_is_the_largest_distance_of_two_cells(monkeypatch, shape, tables, weights):
+    problem = QueryProblem(shape, Marginals(tables), 10)
+    worth, rng = values(problem), np.random.default_rng(3)
+    squares = {
+        subset: {"ones": 1.0, "values": value, "random": rng.random()}[weights]
+        for subset, value in worth.items()
+    }
+    exact = brute_force(shape, squares)
+    ways = {False, weights != "random" and interchangeable(problem)}
+    for alike in ways:
+        assert exact <= sensitivity(shape, squares, alike) <= exact * (1 + 1e-8)
+    monkeypatch.setattr(_contrasts, "MAX_PATTERNS", 1)
+    assert exact <= sensitivity(shape, squares) * (1 + 1e-12)
+    for subset, w in squares.items():
+        move = math.sqrt(w * largest_move(subset, shape))
+        assert brute_force(shape, {subset: w}) == pytest.approx(move)
+
+
+@pytest.mark.parametrize("tables", [2, 3, [(3, 0), (1,), (2, 1, 0)]])
+def test_values_of_subsets(tables):
+    """They are those of the same queries as a matrix, and by their definition."""
+    workload = Marginals(tables)
+    units = np.eye(24)
+    matrix = np.array([Histogram(unit, SHAPE).answers(workload) for unit in units]).T
+    found = values(QueryProblem(SHAPE, workload, 10))
+    assert found == pytest.approx(values(QueryProblem(SHAPE, LinearQueries(matrix), 10)))
+    effects = matrix @ contrasts_of_cells(SHAPE) / 24  # of one unit of every contrast
+    for subset, value in found.items():
+        at = positions(tuple(range(4)), subset, SHAPE)
+        assert np.square(effects[:, at]).sum() == pytest.approx(value)
+    scaled = values(QueryProblem(SHAPE, LinearQueries(1e9 * matrix), 10))
+    assert scaled == pytest.approx({subset: 1e18 * value for subset, value in found.items()})
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload", "strategy"),
+    [
+        ((2,) * 10, Marginals(3), "contrasts"),
+        ((2,) * 10, Marginals(10), "cells"),
+        ((7,), Marginals(1), "cells"),
+        ((1,), Marginals(1), "cells"),
+        ((2,) * 8, LinearQueries(np.random.default_rng(4).choice([-1, 1], (500, 256))), "cells"),
+        ((2,) * 8, LinearQueries(np.random.default_rng(4).choice([-1, 1], (2, 256))), "queries"),
+        ((2,) * 30, Marginals(3), "contrasts"),
+        ((2,) * 40 + (1,), Marginals([(40,)]), "contrasts"),  # nothing is asked
+    ],
+)
+def test_plans(shape, workload, strategy):
+    problem = QueryProblem(shape, workload, 10_000)
+    plan = MeasureProject().plan(problem, BUDGET)
+    assert plan.strategy == strategy
+    assert plan.event == GaussianEvent(1 / BUDGET.mu)
+    check_cost(plan.event, BUDGET)
+    assert plan.n_iter == 1
+    assert str(plan.summary[0]).endswith("measured at once")
+    again = MeasureProject().plan(problem, Allowance(BUDGET.rho), 1)
+    check_cost(again.event, Allowance(BUDGET.rho))
+    assert again.grid > plan.grid  # zCDP pays for less than the Gaussian curve
+
+
+def test_plans_that_are_refused():
+    problem = QueryProblem((2, 2), Marginals(1), 100)
+    with pytest.raises(ValueError, match="n_iter must be None"):
+        MeasureProject().plan(problem, BUDGET, 2)
+    with pytest.raises(ValueError, match="n_samples=4503599627370496 is too large"):
+        MeasureProject().plan(QueryProblem((2, 2), Marginals(1), 2**52), BUDGET)
+    with pytest.raises(ValueError, match="more than one value"):
+        MeasureProject().plan(QueryProblem((1,) * 31, Marginals(1), 100), BUDGET)
+    with pytest.raises(ValueError, match="too large for the grid"):
+        MeasureProject().plan(problem, SimpleNamespace(mu=1e-9, rho=5e-19))
+
+
+def test_accuracy_of_marginals():
+    """All 960 cells of three-way tables of 10 columns, 10,000 records; 0.008 without a model."""
+    problem = QueryProblem((2,) * 10, Marginals(3), 10_000)
+    errors = [error(problem, planted(seed, 10, 10_000), seed=seed) for seed in range(5)]
+    assert np.mean(errors) < 0.0070
+
+
+def test_accuracy_of_random_queries():
+    """2000 of them; 0.054 for noisy cells that are projected to the simplex."""
+    errors = []
+    for seed in range(3):
+        matrix = np.random.default_rng(seed).choice([-1, 1], (2000, 1024))
+        problem = QueryProblem((2,) * 10, LinearQueries(matrix), 10_000)
+        errors.append(error(problem, planted(seed, 10, 10_000), seed=seed))
+    assert np.mean(errors) < 0.040
+
+
+def test_a_good_model_saves_small_samples():
+    """Noise in three-way contrasts is larger than any contrast can be."""
+    problem = QueryProblem((2,) * 10, Marginals(3), 1000)
+    errors = [error(problem, planted(seed, 10, 1000), seed=seed) for seed in range(5)]
+    assert np.mean(errors) < 0.1  # the uniform distribution errs by 0.3
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2,) * 8, Marginals(3)),
+        ((2, 3, 7, 1, 4), Marginals([(4, 0), (3,), (2, 1, 0)])),
+        ((2, 3, 7, 1, 4), Marginals(5)),
+        ((9,), Marginals(2)),
+        ((2,) * 8, LinearQueries(np.random.default_rng(5).choice([-1, 1], (20, 256)))),
+        ((2,) * 22, Marginals(2)),
+    ],
+)
+def test_little_noise_gives_the_answers_of_the_data(shape, workload):
+    codes = mixed(5000, shape)
+    problem = QueryProblem(shape, workload, 5000)
+    assert error(problem, codes, budget=Budget(1e5, 1e-6)) < 2e-4
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2, 3, 1, 2), Marginals(2)),
+        ((4,), Marginals(1)),
+        ((1, 1), LinearQueries([[2.0]])),
+        ((2, 2), LinearQueries(np.zeros((2, 4)))),
+        ((2, 2), LinearQueries([[1e20, 0, 0, 0]])),
+        ((3,) * 14, Marginals([(0, 5), (13,)])),
+    ],
+)
+def test_whatever_the_noise_is_a_distribution_comes_out(shape, workload, n, epsilon):
+    problem = QueryProblem(shape, workload, n)
+    _, result = run(problem, mixed(n, shape), Budget(epsilon, 1e-6))
+    assert np.isfinite(result.answers).all()
+    distribution = result.distribution
+    if problem.dense:
+        assert distribution.p.min() >= 0
+        assert distribution.p.sum() == pytest.approx(1)
+        assert np.array_equal(result.answers, distribution.answers(workload))
+    else:
+        assert isinstance(distribution, ProductMixture)
+        assert result.answers.min() >= 0
+        for p in (distribution.weights, *distribution.probabilities):
+            assert p.min() >= 0
+            assert p.sum(axis=-1) == pytest.approx(1)
+    sample = distribution.sample(10, np.random.default_rng(0))
+    assert (sample >= 0).all()
+    assert (sample < shape).all()
+
+
+def test_large_domains():
+    """2**30 cells: little memory, and a model that is close to the data."""
+    codes = planted(0, 30, 10_000)
+    problem = QueryProblem((2,) * 30, Marginals(2), 10_000)
+    tracemalloc.start()
+    _, result = run(problem, codes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6
+    truth = true_answers(problem, codes)
+    assert np.abs(result.answers - truth).max() < 0.03
+    assert np.abs(result.distribution.answers(problem.workload) - truth).max() < 0.04
+
+
+def test_the_same_generator_gives_the_same_release():
+    codes = planted(1, 6, 500)
+    problem = QueryProblem((2,) * 6, Marginals(2), 500)
+    first, second, other = (run(problem, codes, seed=seed)[1].answers for seed in (1, 1, 2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_gradient_of_the_model():
+    shape = (2, 3, 1, 4)
+    rng = np.random.default_rng(6)
+    subsets = tuple(values(QueryProblem(shape, Marginals(3), 1)))
+    factors = _latent_class.terms(subsets, shape)
+    assert len(factors) == sum(n_contrasts(subset, shape) for subset in subsets)
+    targets, precisions = rng.normal(size=len(factors)), rng.random(len(factors))
+    starts = np.array([0, 2, 5, 6, 10])
+    x = rng.normal(size=3 * 11)
+
+    def value(x):
+        return _latent_class.objective(x, 3, starts, factors, targets, precisions, 0.1)
+
+    steps = 1e-6 * np.eye(len(x))
+    numerical = [(value(x + step)[0] - value(x - step)[0]) / 2e-6 for step in steps]
+    assert value(x)[1] == pytest.approx(np.array(numerical), abs=1e-7)
+
+
+def test_the_model_finds_a_mixture():
+    rng = np.random.default_rng(7)
+    shape = (2, 3, 2, 4, 2)
+    columns = tuple(rng.dirichlet(np.ones(size), 2) for size in shape)
+    mixture = ProductMixture(np.array([0.4, 0.6]), columns)
+    subsets = tuple(values(QueryProblem(shape, Marginals(3), 1)))
+    targets = [
+        (scales(p.shape) * helmert(p)).ravel()[positions(s, s, shape)]
+        for s in subsets
+        for p in (mixture.marginal(s),)
+    ]
+    found = _latent_class.fit(
+        shape,
+        _latent_class.terms(subsets, shape),
+        np.concatenate(targets),
+        np.full(sum(map(len, targets)), 1e6),
+        2,
+        rng,
+        max_iter=1000,
+    )
+    assert found.answers(Marginals(5)) == pytest.approx(mixture.answers(Marginals(5)), abs=1e-3)
+
+
+def test_projection_of_a_table():
+    v = np.array([0.5, -0.2, 0.6, 0.3])
+    p = _reconstruction._simplex(v)
+    assert p.sum() == pytest.approx(1)
+    # Optimal: what is positive is moved by the same number, the rest by less.
+    assert p == pytest.approx(np.maximum(v - (v - p)[0], 0))
+    assert _reconstruction._simplex(np.array([3.0])) == pytest.approx(1)
