@@ -251,16 +251,25 @@ def test_two_classes():
 # --- solvers
 
 
-@pytest.mark.parametrize("smooth", [True, False])
-@pytest.mark.parametrize("streaming", [True, False])
-@pytest.mark.parametrize("p", [1.0, 1.2, 2.0, math.inf])
-def test_automatic(p, streaming, smooth):
-    name = automatic(p, 10_000, 20, 0.03, smooth, streaming)
-    assert name in SOLVERS
-    if smooth:
-        assert make_solver(name, True).streams or not streaming
-    else:
-        assert name == "phased-erm"
+@pytest.mark.parametrize(
+    ("p", "n", "d", "epsilon", "name", "name_for_blocks"),
+    [
+        (1.0, 1, 0, 1.0, "phased-erm", "phased-sgd"),
+        (1.0, 20_000, 1_000, 1.0, "one-pass-frank-wolfe", "one-pass-frank-wolfe"),
+        (1.0, 20_000, 100, 1.0, "phased-erm", "phased-sgd"),
+        (1.0, 1_000_000, 100, 1.0, "phased-sgd", "phased-sgd"),
+        (1.2, 2_000, 1_000, 1.0, "tree-frank-wolfe", "tree-frank-wolfe"),
+        (2.0, 2_000, 100, 1.0, "phased-erm", "tree-frank-wolfe"),
+        (2.0, 20_000, 100, 4.0, "phased-erm", "phased-sgd"),
+        (math.inf, 1_000_000, 100, 1.0, "phased-sgd", "phased-sgd"),
+    ],
+)
+def test_automatic(p, n, d, epsilon, name, name_for_blocks):
+    rho = Budget(epsilon, 1e-6).rho
+    assert automatic(p, n, d, rho, True, False) == name
+    assert automatic(p, n, d, rho, True, True) == name_for_blocks
+    assert make_solver(name_for_blocks, True).streams
+    assert automatic(p, n, d, rho, False, False) == "phased-erm"  # the loss is not smooth
 
 
 def test_solvers_of_a_name():

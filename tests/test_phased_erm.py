@@ -280,14 +280,18 @@ def test_what_a_sample_has_drawn_stays_secret(monkeypatch):
     assert counts == [round(20 * 300 * plan.sampling.sampling_probability)] * 3
 
 
-def test_a_prediction_is_shifted_in_proportion_to_the_length_of_its_row():
+def test_one_step():
+    """Predictions are shifted in proportion to the length of a row; the regulariser is a prox."""
     problem = Problem(Squared(), L2Ball(9.0), 2, 2)
     grid = step_grid(problem, 2, 50.0, 1e-7, 2.0)
     X, y, w = np.array([[0.3, -0.4], [0.0, 0.0]]), np.array([0.1, -1.0]), np.array([2.0, 1.0])
     steps = Steps(problem, as_design(X, np.ones(2), False), y, 50.0)
     rng, shifts = np.random.default_rng(0), np.array([[3.0], [5.0]])
-    gradient = steps.take(np.arange(2), 2.0, w, w.copy(), 0.0, grid, rng, shifts=shifts)
+    new, centre = np.array([1.0, -3.0]), np.array([-1.0, 0.5])
+    expected = new + 0.5 * 3.0 * centre
+    gradient = steps.take(np.arange(2), 2.0, w, new, 0.5, grid, rng, 3.0, centre, shifts)
     np.testing.assert_allclose(gradient, (X[0] @ w + 3.0 * 0.5 - 0.1) * X[0] / 2, atol=1e-4)
+    np.testing.assert_allclose(new, (expected - 0.5 * gradient) / (1.0 + 0.5 * 3.0), rtol=1e-12)
 
 
 # ------------------------------------------------------------------------------ records

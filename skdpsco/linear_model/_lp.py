@@ -36,6 +36,9 @@ from skdpsco.solvers import (
 MAX_SAMPLES = 2**53  # float64 counts up to here
 SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe")
 FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
+# What "auto" takes, by n mu / d, or for l1 balls by d / ((n mu)**(1/3) log(2 d)): fitted on data.
+MANY_FEATURES = 4.5
+MUCH_NOISE, MUCH_NOISE_BLOCKS, LITTLE_NOISE = 2.0, 35.0, 300.0
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
@@ -63,6 +66,11 @@ def automatic(
 ) -> str:
     """Name of the solver that is best for a problem of this kind, from public values.
 
+    Over l1 balls Frank-Wolfe is best for many features: its noise grows with log(d), though it
+    falls more slowly with n. Otherwise, where noise is all that matters, one long step along a
+    gradient is best. Where noise matters less, many steps on all records are, and where it hardly
+    does, one step on each record is as good as those, and fast.
+
     Parameters
     ----------
     p : float
@@ -77,12 +85,12 @@ def automatic(
     """
     if not smooth:
         return "phased-erm"
-    d, mu = max(n_features, 1), math.sqrt(2.0 * rho)
-    if p == 1.0 and d > FEATURES_AT_P1 * (n_samples * mu) ** (1 / 3):
-        return "tree-frank-wolfe" if mu < SMALL_MU else "one-pass-frank-wolfe"
-    if p > 1.0 and n_samples * mu / math.sqrt(d) < FEW:
+    d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
+    if p == 1.0 and d > MANY_FEATURES * signal ** (1.0 / 3.0) * math.log(2.0 * d):
+        return "one-pass-frank-wolfe"
+    if p > 1.0 and signal / d < (MUCH_NOISE_BLOCKS if streaming else MUCH_NOISE):
         return "tree-frank-wolfe"
-    return "phased-sgd" if streaming or n_samples * mu / d >= MANY else "phased-erm"
+    return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"
 
 
 def make_solver(name: str, shuffle: bool) -> Any:

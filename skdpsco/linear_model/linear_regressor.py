@@ -53,8 +53,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
             solver, default="auto"
         See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
-        and needs all records at hand. "auto" follows from the loss, p, the sizes of X and the
-        budget alone.
+        and needs all records at hand. "auto" follows from the loss, p, the sizes of X, whether
+        it yields blocks, and the budget alone.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
         never from the data.
