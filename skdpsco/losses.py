@@ -53,7 +53,7 @@ class Squared(NamedTuple):
 
     def curvature_constant(self, diameter: float) -> float:
         """Frank-Wolfe curvature: ``smoothness * diameter**2`` for predictions that far apart."""
-        return self.smoothness() * diameter**2
+        return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
@@ -228,7 +228,7 @@ class Multinomial(NamedTuple):
 
     def curvature_constant(self, diameter: float) -> float:
         """The Hessian's form is a variance: at most ``(max - min)**2 / 4`` of the difference."""
-        return diameter**2 / 4
+        return diameter * diameter / 4
 
     def baseline(self, target_bound: float = 0.0) -> float:
         """Loss of equal predictions, ``log(n_classes)``."""

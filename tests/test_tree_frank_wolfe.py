@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -32,6 +33,21 @@ from skdpsco.solvers.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradien
 NOISELESS = Allowance(1e12)
 BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+
+
+class Declared(NamedTuple):
+    """A Huber loss by what a loss of one's own has to declare."""
+
+    slope: float
+    bend: float = 1.0
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return self.slope
+
+    def smoothness(self):
+        return self.bend
 
 
 def data(n, d, loss, seed=0):
@@ -98,6 +114,36 @@ def test_the_automatic_noise_is_the_one_that_promises_most():
         plan = TreeFrankWolfe().plan(problem, budget, 6)
         assert promised[plan.noise] == min(promised.values())
         assert plan.noise == ("exponential" if isinstance(ball, L1Ball) else "gaussian")
+
+
+def test_a_loss_need_not_have_a_curvature_constant():
+    for ball, noise in itertools.product(BALLS, ("auto", "gaussian")):
+        declared, known = (
+            TreeFrankWolfe(noise).plan(Problem(loss, ball, 10**5, 4), Budget(1.0, 1e-6))
+            for loss in (Declared(1.0), Huber(1.0))
+        )
+        assert declared == known
+        assert declared.n_iter > 1
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_units_do_not_decide(noise):
+    """Bounds that are all smaller or larger by a factor give the same steps and batches."""
+    plans = [
+        TreeFrankWolfe(noise).plan(
+            Problem(Declared(unit, unit), L1Ball(2.0), 10**4, 30), Allowance(0.1), n_iter
+        )
+        for unit, n_iter in itertools.product((1.0, 2.0**300, 2.0**-300), (None, 14))
+    ]
+    assert plans[0].n_iter > 1
+    for automatic, given in zip(plans[::2], plans[1::2], strict=True):
+        assert (automatic.n_iter, automatic.batches) == (plans[0].n_iter, plans[0].batches)
+        assert given.batches == plans[1].batches
+    for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
+        problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
+        for rho in (1e-9, 1e12):
+            plan = TreeFrankWolfe(noise).plan(problem, Allowance(rho))
+            assert sum(plan.batches) == 50
 
 
 # ------------------------------------------------------------------------------ the algorithm
@@ -302,6 +348,17 @@ def test_problems_that_are_refused():
             TreeFrankWolfe("exponential").plan(Problem(Logistic(), ball, 100, 3), budget)
     with pytest.raises(ValueError, match="n_iter=101 steps need as many records"):
         solver.plan(Problem(Logistic(), L2Ball(1.0), 100, 3), budget, 101)
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="The Lipschitz constant of Declared must be positive"):
+            solver.plan(Problem(Declared(bad), L2Ball(1.0), 100, 3), budget)
+    for bad in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="needs a smooth loss"):
+            solver.plan(Problem(Declared(1.0, bad), L2Ball(1.0), 100, 3), budget)
+    # Where numbers have few digits, rounding a mean may move it as much as a record does.
+    for slope, radius in ((1e-320, 1e30), (1e-300, 1.0), (1e-160, 1e-100), (1e-3, 1e300)):
+        for noise in NOISES:
+            with pytest.raises(ValueError, match="are not scaled"):
+                TreeFrankWolfe(noise).plan(Problem(Huber(slope), L1Ball(radius), 9, 3), budget)
     for noise in ("gaussian", "exponential"):
         with pytest.raises(ValueError, match="too large for the grid"):
             TreeFrankWolfe(noise).plan(Problem(Logistic(), L1Ball(1.0), 100, 3), Allowance(1e-16))

@@ -125,6 +125,18 @@ def test_the_bound_has_the_published_order():
     assert terms[0, 0] / terms[2, 0] == pytest.approx(2.0, rel=0.05)
 
 
+@pytest.mark.parametrize("ball", BALLS)
+def test_curvature_of_predictions_that_move_apart(ball):
+    # The steps of most curvature: one output's predictions rise, the other's fall.
+    n_steps, d = 4094, 3
+    bounds = Bounds(Problem(Multinomial(2), ball, 10**6, d))
+    step = np.outer([1.0, -1.0], np.eye(d)[0] if ball.p == 1 else np.ones(d))
+    step *= 2 * ball.radius / np.linalg.norm(step.ravel(), ball.p)
+    apart = step[0].sum() - step[1].sum()
+    optimisation = excess(bounds, Budget(1.0, 1e-6), "gaussian", n_steps)[0]
+    assert optimisation * (n_steps + 2) / 2 == pytest.approx(apart**2 / 4, rel=0.01)
+
+
 @pytest.mark.parametrize("law", [2.0, 3.0, 6.0])
 def test_expected_norms_of_noise(law):
     rng, d = np.random.default_rng(0), 12

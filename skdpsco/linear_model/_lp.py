@@ -36,8 +36,9 @@ from skdpsco.solvers import (
 MAX_SAMPLES = 2**53  # float64 counts up to here
 SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe")
 FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
-# What "auto" takes, by n mu / d, or for l1 balls by d / ((n mu)**(1/3) log(2 d)): fitted on data.
-MANY_FEATURES = 4.5
+# What "auto" takes, by n mu / d, or for l1 balls by d / ((n mu)**(1/3) log(2 d)) and n mu. Fitted
+# on simulated data, see examples/benchmarks/lp_geometry.py.
+MANY_FEATURES, STRONG_SIGNAL = 4.5, 2000.0
 MUCH_NOISE, MUCH_NOISE_BLOCKS, LITTLE_NOISE = 2.0, 35.0, 300.0
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
@@ -87,7 +88,7 @@ def automatic(
         return "phased-erm"
     d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
     if p == 1.0 and d > MANY_FEATURES * signal ** (1.0 / 3.0) * math.log(2.0 * d):
-        return "one-pass-frank-wolfe"
+        return "tree-frank-wolfe" if signal >= STRONG_SIGNAL else "one-pass-frank-wolfe"
     if p > 1.0 and signal / d < (MUCH_NOISE_BLOCKS if streaming else MUCH_NOISE):
         return "tree-frank-wolfe"
     return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"

@@ -10,7 +10,7 @@ from skdpsco.constraints import conjugate, regularity
 from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import summation_error
 from skdpsco.solvers._tree import Node, along_paths, batch_sizes, nodes, travel, uses
-from skdpsco.solvers.base import Problem
+from skdpsco.solvers.base import Problem, check_scales, curvature_of
 
 # Of the bound on a derivative, the least difference that is allowed: a point may not have moved.
 SMALLEST = 2.0**-40
@@ -32,6 +32,18 @@ class Bounds(NamedTuple):
     def prediction(self) -> float:
         """Bound on a prediction."""
         return self.problem.constraint.radius * self.problem.feature_norm(self.dual)
+
+    def check(self) -> None:
+        """Refuse bounds that are not scaled.
+
+        Raises
+        ------
+        ValueError
+        """
+        ball, features = self.problem.constraint, self.problem.feature_norm(math.inf)
+        diameter = 2.0 * ball.radius
+        bend = self.bend(ball.p) * diameter
+        check_scales(self.problem.loss, self.slope(math.inf), features, (diameter,), bend)
 
     def slope(self, order: float) -> float:
         """Bound on the norm of a record's gradient in its predictions."""
@@ -131,10 +143,11 @@ def weights(bounds: Bounds, tree: tuple[Node, ...], noise: str) -> list[float]:
     Where vertices are drawn, a record pays the same for all its draws wherever it is. Where
     gradients are released, the noise of one path from root to leaf is least.
     """
+    order = math.inf if noise == "exponential" else 2.0
+    limits, fresh = bounds.limits(order, tree)
+    limits = [c / bounds.slope(order) for c in limits]  # squares of what they are may underflow
     if noise == "exponential":
-        limits, fresh = bounds.limits(math.inf, tree)
         return [math.sqrt(k) * c for k, c in zip(uses(tree, fresh), limits, strict=True)]
-    limits, _ = bounds.limits(2.0, tree)
     return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
 
 
@@ -153,24 +166,27 @@ def excess(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> tuple[float
     else:
         spread = D ** (1.0 / q - 0.5) * problem.feature_norm(2.0)
     limits, fresh = bounds.limits(order, tree)
-    each = list(zip(sizes, limits, strict=True))
-    squares = [(2.0 * limit * spread) ** 2 / m for m, limit in each]
-    sampling = diameter * np.sqrt(along_paths(squares, tree, fresh))
-    features = problem.feature_norm(order)
-    changes = [2.0 * limit * features / m for m, limit in each]
+    # All in units of the largest, as squares may overflow.
+    most = 2.0 * diameter * bounds.slope(order)
+    each = [(m, limit / bounds.slope(order)) for m, limit in zip(sizes, limits, strict=True)]
+    sampling = most * spread * np.sqrt(along_paths([c * c / m for m, c in each], tree, fresh))
+    changes = [c / m for m, c in each]
     if noise == "exponential":
         scale = np.zeros(tree[-1].phase + 1)
         for node, change, count in zip(tree, changes, uses(tree, fresh), strict=True):
-            beta = diameter * change * math.sqrt(count / (8.0 * budget.rho))
+            beta = change * math.sqrt(count / (8.0 * budget.rho))
             scale[node.phase] = max(scale[node.phase], beta)
         noisy = math.log(2.0 * D) * scale[[node.phase for node in tree]]
     else:
         mu = budget.mu if noise == "gaussian" else math.sqrt(2.0 * budget.rho)
-        unit = diameter * math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
+        unit = math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
         noisy = unit * np.sqrt(along_paths([c * c for c in changes], tree, fresh))
     mean = np.arange(2.0, n_steps + 2.0) * (2.0 / ((n_steps + 1.0) * (n_steps + 2.0)))
-    curvature = 2.0 * problem.loss.curvature_constant(2.0 * bounds.prediction) / (n_steps + 2.0)
+    # Two predictions of a record may move apart.
+    apart = 2.0 ** (1.0 - 1.0 / ball.p) if problem.loss.n_outputs > 1 else 1.0
+    curvature = 2.0 * curvature_of(problem.loss, 2.0 * bounds.prediction * apart) / (n_steps + 2.0)
     start = bounds.slope(2.0) * bounds.prediction * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
+    noisy *= most * problem.feature_norm(order)
     return curvature + start, float(mean @ sampling), float(mean @ noisy)
 
 

@@ -11,6 +11,9 @@ from skdpsco._kernels import implements
 from skdpsco.mechanisms import summation_error
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
+# Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
+LEAST, LARGEST = 1e-250, 1e250
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -180,6 +183,50 @@ def check_smooth(solver, loss: Any) -> None:
             f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
             "the solver PhasedERM ('phased-erm'), or a smooth loss such as SmoothHinge or Huber."
         )
+
+
+def check_scales(
+    loss: Any, slope: float, features: float, lengths: tuple[float, ...], bend: float
+) -> None:
+    """Refuse products of bounds whose rounding is not relative to them: noise would not cover it.
+
+    Parameters
+    ----------
+    loss : NamedTuple of `skdpsco.losses`
+    slope : float
+        Bound on a derivative.
+    features : float
+        Bound on the features.
+    lengths : tuple of float
+        Of the set, of which scores of points are made.
+    bend : float
+        Bound on how much derivatives change over the set.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 0.0 < slope < math.inf:
+        raise ValueError(
+            f"The Lipschitz constant of {type(loss).__name__} must be positive and finite, "
+            f"got {slope!r}."
+        )
+    scales = (slope, slope * features, *(slope * features * length for length in lengths))
+    if not (LEAST <= min(scales) and max(*scales, bend) <= LARGEST):
+        raise ValueError(
+            f"Slopes of {slope:.3g}, features of {features:.3g} and a set of diameter "
+            f"{lengths[0]:.3g} are not scaled."
+        )
+
+
+def curvature_of(loss: Any, distance: float) -> float:
+    """Frank-Wolfe curvature for predictions at most ``distance`` apart.
+
+    A loss of the user's own need not declare it as ``curvature_constant``.
+    """
+    if hasattr(loss, "curvature_constant"):
+        return loss.curvature_constant(distance)
+    return loss.smoothness() * distance * distance
 
 
 def check_cost(event: Event, budget: Any) -> None:

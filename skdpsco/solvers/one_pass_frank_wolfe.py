@@ -14,15 +14,13 @@ from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import Exponential, exponential_grid, select, summation_error, to_grid
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import check_count
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 
 EXPONENTIAL = Exponential()
 MAX_ITER = 10_000  # of the automatic rule
 ALWAYS = 100  # steps that the automatic rule may take however many coefficients there are
 # The bound counts the worst curvature; on simulated data 0.04 of that term is about right.
 CURVATURE = 0.04
-# Of products of bounds. Noise on a grid that underflows would be none.
-SMALLEST, LARGEST = 1e-250, 1e250
 
 
 class Bounds(NamedTuple):
@@ -211,20 +209,9 @@ def bounds_of(problem: Problem) -> Bounds:
     features = problem.feature_norm(math.inf) * slack
     diameter, size = constraint.diameter(1) * slack, constraint.norm_bound() * slack
     slope = problem.loss.lipschitz(size * features, problem.target_bound)
-    if not 0.0 < slope < math.inf:
-        raise ValueError(
-            f"The Lipschitz constant of {type(problem.loss).__name__} must be positive and finite, "
-            f"got {slope!r}."
-        )
     # The first step starts from 0, which may lie outside.
     bend = problem.loss.smoothness() * features * max(diameter, size)
-    entry = slope * features  # of a gradient
-    scales = (slope, entry, entry * diameter, entry * size)
-    if not (SMALLEST <= min(scales) and max(*scales, bend) <= LARGEST):
-        raise ValueError(
-            f"Slopes of {slope:.3g}, features of {features:.3g} and a set of l1 diameter "
-            f"{diameter:.3g} are not scaled."
-        )
+    check_scales(problem.loss, slope, features, (diameter, size), bend)
     return Bounds(
         slope=slope,
         bend=bend,
@@ -291,11 +278,7 @@ def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int)
     """Number of steps that minimises the bound's terms of curvature, made smaller, and of noise."""
     most = max(ALWAYS, 10 * problem.n_samples // bounds.n_coefficients)
     most = min(plain + half, MAX_ITER, most)
-    loss, diameter = problem.loss, bounds.diameter * bounds.features
-    if hasattr(loss, "curvature_constant"):
-        curvature = CURVATURE * loss.curvature_constant(diameter)
-    else:  # a loss of the user's own need not have it
-        curvature = CURVATURE * loss.smoothness() * diameter**2
+    curvature = CURVATURE * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
     best, n_iter = math.inf, 1
     for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():

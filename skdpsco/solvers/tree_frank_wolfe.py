@@ -111,7 +111,7 @@ class TreeFrankWolfe:
             raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
         if self.noise == "exponential" and not isinstance(ball, L1Ball):
             raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
-        if not loss.smoothness() < math.inf:
+        if not 0.0 <= loss.smoothness() < math.inf:
             raise ValueError(
                 f"TreeFrankWolfe needs a smooth loss, which {type(loss).__name__} is not."
             )
@@ -122,10 +122,12 @@ class TreeFrankWolfe:
         Raises
         ------
         ValueError
-            If there are fewer records than steps, or the noise would be too large for the grid.
+            If there are fewer records than steps, the noise would be too large for the grid, or
+            the loss has no Lipschitz constant, or one that is not scaled.
         """
         self.check(problem)
         n, bounds = problem.n_samples, Bounds(problem)
+        bounds.check()
         if n_iter is not None and n_iter > n:
             raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
         noises: tuple[str, ...] = (self.noise,)

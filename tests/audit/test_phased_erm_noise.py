@@ -7,6 +7,7 @@ then the sum of all releases is the best evidence there is. (p - exp(epsilon) q)
 is the delta that was really spent; half the noise must be convicted.
 """
 
+import dataclasses
 import itertools
 import math
 
@@ -23,7 +24,7 @@ from skdpsco.mechanisms import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers import _noisy_step as module
-from skdpsco.solvers._noisy_step import Steps, noisy_sum, step_grid
+from skdpsco.solvers._noisy_step import Steps, euclidean_radius, noisy_sum, slope_bound, step_grid
 from skdpsco.solvers._randomized_smoothing import marginals
 from skdpsco.solvers.phased_erm import PhasedERM
 from skdpsco.solvers.sgd import poisson_sample
@@ -145,6 +146,20 @@ def test_rounding_of_sums_is_charged():
     grid = step_grid(problem, n, 1.0, 0.5, 2.0)
     rounding = n * 2.0**-53 * n  # of a sum of n terms within +-1
     assert grid * ONE == pytest.approx(0.5 * (2 * 2 + 2 * math.sqrt(D) * rounding), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "ball", [L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7)]
+)
+def test_constants_of_balls(ball):
+    problem = Problem(Hinge(), ball, 10, 6)
+    points = np.concatenate([np.eye(6), np.ones((1, 6))])
+    points *= (ball.radius / np.linalg.norm(points, ball.p, axis=1))[:, None]
+    assert np.linalg.norm(points, axis=1).max() == pytest.approx(euclidean_radius(problem))
+    residual = points.sum(axis=1).max() + 1.0  # of the prediction for a record of ones
+    squared = dataclasses.replace(problem, loss=Squared())
+    assert slope_bound(squared) == pytest.approx(residual)
+    assert slope_bound(squared, 0.5) == pytest.approx(residual + 0.5 * math.sqrt(6))
 
 
 @pytest.mark.parametrize(("k", "D"), [(1, 1), (1, 7), (3, 9)])

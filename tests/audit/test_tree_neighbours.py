@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from skdpsco._design import as_design
+from skdpsco._records import Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex, vertex_scores
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
 from skdpsco.mechanisms import SCALE_BITS, to_grid
@@ -190,6 +191,42 @@ def test_worst_cases_of_all_batches_cost_the_same():
         change = 2 * bounds.magnitude(plan.limit[t]) / plan.batches[t]
         spread = (2 * 3.0 * change / plan.grid[t] + 2.5) / ONE
         assert count[t] * spread**2 / 8 == pytest.approx(BUDGET.rho, rel=0.02)
+
+
+@pytest.mark.parametrize("slope", [0.3, 1e-249])
+def test_a_record_pays_its_budget_in_any_unit(slope, monkeypatch):
+    """Many records in one batch, by machine code: the rounding of their mean is paid for."""
+    log = []
+
+    def draw(constraint, rng, gradient, grid, out):
+        log.append(to_grid(-constraint.radius * gradient[0], grid))
+
+    monkeypatch.setattr(module, "draw_vertex", draw)
+    for n in (1000, 3001):
+        problem = Problem(Huber(slope), L1Ball(2.0), n, 1)
+        solver = TreeFrankWolfe("exponential", shuffle=False)
+        plan = solver.plan(problem, BUDGET, 1)
+        for ones in range(0, n, 311):
+            log.clear()
+            for last in (-1.0, 1.0):
+                targets = np.where(np.arange(n) < ones, 1.0, -1.0)
+                targets[-1] = last
+                run(solver, plan, problem, [(np.ones(1), y) for y in targets])
+            # Scores of both vertices: their changes have twice the range.
+            rho = (2 * (log[1] - log[0]) / ONE) ** 2 / 8
+            assert 0.99 * BUDGET.rho < rho <= BUDGET.rho * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("difference", [False, True])
+def test_machine_code_clips_what_is_no_number(difference):
+    for y, z in itertools.product((-1.0, 1.0), (0.0, 0.5)):
+        design = as_design(np.ones((1, 1)), np.ones(1), False)
+        total = np.zeros(1)
+        add_gradients(
+            design, np.array([y]), np.arange(1), Liar(), np.array([z]), np.array([-z - 3.0]),
+            difference, 0.25, 2.0, total, *Row(design, math.inf).arguments,
+        )  # fmt: skip
+        assert abs(total[0]) == 0.25
 
 
 # ------------------------------------------------------------------------------ floors
