@@ -47,7 +47,7 @@ def excess(X, y, w, p, solver):
 
 
 # %%
-# The excess falls as n grows, and faster than the theorem says of the worst case: once the noise is
+# The excess falls as n grows, often faster than the theorem says of the worst case: once noise is
 # smaller than the signal, it hardly matters.
 SIZES, D = 4 ** np.arange(5, 10), 20
 curves = {

@@ -38,7 +38,7 @@ SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe
 FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
 # What "auto" takes, by n mu / d, or for l1 balls by d / ((n mu)**(1/3) log(2 d)) and n mu. Fitted
 # on simulated data, see examples/benchmarks/lp_geometry.py.
-MANY_FEATURES, STRONG_SIGNAL = 4.5, 2000.0
+MANY_FEATURES, STRONG_SIGNAL = 5.5, 2000.0
 MUCH_NOISE, MUCH_NOISE_BLOCKS, LITTLE_NOISE = 2.0, 35.0, 300.0
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,

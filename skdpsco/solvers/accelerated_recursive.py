@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import implements
-from skdpsco.constraints import Simplex, project
+from skdpsco.constraints import LpBall, Simplex, project
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._extragradient import BATCH, CHUNK, Round, Solve, nearest
@@ -199,7 +199,8 @@ def _check(operator: Any, n_iter: int | None) -> None:
         raise ValueError("accelerated-recursive needs smoothness, a bound for each pair of blocks.")
     for k, block in enumerate(operator.blocks):
         kind = type(block.constraint)
-        if not (kind is Simplex or implements(project, kind)):
+        # The rounding of other balls' projections is not in the certificate.
+        if kind is LpBall or not (kind is Simplex or implements(project, kind)):
             raise ValueError(
                 "accelerated-recursive needs blocks with a Euclidean projection: Simplex, L1Ball "
                 f"or L2Ball; block {k} is a {kind.__name__}."

@@ -106,7 +106,8 @@ class Result:
     path : tuple of ndarray of shape (n_points,) and CSR array of shape (n_points, D), or None
         Radii and coefficients: post-processing of what was released.
     n_gradients : int or None
-        Gradients of single records that were taken, by the solvers that count them.
+        Gradients of single records that were taken, by the solvers that count them; where records
+        are sampled, the expected number.
     """
 
     coef: np.ndarray

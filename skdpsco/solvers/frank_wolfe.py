@@ -19,7 +19,7 @@ from skdpsco.mechanisms import (
 )
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
+from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 
 MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 MAX_ITER = 10_000  # of the automatic rule
@@ -79,7 +79,7 @@ class FrankWolfe:
         rho = budget.rho
         if n_iter is None:
             # 2 Gamma / T + beta log(V), beta = (2 L c / n) sqrt(T / (2 rho)): algorithm D1.
-            gamma = problem.loss.curvature_constant(constraint.diameter(1))
+            gamma = curvature_of(problem.loss, constraint.diameter(1))
             slope = problem.loss.lipschitz(math.inf, problem.target_bound) * constraint.norm_bound()
             log_vertices = math.log(max(n_vertices(constraint, problem.n_coefficients), 2))
             useful = 2 * math.sqrt(2 * rho) * gamma * problem.n_samples / (slope * log_vertices)
@@ -142,9 +142,8 @@ class NoisyFrankWolfe:
         if n_iter is None:
             # 2 Gamma / T + 2 s width, s = 2 L2 sqrt(T) / (n mu): algorithm D2. Points of the set
             # give predictions at most row_norm times their l2 distance apart.
-            gamma = problem.loss.curvature_constant(
-                min(row_norm * constraint.diameter(2), 2 * constraint.norm_bound())
-            )
+            distance = min(row_norm * constraint.diameter(2), 2 * constraint.norm_bound())
+            gamma = curvature_of(problem.loss, distance)
             slope = lipschitz_l2(problem.loss) * row_norm
             useful = gamma * n * mu / (slope * constraint.gaussian_width(D))
             n_iter = _whole_steps(useful)
@@ -171,6 +170,8 @@ class NoisyFrankWolfe:
 
 
 def _whole_steps(useful: float) -> int:
+    if not useful < math.inf:
+        raise ValueError("The bound on the excess risk overflows.")
     # The bound is for the worst case: on data, a twentieth of its steps is about best.
     return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MAX_ITER)))
 
