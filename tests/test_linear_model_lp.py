@@ -255,9 +255,9 @@ def test_two_classes():
     ("p", "n", "d", "epsilon", "name", "name_for_blocks"),
     [
         (1.0, 1, 0, 1.0, "phased-erm", "phased-sgd"),
-        (1.0, 2_000, 1_000, 1.0, "one-pass-frank-wolfe", "one-pass-frank-wolfe"),
+        (1.0, 2_000, 1_000, 1.0, "phased-erm", "phased-sgd"),
         (1.0, 20_000, 1_000, 1.0, "tree-frank-wolfe", "tree-frank-wolfe"),
-        (1.0, 20_000, 100, 1.0, "phased-erm", "phased-sgd"),
+        (1.0, 20_000, 100, 1.0, "phased-erm", "tree-frank-wolfe"),
         (1.0, 1_000_000, 100, 1.0, "phased-sgd", "phased-sgd"),
         (1.2, 2_000, 1_000, 1.0, "tree-frank-wolfe", "tree-frank-wolfe"),
         (2.0, 2_000, 100, 1.0, "phased-erm", "tree-frank-wolfe"),

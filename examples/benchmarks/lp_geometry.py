@@ -136,11 +136,11 @@ RATES = [
     Rate("phased-sgd", PhasedSGD(), 2.0, 3e-4, range(16, 21, 2), -1.0),
     Rate("phased-sgd", PhasedSGD(), 4.0, 3e-4, range(16, 21, 2), -1.0),
     Rate("phased-sgd, theorem", PhasedSGD("theorem"), 2.0, 3e-4, range(16, 21, 2), -1.0),
-    Rate("phased-erm", PhasedERM(), 2.0, 1e-3, range(11, 15), -1.0),
-    Rate("phased-erm, localized", PhasedERM("localized"), 2.0, 1e-3, range(11, 15), -1.0),
-    Rate("tree-frank-wolfe", TreeFrankWolfe(), 1.5, 1e-4, range(14, 21, 2), -1.0),
-    Rate("tree-frank-wolfe", TreeFrankWolfe(), 2.0, 1e-4, range(14, 21, 2), -1.0),
-    Rate("tree-frank-wolfe", TreeFrankWolfe(), 1.0, 1e-2, range(14, 21, 2), -2 / 3),
+    Rate("phased-erm", PhasedERM(), 2.0, 4e-3, range(11, 14), -1.0),
+    Rate("phased-erm, localized", PhasedERM("localized"), 2.0, 4e-3, range(11, 14), -1.0),
+    Rate("tree-frank-wolfe", TreeFrankWolfe(), 1.5, 0.1, range(16, 23, 2), -1.0),
+    Rate("tree-frank-wolfe", TreeFrankWolfe(), 2.0, 0.1, range(16, 23, 2), -1.0),
+    Rate("tree, draws", TreeFrankWolfe("exponential"), 1.0, 0.1, range(14, 21, 2), -2 / 3),
     Rate("one-pass", OnePassFrankWolfe(), 1.0, 10.0, range(14, 21, 2), -2 / 3),
     Rate("one-pass, batch 1", OnePassFrankWolfe(1), 1.0, 1.0, range(12, 19, 2), -0.5),
 ]
@@ -246,7 +246,7 @@ GROWTH = np.log(N_TIMED) / np.log(N_TIMED / 10)  # of memory in proportion to d 
 # Solver, p, and the largest ratios of gradients and of times.
 COSTS = [
     ("phased-sgd", 2.0, 1.0, 3.0),
-    ("phased-sgd", 1.5, 1.0, 3.0),
+    ("phased-sgd", 4.0, 1.0, 3.0),
     ("one-pass-frank-wolfe", 1.0, 1.5, 3.0),
     ("tree-frank-wolfe", 1.0, 2.0, 5.0),
     ("tree-frank-wolfe", 1.5, 2.0, 5.0),

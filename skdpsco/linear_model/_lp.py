@@ -36,10 +36,6 @@ from skdpsco.solvers import (
 MAX_SAMPLES = 2**53  # float64 counts up to here
 SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe")
 FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
-# What "auto" takes, by n mu / d, or for l1 balls by d / ((n mu)**(1/3) log(2 d)) and n mu. Fitted
-# on simulated data, see examples/benchmarks/lp_geometry.py.
-MANY_FEATURES, STRONG_SIGNAL = 5.5, 2000.0
-MUCH_NOISE, MUCH_NOISE_BLOCKS, LITTLE_NOISE = 2.0, 35.0, 300.0
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
@@ -53,13 +49,12 @@ LP_CONSTRAINTS: dict[str, list[Any]] = {
 LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
-# What "auto" takes, fitted on planted data. Beyond FEATURES_AT_P1 the noise of a vertex, which
-# hardly grows with d, is worth the slower rate; below FEW noise drowns all but the mean gradient,
-# which Frank-Wolfe makes the most of; beyond MANY one pass is as good as many.
-FEATURES_AT_P1 = 45.0  # d / (n mu)**(1 / 3)
-SMALL_MU = 0.5
-FEW = 60.0  # n mu / sqrt(d)
-MANY = 1000.0  # n mu / d
+# What "auto" takes, fitted on simulated data, see examples/benchmarks/lp_geometry.py. The second of
+# a pair is for blocks. For l1 balls, by r = (n mu)**(1/3) / log(2 d), and d / (r log(2 d)**2):
+CLEAR, MANY_FEATURES = 1.26, (3.5, 1.0)
+# For p > 1, by n mu / d**(3/4); beyond p = 2 for blocks:
+MUCH_NOISE, MUCH_NOISE_CUBE = (10.0, 45.0), 75.0
+LITTLE_NOISE = 300.0  # n mu / d
 
 
 def automatic(
@@ -67,10 +62,10 @@ def automatic(
 ) -> str:
     """Name of the solver that is best for a problem of this kind, from public values.
 
-    Over l1 balls Frank-Wolfe is best for many features: its noise grows with log(d), though it
-    falls more slowly with n. Otherwise, where noise is all that matters, one long step along a
-    gradient is best. Where noise matters less, many steps on all records are, and where it hardly
-    does, one step on each record is as good as those, and fast.
+    Over l1 balls the noise of Frank-Wolfe grows with log(d) only, but falls more slowly with n: it
+    is best for many features, if one of them can be told from the rest at all. Otherwise, where
+    there is nearly nothing but noise, one long step is best; where there is less, many steps on all
+    records are; where there is little, one step on each record is as good as those, and fast.
 
     Parameters
     ----------
@@ -87,9 +82,13 @@ def automatic(
     if not smooth:
         return "phased-erm"
     d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
-    if p == 1.0 and d > MANY_FEATURES * signal ** (1.0 / 3.0) * math.log(2.0 * d):
-        return "tree-frank-wolfe" if signal >= STRONG_SIGNAL else "one-pass-frank-wolfe"
-    if p > 1.0 and signal / d < (MUCH_NOISE_BLOCKS if streaming else MUCH_NOISE):
+    if p == 1.0:
+        root, log_d = signal ** (1.0 / 3.0), math.log(2.0 * d)
+        few_steps = root > CLEAR * log_d and d > MANY_FEATURES[streaming] * root * log_d
+    else:
+        most = MUCH_NOISE_CUBE if streaming and p > 2.0 else MUCH_NOISE[streaming]
+        few_steps = signal < most * d**0.75
+    if few_steps:
         return "tree-frank-wolfe"
     return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"
 
