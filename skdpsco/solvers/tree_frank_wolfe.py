@@ -16,7 +16,7 @@ from skdpsco._generalized_gaussian import (
     generalized_gaussian_scale,
 )
 from skdpsco._kernels import inner, njit
-from skdpsco._records import Row, one_pass, read_row, row_add, row_dot
+from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
@@ -288,7 +288,10 @@ def add_gradients(
     D = columns.shape[0]
     K = point.shape[0] // D
     Z, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
-    for i in rows:
+    for t in range(rows.shape[0]):
+        if t + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[t + AHEAD])
+        i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
         for k in range(K):
             Z[0, k] = row_dot(X, columns, values, size, point, k * D)
