@@ -48,8 +48,8 @@ def njit(function: Callable[..., Any]) -> Any:
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
         cache_file, kind = dispatcher._cache._cache_file, dispatcher._cache._impl
         cache_file._source_stamp = (cache_file._source_stamp, _DIGEST)
-        cachable = kind.check_cachable
-        kind.check_cachable = lambda code: _of_this_package(code.signature.args) and cachable(code)
+        checked = kind.check_cachable
+        kind.check_cachable = lambda code: _of_this_package(code.signature.args) and checked(code)
     except (AttributeError, RuntimeError):
         return numba.njit(nogil=True, **_OPTIONS)(function)
     return dispatcher
