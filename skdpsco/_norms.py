@@ -86,11 +86,13 @@ def _sums(w):
 
 @inner
 def power(x, e):
-    """``x**e`` for x >= 0; what balls of orders 1.5 and 3 need is ten times as fast."""
+    """``x**e`` for x >= 0; what balls of orders 1.5, 3 and 4 need is ten times as fast."""
     if e == 0.5:
         return math.sqrt(x)
     if e == 2.0:
         return x * x
+    if e == 3.0:
+        return x * x * x
     return x**e
 
 
@@ -203,6 +205,51 @@ def shrink(w, root, rate, change, multiplier, p, steps):
     return amount, slope, settled
 
 
+@reduction
+def shrink_near(w, root, rate, change, multiplier, p):
+    """What `shrink` does in one step, without branches, but where |w_j| is far from the equation.
+
+    Also returns whether there are any such j, whose root is left as it is.
+    """
+    D, e = w.shape[0], p - 1.0
+    for j in range(D):
+        root[j] /= 1.0 + max(rate[j] * change, -0.5)
+    if e == 3.0:  # loops without calls of functions, nor of what may call them
+        for j in range(D):
+            rate[j] = root[j] * root[j] * root[j]
+    elif e == 2.0:
+        for j in range(D):
+            rate[j] = root[j] * root[j]
+    elif e == 0.5:
+        for j in range(D):
+            rate[j] = math.sqrt(root[j])
+    else:
+        for j in range(D):
+            rate[j] = root[j] ** e
+    amount, slope, unsolved, far = 0.0, 0.0, 0.0, 0.0
+    for j in range(D):
+        u, x, pull = abs(w[j]), root[j], rate[j]
+        pulled = multiplier * pull
+        h = x + pulled
+        steepness = x + e * pulled
+        step = (h - u) / steepness if steepness > 0.0 else (0.0 if u == 0.0 else -1.0)
+        near = h <= 4.0 * u and step >= -0.5
+        solved = abs(step * (h - u)) * (1.0 + p) <= 0.25 * UNIT * h or abs(step) <= 8.0 * UNIT
+        unsolved += 0.0 if near and solved else 1.0
+        far += 0.0 if near else 1.0
+        step = step if near else 0.0
+        x /= 1.0 + step
+        pull -= e * step * pull
+        lost = x < _TINY
+        x = 0.0 if lost else x
+        pull = 0.0 if lost else pull
+        root[j] = x
+        rate[j] = 0.0 if lost else pull / steepness
+        amount += x * pull
+        slope += pull * rate[j] * x
+    return amount, slope, unsolved == 0.0, far > 0.0
+
+
 @inner
 def project_lp(w, radius, p):
     """Move ``w`` to the nearest point of the ball of order p in (1, inf)."""
@@ -231,8 +278,12 @@ def project_lp(w, radius, p):
     change = 0.0
     for k in range(_STEPS):
         # The equations and the multiplier by Newton's method together; if that fails, one by one.
-        steps = 1 if k < 8 else _STEPS
-        amount, slope, settled = shrink(w, root, rate, change, multiplier, p, steps)
+        if k < 8:
+            amount, slope, settled, far = shrink_near(w, root, rate, change, multiplier, p)
+            if far:
+                amount, slope, settled = shrink(w, root, rate, 0.0, multiplier, p, 1)
+        else:
+            amount, slope, settled = shrink(w, root, rate, change, multiplier, p, _STEPS)
         norm = amount ** (1.0 / p)
         if settled:
             # A multiplier that is right but for rounding: by how many units the norm may err.

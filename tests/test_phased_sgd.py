@@ -80,6 +80,8 @@ def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
         features = problem.feature_norm(2.0)
         for phase in plan.phases:
             assert 1 <= phase.n_averaged <= phase.n_records
+            drift = phase.every * phase.step * plan.bounds.slope * features / plan.bounds.radius
+            assert phase.every == 1 or (schedule == "practical" and drift <= 0.126)
             # Steps are not expansive, and noise is for two steps in opposite directions.
             assert phase.step * loss.smoothness() * features**2 <= 2.0
             scale = 2.0 * phase.step * plan.bounds.slope * features / budget.mu
@@ -198,8 +200,8 @@ def test_layouts_and_python_agree(ball, loss, monkeypatch):
 @pytest.mark.parametrize("layout", ["dense", "csr", "memmap"])
 def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
     n, d = 300, 4
-    X, rng = data(n, d)
-    y = rng.choice([-1.0, 1.0], n)
+    X, _ = data(n, d)
+    y = np.where(X @ [3.0, -2.0, 1.0, 0.5] > 0.0, 1.0, -1.0)  # steps lead out of the ball
     if layout == "memmap":
         np.save(tmp_path / "X.npy", X)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -207,6 +209,7 @@ def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
     solver = PhasedSGD(schedule, shuffle=False)
     plan = solver.plan(problem, Budget(4.0, 1e-6))
     given = sparse.csr_matrix(X) if layout == "csr" else X
+    assert (plan.phases[0].every > 1) == (schedule == "practical")
     whole = run(solver, plan, problem, given, y)
 
     def prepare(X, y):
@@ -306,11 +309,29 @@ def test_derivatives_are_clipped():
     ):
         w, total = np.zeros(1), np.zeros(1)
         module.descend(
-            X, y, np.zeros(1, dtype=np.int64), Squared(), L2Ball(10.0), 0.5, 0.5, 100.0, 0, w,
-            total, np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
+            X, y, np.zeros(1, dtype=np.int64), Squared(), L2Ball(10.0), 0.5, 0.5, 100.0, 0, 1, 1,
+            w, total, np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
         )  # fmt: skip
         assert w[0] == expected
         assert total[0] == 0.0
+
+
+def test_points_are_projected_after_so_many_steps():
+    """Not before, however far out they are; what steps and projections do does not show in when."""
+    X = as_design(np.ones((9, 1)), np.ones(1), False)
+    y, rows, ball, found = np.ones(9), np.arange(9), L2Ball(0.25), []
+    for due in (1, 3):
+        for stop in range(1, 10):
+            w = np.zeros(1)
+            module.descend(
+                X, y, rows[:stop], Squared(0.5), ball, 0.5, 0.5, 0.0625, 9, due, 4, w,
+                np.zeros(1), np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
+            )  # fmt: skip
+            found.append(w[0])
+    assert found == [
+        0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,
+        0.25, 0.5, 0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75,
+    ]  # fmt: skip
 
 
 def test_projections_are_as_exact_as_the_proof_says():

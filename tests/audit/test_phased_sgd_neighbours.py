@@ -154,7 +154,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
         e = min(e, 2.0 / bounds.bend * (1.0 - 2.0**-40))
         step = e * bounds.radius / (bounds.slope * bounds.features)
         n = 2**40  # so many that what else there is does not count
-        allowed = bounds.sensitivity(n, 1, e) / (2.0 * n)
+        allowed = bounds.sensitivity(n, 1, e, 1) / (2.0 * n)
         for _ in range(30):
             w = rng.uniform(-1.0, 1.0, D) * ball.radius * 10.0 ** rng.uniform(-1, 0.5)
             project(ball, w)
@@ -167,7 +167,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
             exact = nearest(u - step * slope * x, ball)
             descend(
                 X, y, np.zeros(1, dtype=np.int64), loss, ball, step, bounds.slope, bounds.inside,
-                1, w, np.zeros(D), Z, G, *row.arguments,
+                1, 1, 1, w, np.zeros(D), Z, G, *row.arguments,
             )  # fmt: skip
             error = np.linalg.norm(((w - exact) / bounds.radius).astype(float))
             largest = max(largest, error / allowed)
@@ -183,10 +183,15 @@ TRIALS, EPSILON, DELTA, N = 200_000, 1.0, 0.01, 50
 
 
 @njit
-def trials(rng, X, y, rows, loss, constraint, step, slope, inside, first, grid, room, row, out):
+def trials(
+    rng, X, y, rows, loss, constraint, step, slope, inside, first, every, grid, room, row, out
+):  # fmt: skip
     for trial in range(out.shape[0]):
         w, total = np.zeros(1), np.zeros(1)
-        descend(X, y, rows, loss, constraint, step, slope, inside, first, w, total, *room, *row)
+        descend(
+            X, y, rows, loss, constraint, step, slope, inside, first, every, every, w, total,
+            *room, *row,
+        )  # fmt: skip
         total[0] /= rows.shape[0] - first
         release(rng, total, grid, constraint)
         out[trial] = total[0]
@@ -209,8 +214,8 @@ def test_noise_lets_through_what_the_curve_says(share, convicted):
         y = np.full(N, target)
         trials(
             rng, X, y, np.arange(N), problem.loss, problem.constraint, phase.step,
-            plan.bounds.slope, plan.bounds.inside, N - phase.n_averaged, share * phase.grid, room,
-            Row(X, math.inf).arguments, out,
+            plan.bounds.slope, plan.bounds.inside, N - phase.n_averaged, phase.every,
+            share * phase.grid, room, Row(X, math.inf).arguments, out,
         )  # fmt: skip
     # The event of largest p - exp(epsilon) q is a half line; it is chosen on half of the samples.
     half = TRIALS // 2
