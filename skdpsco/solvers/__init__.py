@@ -12,6 +12,7 @@ from .gradient_descent import GradientDescent
 from .greedy_coordinate_descent import GreedyCoordinateDescent
 from .mirror_prox import MirrorProx
 from .moments import Moments
+from .multiplicative_weights import MultiplicativeWeights
 from .one_pass_frank_wolfe import OnePassFrankWolfe
 from .phased_erm import PhasedERM
 from .phased_sgd import PhasedSGD
@@ -33,6 +34,7 @@ __all__ = [
     "LpBall",
     "MirrorProx",
     "Moments",
+    "MultiplicativeWeights",
     "NoisyFrankWolfe",
     "OnePassFrankWolfe",
     "PhasedERM",

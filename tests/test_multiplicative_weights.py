@@ -1,0 +1,191 @@
+"""Synthetic data from drawn queries alone: plans, bounds, accuracy."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skdpsco.privacy import Budget, NoOpEvent, rho_of
+from skdpsco.solvers import MultiplicativeWeights, _workload, multiplicative_weights
+from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.base import check_cost
+from skdpsco.solvers.multiplicative_weights import VARIANTS
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+HUGE = SimpleNamespace(rho=1e8)
+each_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def planted(seed, d, n):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.1, 0.9, (3, d))
+    return (rng.random((n, d)) < p[rng.integers(0, 3, n)]).astype(int)
+
+
+def run(problem, codes, budget=BUDGET, seed=0, variant=VARIANTS[0], n_iter=None):
+    solver, rng = MultiplicativeWeights(variant), np.random.Generator(np.random.PCG64(seed))
+    plan = solver.plan(problem, budget, n_iter)
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, codes, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    assert np.array_equal(result.answers, result.distribution.answers(problem.workload))
+    return plan, result
+
+
+def error(problem, codes, **options):
+    return np.abs(run(problem, codes, **options)[1].answers - true_answers(problem, codes)).max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload", "factor"),
+    [
+        ((2,) * 6, Marginals(3), 0.5),
+        ((2, 3, 1, 4), Marginals([(3, 0), (1,), (2, 1, 0)]), 0.5),
+        ((5,), Marginals(2), 0.5),
+        ((2,) * 5, LinearQueries(np.random.default_rng(0).choice([-3, 1], (50, 32))), 2.0),
+    ],
+)
+@each_variant
+def test_schedule_spends_the_budget_and_minimises_the_bound(variant, shape, workload, factor):
+    problem, solver = QueryProblem(shape, workload, 2000), MultiplicativeWeights(variant)
+    plan = solver.plan(problem, BUDGET)
+    check_cost(plan.event, BUDGET)
+    assert rho_of(plan.event) == pytest.approx(BUDGET.rho)
+    T, n, rho = plan.n_iter + 1, 2000, BUDGET.rho
+    log_cells, log_queries = math.log(problem.n_cells), math.log(2 * problem.n_answers)
+    if variant == "best-response":
+        eta = n * math.sqrt(rho / (2 * (T - 1)))
+        bound = math.sqrt(2 * log_cells / T) + log_queries / eta
+    else:
+        tau = n * math.sqrt(3 * rho / ((T - 2) * (T - 1) * (2 * T - 3)))
+        bound = math.sqrt(2 * log_cells / T) + log_queries / (tau * T) + 2 * tau
+    assert plan.error == pytest.approx(factor * bound)
+    for other in (plan.n_iter - 1, plan.n_iter + 1):
+        assert solver.plan(problem, BUDGET, other).error >= plan.error
+    assert solver.plan(problem, BUDGET, plan.n_iter) == plan
+
+
+def test_a_large_budget_is_not_spent_by_mirror_descent():
+    problem = QueryProblem((2, 2), Marginals(1), 100)
+    plan = MultiplicativeWeights("mirror-descent").plan(problem, HUGE, 20)
+    assert rho_of(plan.event) < 1.0
+    tau = math.sqrt(math.log(8) / (2 * 21))
+    assert rho_of(plan.event) == pytest.approx(2 * (tau / 100) ** 2 * sum(k * k for k in range(20)))
+    assert MultiplicativeWeights("mirror-descent").plan(problem, BUDGET, 1).event == NoOpEvent()
+
+
+@each_variant
+def test_queries_are_moved_along_as_their_matrix(variant):
+    """Cells of tables, and the same as linear queries: the same steps."""
+    shape, rng = (2, 3, 4), np.random.default_rng(1)
+    workload = Marginals([(2, 0), (1,)])
+    units = np.eye(24)
+    matrix = LinearQueries(
+        np.array(
+            [multiplicative_weights.Histogram(unit, shape).answers(workload) for unit in units]
+        ).T
+    )
+    tables, linear = (QueryProblem(shape, w, 10) for w in (workload, matrix))
+    for query in rng.integers(0, tables.n_answers, 10):
+        moves = []
+        for problem in (tables, linear):
+            logits = np.zeros(24)
+            multiplicative_weights._move(problem, query, 0.3, logits)
+            moves.append(logits - logits.mean())
+        assert moves[0] == pytest.approx(moves[1])
+        assert np.ptp(moves[0]) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("variant", "limit"), [("best-response", 0.02), ("mirror-descent", 0.06)])
+def test_accuracy_of_marginals(variant, limit):
+    """The uniform distribution errs by 0.2."""
+    codes = planted(0, 8, 10_000)
+    problem = QueryProblem((2,) * 8, Marginals(2), 10_000)
+    assert error(problem, codes, variant=variant) < limit
+    plan = MultiplicativeWeights(variant).plan(problem, BUDGET)
+    assert limit < plan.error  # which is for the worst case
+
+
+def test_errors_stay_below_the_bound():
+    """On average: 20 runs, whose mean is a fifth of the bound."""
+    matrix = np.random.default_rng(2).choice([-1, 1], (40, 16))
+    problem = QueryProblem((16,), LinearQueries(matrix), 300)
+    codes = np.random.default_rng(3).integers(0, 4, (300, 1))
+    for variant in VARIANTS:
+        plan = MultiplicativeWeights(variant).plan(problem, BUDGET)
+        found = [error(problem, codes, seed=seed, variant=variant) for seed in range(20)]
+        assert np.mean(found) < plan.error
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2,) * 6, Marginals(3)),
+        ((2, 3, 1, 4), Marginals([(3, 0), (1,), (2, 1, 0)])),
+        ((9,), Marginals(2)),
+        ((2,) * 6, LinearQueries(np.random.default_rng(5).choice([-1, 1], (20, 64)))),
+    ],
+)
+@each_variant
+def test_without_noise_answers_are_those_of_the_data(variant, shape, workload):
+    """As T grows: the bound without noise falls with sqrt(T)."""
+    rng = np.random.default_rng(6)
+    codes = np.stack([np.minimum(rng.poisson(1, 400), s - 1) for s in shape], axis=1)
+    problem = QueryProblem(shape, workload, 400)
+    first, second = (
+        error(problem, codes, budget=HUGE, variant=variant, n_iter=n_iter) for n_iter in (100, 3000)
+    )
+    assert second < 0.05
+    assert second < 0.5 * first
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2, 3, 1, 2), Marginals(2)),
+        ((1,), Marginals(1)),
+        ((1, 1), LinearQueries([[2.0]])),
+        ((2, 2), LinearQueries(np.zeros((2, 4)))),
+        ((2, 2), LinearQueries([[1e20, 0, 0, 0]])),
+    ],
+)
+@each_variant
+def test_whatever_the_noise_is_a_distribution_comes_out(variant, shape, workload, n, epsilon):
+    problem = QueryProblem(shape, workload, n)
+    codes = np.minimum(1, np.array(shape) - 1) * np.ones((n, 1), dtype=int)
+    _, result = run(problem, codes, Budget(epsilon, 1e-6), variant=variant, n_iter=9)
+    assert result.distribution.p.min() >= 0
+    assert result.distribution.p.sum() == pytest.approx(1)
+    assert np.isfinite(result.answers).all()
+
+
+def test_what_is_refused(monkeypatch):
+    problem = QueryProblem((2, 2), Marginals(1), 100)
+    solver = MultiplicativeWeights()
+    with pytest.raises(ValueError, match="variant must be one of"):
+        MultiplicativeWeights("mwem")
+    for wrong in (0, -3):
+        with pytest.raises(ValueError, match="n_iter must be an int >= 1"):
+            solver.plan(problem, BUDGET, wrong)
+    for wrong in (1.5, "5", True):
+        with pytest.raises(TypeError, match="n_iter must be an int >= 1"):
+            solver.plan(problem, BUDGET, wrong)
+    with pytest.raises(ValueError, match="too large for the grid"):
+        solver.plan(problem, SimpleNamespace(rho=1e-18))
+    with pytest.raises(ValueError, match=r"shape must have at most 1048576 cells.*SelectMeasure"):
+        solver.plan(QueryProblem((2,) * 21, Marginals(1), 100), BUDGET)
+    # A longer run than the work allows is not planned, but may be asked for.
+    monkeypatch.setattr(multiplicative_weights, "WORK", 80)
+    assert solver.plan(QueryProblem((2, 2), Marginals(1), 10**6), BUDGET).n_iter == 16
+    assert solver.plan(problem, BUDGET, 17).n_iter == 17
+
+
+def test_the_largest_domain():
+    shape = (2,) * 20
+    assert math.prod(shape) == _workload.DENSE_CELLS
+    problem = QueryProblem(shape, Marginals(1), 1000)
+    codes = np.zeros((1000, 20), dtype=int)
+    assert error(problem, codes, n_iter=40) < 0.5 - 0.05
