@@ -17,6 +17,7 @@ from .one_pass_frank_wolfe import OnePassFrankWolfe
 from .phased_erm import PhasedERM
 from .phased_sgd import PhasedSGD
 from .recursive_regularization import RecursiveRegularization
+from .select_measure import SelectMeasure
 from .sgd import SGD
 from .stagewise import Stagewise
 from .tree_frank_wolfe import TreeFrankWolfe
@@ -43,6 +44,7 @@ __all__ = [
     "Problem",
     "RecursiveRegularization",
     "Result",
+    "SelectMeasure",
     "Stagewise",
     "TreeFrankWolfe",
     "check_cost",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,7 @@ class ProductMixture:
         ValueError
             If the domain has too many cells.
         """
-        if math.prod(self.shape) > DENSE_CELLS:
-            raise ValueError(f"The domain must have at most {DENSE_CELLS} cells.")
-        return Histogram(self.marginal(tuple(range(len(self.shape)))).ravel(), self.shape)
+        return _histogram(self)
 
     def answers(self, workload: Any) -> np.ndarray:
         """Answers to a workload, in its order."""
@@ -115,6 +114,89 @@ class ProductMixture:
                 of_k = component == k
                 codes[of_k, j] = _draw(cumulative[k], uniform[of_k])
         return codes
+
+
+@dataclass(frozen=True, eq=False)
+class ProductHistogram:
+    """Groups of columns that are independent of each other, and a histogram for each.
+
+    Parameters
+    ----------
+    groups : tuple of tuple of int
+        Every column is in one of them.
+    histograms : tuple of Histogram
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    histograms: tuple[Histogram, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the columns."""
+        of = {
+            j: size
+            for group, histogram in zip(self.groups, self.histograms, strict=True)
+            for j, size in zip(group, histogram.shape, strict=True)
+        }
+        return tuple(of[j] for j in range(len(of)))
+
+    def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
+        """Table of some columns, one axis for each, in the order given."""
+        order: list[int] = []
+        table = np.ones(())
+        for group in dict.fromkeys(self._group[j] for j in columns):
+            here = [j for j in columns if self._group[j] == group]
+            order += here
+            part = self._part(group, tuple(here))
+            table = np.multiply.outer(table, part)
+        return table.transpose([order.index(j) for j in columns])
+
+    def histogram(self) -> Histogram:
+        """The same distribution, for a small domain.
+
+        Raises
+        ------
+        ValueError
+            If the domain has too many cells.
+        """
+        return _histogram(self)
+
+    def answers(self, workload: Any) -> np.ndarray:
+        """Answers to a workload, in its order."""
+        if isinstance(workload, LinearQueries):
+            return self.histogram().answers(workload)
+        tables = workload.columns(len(self.shape))
+        return np.concatenate([self.marginal(table).ravel() for table in tables])
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Codes of ``n`` independent records, of shape (n, n_columns)."""
+        codes = np.empty((n, len(self.shape)), dtype=np.intp)
+        for group, histogram in zip(self.groups, self.histograms, strict=True):
+            codes[:, group] = histogram.sample(n, rng)
+        return codes
+
+    @cached_property
+    def _group(self) -> dict[int, int]:
+        return {j: g for g, group in enumerate(self.groups) for j in group}
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, ...], np.ndarray]:
+        return {}
+
+    def _part(self, group: int, columns: tuple[int, ...]) -> np.ndarray:
+        """Table of columns of one group: tables share these."""
+        if columns not in self._parts:
+            members = self.groups[group]
+            inside = tuple(members.index(j) for j in columns)
+            self._parts[columns] = self.histograms[group].marginal(inside)
+        return self._parts[columns]
+
+
+def _histogram(distribution: ProductMixture | ProductHistogram) -> Histogram:
+    shape = distribution.shape
+    if math.prod(shape) > DENSE_CELLS:
+        raise ValueError(f"The domain must have at most {DENSE_CELLS} cells.")
+    return Histogram(distribution.marginal(tuple(range(len(shape)))).ravel(), shape)
 
 
 def nearest(

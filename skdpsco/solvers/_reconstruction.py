@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -150,12 +151,17 @@ class NoisyContrasts:
                 found[here] = mean - noise[here]
         return found
 
-    def project(self, model: ProductMixture) -> SynthesisResult:
-        """The distribution near the model that agrees with the contrasts."""
+    def project(self, model: ProductMixture, alike: bool = False) -> SynthesisResult:
+        """The distribution near the model that agrees with the contrasts.
+
+        If ``alike``, a contrast that the model fits may be as wrong as those that it does not fit.
+        """
         base = model.histogram().p
         found = base
         if self.values.size:
             variances = self._variances(self.values - self._contrasts_of(base))
+            if alike:
+                variances = np.full(variances.shape, variances.max())
             found = nearest(
                 base,
                 self._contrasts_of,
@@ -167,43 +173,54 @@ class NoisyContrasts:
         distribution = Histogram(found, self.problem.shape)
         return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
 
-    def correct(self, model: ProductMixture) -> SynthesisResult:
-        """The model, and tables of shrunken contrasts."""
+    def correct(self, model: Any) -> SynthesisResult:
+        """The model, and its tables with what it leaves of the contrasts, shrunken."""
         shape = self.problem.shape
         parts = [
             (scales(p.shape) * helmert(p)).flat[positions(subset, subset, shape)]
             for subset in self.subsets
             for p in (model.marginal(subset),)
         ]
-        expected = np.concatenate(parts)
-        residuals = self.values - expected
+        residuals = self.values - np.concatenate(parts)
         variances = self._variances(residuals)
-        shrunken = expected + residuals * variances / (variances + np.square(self.deviations))
+        shrunken = residuals * variances / (variances + np.square(self.deviations))
         ends = np.cumsum([part.size for part in parts[:-1]])
         of = dict(zip(self.subsets, np.split(shrunken, ends), strict=True))
         answers = [
-            _table(of, table, shape).ravel()
+            _corrected(model, of, table).ravel()
             for table in self.problem.workload.columns(self.problem.n_columns)
         ]
         return SynthesisResult(model, np.concatenate(answers), 1)
 
 
 def project_queries(
-    problem: QueryProblem, centred: np.ndarray, deviation: float
+    problem: QueryProblem,
+    rows: np.ndarray | slice,
+    centred: np.ndarray,
+    deviations: np.ndarray,
 ) -> SynthesisResult:
-    """The distribution near the uniform one that agrees with noisy answers to centred queries."""
-    uniform = problem.workload.centred.mean(axis=1)
-    matrix, targets = problem.workload.centred - uniform[:, None], centred - uniform
-    noise = deviation**2
-    m = targets.size
-    excess = np.square(targets).mean() - noise * (1.0 + math.sqrt(2.0 / m))
+    """The distribution near the uniform one that agrees with noisy answers to centred queries.
+
+    Parameters
+    ----------
+    problem : QueryProblem
+    rows : slice or ndarray of int
+        Which queries were answered.
+    centred, deviations : ndarray of shape (n_rows,)
+        Answers, and the standard deviations of the noise in them.
+    """
+    chosen = problem.workload.centred[rows]
+    uniform = chosen.mean(axis=1)
+    matrix, targets, noise = chosen - uniform[:, None], centred - uniform, np.square(deviations)
+    spread = math.sqrt(2.0 * np.square(noise).sum()) / targets.size
+    excess = (np.square(targets) - noise).mean() - spread
     variance = max(LEAST / problem.n_samples, excess / (np.square(matrix).mean() or 1.0))
     found = nearest(
         np.full(problem.n_cells, 1.0 / problem.n_cells),
         matrix.__matmul__,
         lambda x: x @ matrix,
         targets,
-        np.full(m, noise / variance),
+        noise / variance,
         n_steps(problem),
     )
     distribution = Histogram(found, problem.shape)
@@ -225,18 +242,20 @@ def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
     return np.concatenate([positions(everything, s, problem.shape) for s in subsets])
 
 
-def _table(of: dict[Subset, np.ndarray], table: Subset, shape: tuple[int, ...]) -> np.ndarray:
-    """Table of probabilities from its contrasts; the nearest one that is not negative."""
+def _corrected(model: Any, corrections: dict[Subset, np.ndarray], table: Subset) -> np.ndarray:
+    """A model's table with other contrasts; the nearest one that is not negative."""
     columns = tuple(sorted(table))
-    sizes = tuple(shape[j] for j in columns)
-    tensor = np.zeros(math.prod(sizes))
-    tensor[0] = 1.0
-    wide = [j for j in columns if shape[j] > 1]
-    for order in range(1, len(wide) + 1):
-        for subset in combinations(wide, order):
-            tensor[positions(columns, subset, shape)] = of[subset]
-    p = _simplex(synthesis(scales(sizes) * tensor.reshape(sizes)).ravel() / tensor.size)
-    return p.reshape(sizes).transpose([columns.index(j) for j in table])
+    p = model.marginal(columns)
+    wide = [j for j in columns if p.shape[columns.index(j)] > 1]
+    subsets = (s for order in range(1, len(wide) + 1) for s in combinations(wide, order))
+    here = [s for s in subsets if s in corrections]
+    if here:
+        tensor = np.zeros(p.size)
+        for subset in here:
+            tensor[positions(columns, subset, model.shape)] = corrections[subset]
+        change = synthesis(scales(p.shape) * tensor.reshape(p.shape)) / p.size
+        p = _simplex((p + change).ravel()).reshape(p.shape)
+    return p.transpose([columns.index(j) for j in table])
 
 
 def _simplex(v: np.ndarray) -> np.ndarray:

@@ -90,10 +90,10 @@ class MeasureProject:
             raise ValueError(f"MeasureProject measures once: n_iter must be None, got {n_iter!r}.")
         worth, mu = values(problem), budget.mu
         if not problem.dense:
-            return _plan_contrasts(problem, mu, worth or singles(problem))
+            return plan_contrasts(problem, mu, worth or singles(problem))
         plan = _plan_cells(problem, mu, worth)
         if 0 < len(worth) <= MAX_SUBSETS:
-            plan = _better(_plan_contrasts(problem, mu, worth), plan)
+            plan = _better(plan_contrasts(problem, mu, worth), plan)
         workload = problem.workload
         # The sensitivity is at least the reach, which is found sooner.
         if isinstance(workload, LinearQueries) and (
@@ -106,13 +106,15 @@ class MeasureProject:
         self, plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng, progress
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
-        measured = _statistic(plan, problem, codes)
+        measured = statistic(plan, problem, codes)
         gaussian_mechanism(rng, measured, plan.grid)
         progress[0] += 1
         measured /= problem.n_samples
         deviation = plan.grid * 2.0**SCALE_BITS / problem.n_samples
         if plan.strategy == QUERIES:
-            return project_queries(problem, measured, deviation)
+            return project_queries(
+                problem, slice(None), measured, np.full(measured.size, deviation)
+            )
         if plan.strategy == CELLS:
             found = NoisyContrasts.of_cells(problem, measured, deviation)
         else:
@@ -149,7 +151,7 @@ def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) ->
     return _plan(problem, mu, CELLS, math.sqrt(2.0), problem.n_cells, float(n), error)
 
 
-def _plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
+def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
     """Contrasts of the subsets of ``worth``, weighted.
 
     With precision x of the contrasts of a subset over that of the model, the error is about the sum
@@ -172,7 +174,14 @@ def _plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]
             else (level, high)
         )
     x = np.maximum(low * ratio - 1.0, 0.0) + (1 - PRIOR_SHARE) * total * ratio / (costs @ ratio)
-    squares = x / x.max()
+    return plan_weighted(problem, mu, subsets, x / x.max(), worths)
+
+
+def plan_weighted(
+    problem: QueryProblem, mu: float, subsets: list[Subset], squares: np.ndarray, worths: np.ndarray
+) -> MeasurePlan:
+    """Contrasts of some subsets with given squared weights, the largest 1."""
+    shape, n = problem.shape, problem.n_samples
     weights = np.sqrt(squares)
     exact = sensitivity(shape, dict(zip(subsets, squares, strict=True)), interchangeable(problem))
     error = PRIOR * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())
@@ -220,7 +229,7 @@ def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]
     return found + [(s, [s]) for s in sorted(left)]
 
 
-def _statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
+def statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
     """What is released, before noise; float64."""
     everything = tuple(range(problem.n_columns))
     if plan.strategy != CONTRASTS:

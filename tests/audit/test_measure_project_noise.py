@@ -41,7 +41,7 @@ def setting(monkeypatch, case, mu):
     assert problem.dense == dense
     worth = measure_project.values(problem)
     plan = {  # whichever promises least error
-        "contrasts": lambda: measure_project._plan_contrasts(problem, mu, worth),
+        "contrasts": lambda: measure_project.plan_contrasts(problem, mu, worth),
         "cells": lambda: measure_project._plan_cells(problem, mu, worth),
         "queries": lambda: measure_project._plan_queries(problem, mu),
     }[strategy]()
