@@ -9,16 +9,17 @@ from itertools import pairwise
 import numpy as np
 
 from . import _latent_class
-from ._contrasts import Subset, n_contrasts
+from ._contrasts import Subset, helmert, n_contrasts, positions, scales
 from ._distributions import Histogram, ProductHistogram, ProductMixture
-from ._reconstruction import NoisyContrasts, by_size, project_queries
+from ._reconstruction import ENOUGH, NoisyContrasts, by_size, n_steps, project_queries
 from ._workload import Marginals, QueryProblem, SynthesisResult
 
+ROUGH = 8  # times fewer steps, of a fit to choose by
 GROUP_CELLS = 2**16  # of a group of columns, where the domain is too large for a histogram
 
 
 class MeasuredTables:
-    """Noisy contrasts of tables; a group of columns for all tables that hang together.
+    """Noisy contrasts of tables; a group for all columns that hang together.
 
     Columns of different groups are taken to be independent. Within a group, the distribution is the
     one that is nearest to independent columns.
@@ -35,7 +36,8 @@ class MeasuredTables:
         self.precisions: dict[Subset, float] = {}
         self.sums: dict[Subset, np.ndarray] = {}  # of values, times precisions
         self.fitted: dict[Subset, Histogram] = {}  # of groups in which nothing new was measured
-        self.base = ProductMixture(np.ones(1), ())
+        self.rough = False
+        self.base = ProductMixture(np.ones(1), tuple(np.full((1, s), 1 / s) for s in problem.shape))
 
     def start(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray, rng):
         """Independent columns, from noisy contrasts of single columns."""
@@ -53,16 +55,38 @@ class MeasuredTables:
             precision = float(deviations[start]) ** -2
             self.precisions[subset] = self.precisions.get(subset, 0.0) + precision
             self.sums[subset] = self.sums.get(subset, 0.0) + precision * values[start:end]
-        self._join(max(subsets, key=len))
+            for group in self.groups:
+                if set(subset) <= set(group):
+                    self.fitted.pop(group, None)
 
-    def _join(self, table: Subset) -> None:
-        """Put the columns of a table in one group, if that does not have too many cells."""
-        met = [group for group in self.groups if set(group) & set(table)]
-        joint = tuple(sorted(j for group in met for j in group))
-        for group in met:
-            self.fitted.pop(group, None)
-        if math.prod(self.problem.shape[j] for j in joint) <= self.limit:
-            self.groups = [group for group in self.groups if group not in met] + [joint]
+    def _join(self) -> None:
+        """Put the columns of a subset in one group where they are clearly not independent.
+
+        Of k squares of Gaussian numbers of variance 1 the sum exceeds k + 2 sqrt(k t) + 2 t with
+        probability exp(-t) at most (Laurent and Massart 2000): t is such that none should.
+        """
+        t, model = math.log(1.0 + len(self.precisions)), self._model()
+        for subset in self._across():
+            met = [group for group in self.groups if set(group) & set(subset)]
+            joint = tuple(sorted(j for group in met for j in group))
+            precision, p = self.precisions[subset], model.marginal(subset)
+            expected = (scales(p.shape) * helmert(p)).flat[positions(subset, subset, model.shape)]
+            excess = self.sums[subset] / precision - expected
+            k, noise = excess.size, 1.0 / precision + 1.0 / self.problem.n_samples
+            clear = excess @ excess > noise * (k + 2.0 * math.sqrt(k * t) + 2.0 * t)
+            if clear and math.prod(self.problem.shape[j] for j in joint) <= self.limit:
+                self.groups = [group for group in self.groups if group not in met] + [joint]
+                self.fitted = {g: h for g, h in self.fitted.items() if g not in met}
+
+    def _across(self) -> list[Subset]:
+        """What was measured of subsets of no group."""
+        group_of = {j: group for group in self.groups for j in group}
+        across = (s for s in self.precisions if not set(s) <= set(group_of[s[0]]))
+        return by_size(across, self.problem.shape)
+
+    def _model(self) -> ProductHistogram:
+        groups = tuple(self.groups)
+        return ProductHistogram(groups, tuple(self._histogram(group) for group in groups))
 
     def _contrasts(self, problem: QueryProblem, subsets: list[Subset], columns: Subset):
         """What was measured of some subsets of ``columns``, the columns of a problem."""
@@ -89,20 +113,25 @@ class MeasuredTables:
             else:
                 problem = QueryProblem(shape, Marginals(1), self.problem.n_samples)
                 found = self._contrasts(problem, by_size(inside, self.problem.shape), group)
-                self.fitted[group] = found.project(base, alike=True).distribution
+                steps = n_steps(problem) // (ROUGH if self.rough else 1)
+                self.fitted[group] = found.nearest(base, max(ENOUGH, steps), alike=True)
         return self.fitted[group]
 
-    def fit(self, tables: Marginals) -> SynthesisResult:
-        """A distribution, and the answers to ``tables``; corrected where a group was too large."""
-        groups = tuple(self.groups)
-        model = ProductHistogram(groups, tuple(self._histogram(group) for group in groups))
-        group_of = {j: group for group in groups for j in group}
-        across = [s for s in self.precisions if not set(s) <= set(group_of[s[0]])]
+    def fit(self, tables: Marginals, rough: bool = False) -> SynthesisResult:
+        """A distribution, and answers to ``tables``; what was measured across groups corrects them.
+
+        A ``rough`` fit, good enough to choose by, takes less time.
+        """
+        if not rough:
+            self.fitted = {}
+        self.rough = rough
+        self._join()
+        model, across = self._model(), self._across()
         if not across:
             return SynthesisResult(model, model.answers(tables), 0)
         problem = QueryProblem(self.problem.shape, tables, self.problem.n_samples)
-        subsets = by_size(across, problem.shape)
-        return self._contrasts(problem, subsets, tuple(range(problem.n_columns))).correct(model)
+        found = self._contrasts(problem, across, tuple(range(problem.n_columns)))
+        return found.correct(model)
 
 
 class MeasuredQueries:

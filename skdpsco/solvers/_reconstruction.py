@@ -151,27 +151,31 @@ class NoisyContrasts:
                 found[here] = mean - noise[here]
         return found
 
-    def project(self, model: ProductMixture, alike: bool = False) -> SynthesisResult:
-        """The distribution near the model that agrees with the contrasts.
+    def project(self, model: ProductMixture) -> SynthesisResult:
+        """The distribution near the model that agrees with the contrasts."""
+        distribution = self.nearest(model, n_steps(self.problem))
+        return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
 
-        If ``alike``, a contrast that the model fits may be as wrong as those that it does not fit.
+    def nearest(self, model: ProductMixture, steps: int, alike: bool = False) -> Histogram:
+        """The same, without answers, after so many steps.
+
+        If ``alike``, the model may be as wrong about contrasts that it fits as about the others.
         """
         base = model.histogram().p
         found = base
         if self.values.size:
             variances = self._variances(self.values - self._contrasts_of(base))
             if alike:
-                variances = np.full(variances.shape, variances.max())
+                variances[:] = variances.max()
             found = nearest(
                 base,
                 self._contrasts_of,
                 self._combine,
                 self.values,
                 np.square(self.deviations) / variances,
-                n_steps(self.problem),
+                steps,
             )
-        distribution = Histogram(found, self.problem.shape)
-        return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
+        return Histogram(found, self.problem.shape)
 
     def correct(self, model: Any) -> SynthesisResult:
         """The model, and its tables with what it leaves of the contrasts, shrunken."""

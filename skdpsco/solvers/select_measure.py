@@ -29,9 +29,10 @@ from ._workload import LinearQueries, Marginals, QueryProblem, SynthesisResult, 
 from .base import Plan
 from .measure_project import MeasurePlan, plan_contrasts, plan_weighted, statistic
 
-FIRST = 0.4  # of the budget is for single columns
-CHOICE = 0.4  # of what is left is for choices, the rest for measurements
-CLEAR_ERROR = 0.06  # l1 error of a table, a share of the records, that the last choice should see
+FIRST = 0.5  # of the budget is for single columns
+CHOICE = 0.3  # of what is left is for choices, the rest for measurements
+PENALTY = 1.0
+CLEAR_ERROR = 0.25  # l1 error, a share of the records, that the worst table is taken to have
 MAX_ITER = 200
 FITS = 8  # choices are made in so many groups, with a new fit after each
 MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22  # of tables that may be chosen, but for all pairs
@@ -138,13 +139,13 @@ def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
 
 
 def _n_iter(problem: QueryProblem, rho: float, n_candidates: int, clear: float) -> int:
-    """So many choices that the best of equals is ``clear`` * n_samples ahead of chance.
+    """So many that the last choice is of something worse than what a choice falls short by.
 
-    The exponential mechanism falls short of the best score by 4 log(n_candidates) / epsilon0 at
-    most, in expectation.
+    That is 4 log(n_candidates) / epsilon0 at most, in expectation; the k-th worst table is taken to
+    have the error ``clear`` * n_samples / sqrt(k).
     """
     short = 4.0 * math.log(max(2, n_candidates))
-    useful = 8.0 * CHOICE * rho * (clear * problem.n_samples / short) ** 2
+    useful = clear * problem.n_samples * math.sqrt(8.0 * CHOICE * rho) / short
     return max(1, min(int(useful), n_candidates, MAX_ITER))
 
 
@@ -257,8 +258,8 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
         starts = np.cumsum([0, *(part.size for part in parts[:-1])])
         counts, noise = np.concatenate(parts), np.array([kind.noise for kind in kinds])
         for count in _rounds(plan.n_iter, len(kinds)):
-            expected = n * measured.fit(candidates).answers
-            scores = np.add.reduceat(np.abs(counts - expected), starts) - noise
+            expected = n * measured.fit(candidates, rough=True).answers
+            scores = np.add.reduceat(np.abs(counts - expected), starts) - PENALTY * noise
             for k in _choices(rng, scores, plan.choice_grid, count):
                 table, kind = plan.candidates[k], kinds[k]
                 values, deviations = _release(kind.plan, kind.problem, codes[:, table], rng)

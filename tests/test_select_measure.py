@@ -1,0 +1,299 @@
+"""Synthetic data from chosen measurements: plans, fits, accuracy."""
+
+import itertools
+import math
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
+from skdpsco.solvers import SelectMeasure, _measured, select_measure
+from skdpsco.solvers._contrasts import helmert, positions, scales
+from skdpsco.solvers._distributions import Histogram, ProductHistogram
+from skdpsco.solvers._measured import MeasuredQueries, MeasuredTables
+from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.base import check_cost
+from skdpsco.solvers.measure_project import MeasureProject
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+
+
+def exclusive(seed, d, n, k=3):
+    """Independent coins, but k of them are, up to noise, the exclusive or of two others."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2, (n, d))
+    for a, b, c in rng.permutation(d)[: 3 * k].reshape(k, 3):
+        codes[:, c] = np.where(rng.random(n) < 0.3, codes[:, c], codes[:, a] ^ codes[:, b])
+    return codes
+
+
+def skewed(n, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    first = rng.random(n)
+    columns = [np.minimum((first + rng.random(n)) / 2 * size, size - 1) for size in shape]
+    return np.stack(columns, axis=1).astype(int)
+
+
+def run(problem, codes, budget=BUDGET, seed=0, solver=None, n_iter=None):
+    solver, rng = solver or SelectMeasure(), np.random.Generator(np.random.PCG64(seed))
+    plan = solver.plan(problem, budget, n_iter)
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, codes, rng, progress)
+    assert result.n_iter == plan.n_iter == progress[0]
+    return plan, result
+
+
+def error(problem, codes, **options):
+    return np.abs(run(problem, codes, **options)[1].answers - true_answers(problem, codes)).max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2,) * 10, Marginals(3)),
+        ((2, 3, 1, 4, 7), Marginals([(4, 0), (2, 3, 1)])),
+        ((2,) * 30, Marginals(2)),
+        ((2,) * 5, LinearQueries(np.random.default_rng(0).choice([-3, 1], (50, 32)))),
+    ],
+)
+def test_plans(shape, workload):
+    problem, solver = QueryProblem(shape, workload, 10_000), SelectMeasure()
+    plan = solver.plan(problem, BUDGET)
+    check_cost(plan.event, BUDGET)
+    assert rho_of(plan.event) == pytest.approx(BUDGET.rho)
+    assert not is_gaussian(plan.event)
+    assert plan.n_iter >= 1
+    for n_iter in (1, 7, 500):
+        other = solver.plan(problem, BUDGET, n_iter)
+        assert other.n_iter == n_iter
+        assert rho_of(other.event) == pytest.approx(BUDGET.rho)
+    # More records, more choices.
+    assert solver.plan(QueryProblem(shape, workload, 100), BUDGET).n_iter < plan.n_iter
+
+
+def test_without_tables_of_two_columns_nothing_is_chosen():
+    solver = SelectMeasure()
+    problem = QueryProblem((3, 1, 2), Marginals([(0,), (1, 2)]), 100)
+    plan = solver.plan(problem, BUDGET, 5)
+    assert plan.event == GaussianEvent(1 / BUDGET.mu)
+    assert plan.n_iter == 0
+    codes = skewed(100, (3, 1, 2))
+    assert error(problem, codes, budget=Budget(1e5, 1e-6)) < 0.02
+    # Column 1 has one value: nothing can be told.
+    nothing = QueryProblem((3, 1, 2), Marginals([(1,)]), 100)
+    plan, result = run(nothing, codes)
+    assert plan.event == NoOpEvent()
+    assert result.answers == pytest.approx([1.0])
+    assert result.distribution.p == pytest.approx(1 / 6)
+    large = QueryProblem((1,) * 31, Marginals(1), 100)
+    assert run(large, np.zeros((100, 31), dtype=int))[1].answers == pytest.approx(1)
+
+
+def test_candidates():
+    candidates = select_measure._candidates
+    assert candidates([(0, 1, 2), (1, 3)], (2,) * 4) == [
+        (0, 1), (0, 2), (1, 2), (1, 3), (0, 1, 2),
+    ]  # fmt: skip
+    assert candidates([(0,), ()], (2,)) == []
+    assert candidates([(0, 1), (0, 2)], (9, 9, 2)) == [(0, 2), (0, 1)]  # small ones first
+
+
+def test_small_tables_only_where_there_are_too_many(monkeypatch):
+    tables = [tuple(t) for t in itertools.combinations(range(6), 3)]
+    assert len(select_measure._candidates(tables, (2,) * 6)) == 15 + 20
+    monkeypatch.setattr(select_measure, "MAX_CANDIDATES", 30)
+    assert len(select_measure._candidates(tables, (2,) * 6)) == 15
+    problem = QueryProblem((2,) * 6, Marginals(3), 5000)
+    codes = skewed(5000, (2,) * 6)
+    assert error(problem, codes, budget=Budget(1e5, 1e-6), n_iter=15) < 0.02
+
+
+def test_choices_are_different_and_rounds_have_enough_candidates():
+    rng = np.random.Generator(np.random.PCG64(0))
+    found = list(select_measure._choices(rng, np.array([5.0, 0.0, 9.0, 9.0]), 1e-9, 4))
+    assert sorted(found[:2]) == [2, 3]
+    assert found[2:] == [0, 1]
+    for n_iter, n_candidates in [(1, 1), (9, 1), (100, 3), (20, 100), (3, 100)]:
+        rounds = select_measure._rounds(n_iter, n_candidates)
+        assert sum(rounds) == n_iter
+        assert max(rounds) <= n_candidates
+        assert min(rounds) >= 1
+
+
+@pytest.mark.parametrize("d", [12, 30])
+def test_few_tables_of_many(d):
+    """Of all tables of three columns, three matter: less than half the error of measuring all."""
+    problem = QueryProblem((2,) * d, Marginals(3), 10_000)
+    found, other = [], []
+    for seed in range(1 if d > 20 else 4):
+        codes = exclusive(seed, d, 10_000)
+        found.append(error(problem, codes, seed=seed))
+        other.append(error(problem, codes, seed=seed, solver=MeasureProject()))
+    assert np.mean(found) < 0.02
+    assert np.mean(found) < (0.5 if d > 20 else 0.8) * np.mean(other)
+
+
+def test_samples_have_what_was_chosen():
+    """Without a histogram of the domain: records show the dependence of three columns."""
+    problem = QueryProblem((2,) * 24, Marginals(3), 10_000)
+    codes = exclusive(5, 24, 10_000)
+    _, result = run(problem, codes)
+    assert isinstance(result.distribution, ProductHistogram)
+    sample = result.distribution.sample(20_000, np.random.default_rng(0))
+    assert np.abs(true_answers(problem, sample) - true_answers(problem, codes)).max() < 0.04
+    assert np.abs(result.distribution.answers(problem.workload) - result.answers).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("shape", "workload", "n_iter"),
+    [
+        ((2,) * 6, Marginals(3), 20),
+        ((2, 3, 5, 1, 4), Marginals([(4, 0), (3,), (2, 1, 0)]), 10),
+        ((2, 3, 5, 1, 4), Marginals(5), 26),
+        ((9,), Marginals(2), None),
+        ((2,) * 5, LinearQueries(np.random.default_rng(5).choice([-1, 1], (20, 32))), 20),
+        ((2,) * 21, Marginals([(0, 1, 2), (2, 3), (20, 9)]), 10),
+    ],
+)
+def test_little_noise_gives_the_answers_of_the_data(shape, workload, n_iter):
+    codes = skewed(5000, shape)
+    problem = QueryProblem(shape, workload, 5000)
+    assert error(problem, codes, budget=Budget(1e6, 1e-6), n_iter=n_iter) < 3e-3
+
+
+def test_groups_that_are_too_large(monkeypatch):
+    """Tables across groups are in the answers, and not in the distribution."""
+    monkeypatch.setattr(_measured, "GROUP_CELLS", 4)
+    rng = np.random.default_rng(0)
+    codes = np.repeat(rng.integers(0, 2, (5000, 1)), 22, axis=1)
+    problem = QueryProblem((2,) * 22, Marginals([(0, 1), (1, 2), (2, 3)]), 5000)
+    plan, result = run(problem, codes, budget=Budget(1e6, 1e-6), n_iter=3)
+    groups = result.distribution.groups
+    assert max(map(len, groups)) == 2
+    assert sorted(j for group in groups for j in group) == list(range(22))
+    assert np.abs(result.answers - true_answers(problem, codes)).max() < 3e-3
+    model = result.distribution.answers(problem.workload)
+    assert np.abs(model - true_answers(problem, codes)).max() > 0.2
+
+
+def test_the_fit_factorises():
+    """Groups, or one histogram of everything: the same distribution."""
+    shape, rng = (2, 3, 2, 2), np.random.default_rng(1)
+    problem = QueryProblem(shape, Marginals(4), 1000)
+    truth = Histogram(rng.dirichlet(np.full(24, 2.0)), shape)
+
+    def measure(measured, subsets):
+        tables = [truth.marginal(s) for s in subsets]
+        parts = [
+            (scales(p.shape) * helmert(p)).flat[positions(s, s, shape)]
+            for s, p in zip(subsets, tables, strict=True)
+        ]
+        values = np.concatenate(parts)
+        return subsets, values, np.full(values.size, 1e-4)
+
+    apart, joint = MeasuredTables(problem), MeasuredTables(problem)
+    for measured in (apart, joint):
+        measured.start(*measure(measured, ((0,), (1,), (2,), (3,))), rng)
+        measured.add(*measure(measured, ((0, 1),)))
+        measured.add(*measure(measured, ((2, 3),)))
+    assert sorted(apart.groups) == [(0, 1), (2, 3)]
+    joint.groups, joint.fitted = [(0, 1, 2, 3)], {}
+    tables = Marginals(4)
+    assert apart.fit(tables).answers == pytest.approx(joint.fit(tables).answers, abs=1e-3)
+    pairs = Marginals([(0, 1), (2, 3)])
+    assert apart.fit(pairs).answers == pytest.approx(truth.answers(pairs), abs=2e-3)
+
+
+def test_measurements_are_averaged_by_precision():
+    problem = QueryProblem((2, 2), LinearQueries(np.eye(4)), 10)
+    measured = MeasuredQueries(problem)
+    assert measured.fit().answers == pytest.approx(0.25)
+    measured.add(1, 0.5, 0.1)
+    measured.add(1, 0.2, 0.2)
+    assert measured.sums[1] / measured.precisions[1] == pytest.approx((4 * 0.5 + 0.2) / 5)
+    tables = MeasuredTables(QueryProblem((2, 2), Marginals(2), 10))
+    for value, deviation in ((0.5, 0.1), (0.2, 0.2)):
+        tables.add(((0, 1),), np.array([value]), np.array([deviation]))
+    assert tables.sums[0, 1] / tables.precisions[0, 1] == pytest.approx((4 * 0.5 + 0.2) / 5)
+
+
+def test_product_of_histograms():
+    rng = np.random.default_rng(2)
+    first, second = (Histogram(rng.dirichlet(np.ones(math.prod(s))), s) for s in ((3, 2), (2,)))
+    product = ProductHistogram(((2, 0), (1,)), (first, second))
+    assert product.shape == (2, 2, 3)
+    whole = product.histogram()
+    tensor = np.einsum("ca,b->abc", first.p.reshape(3, 2), second.p)
+    assert whole.p.reshape(2, 2, 3) == pytest.approx(tensor)
+    workload = Marginals([(2, 1, 0), (0,), (1, 2), (2, 0)])
+    assert product.answers(workload) == pytest.approx(whole.answers(workload))
+    matrix = LinearQueries(rng.normal(size=(3, 12)))
+    assert product.answers(matrix) == pytest.approx(whole.answers(matrix))
+    codes = product.sample(50_000, rng)
+    shares = true_answers(QueryProblem((2, 2, 3), workload, 50_000), codes)
+    # 6 standard deviations of a share, of at most 1/2: false alarms below 1e-7 for 25 cells.
+    assert np.abs(shares - product.answers(workload)).max() < 6 * 0.5 / math.sqrt(50_000)
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [
+        ((2, 3, 1, 2), Marginals(2)),
+        ((4,), Marginals(1)),
+        ((1,), Marginals(1)),
+        ((1, 1), LinearQueries([[2.0]])),
+        ((2, 2), LinearQueries(np.zeros((2, 4)))),
+        ((2, 2), LinearQueries([[1e20, 0, 0, 0]])),
+        ((3,) * 14, Marginals([(0, 5), (13,)])),
+    ],
+)
+def test_whatever_the_noise_is_a_distribution_comes_out(shape, workload, n, epsilon):
+    problem = QueryProblem(shape, workload, n)
+    _, result = run(problem, skewed(n, shape), Budget(epsilon, 1e-6))
+    assert np.isfinite(result.answers).all()
+    distribution = result.distribution
+    if problem.dense:
+        assert np.array_equal(result.answers, distribution.answers(workload))
+    histograms = (distribution,) if problem.dense else distribution.histograms
+    for histogram in histograms:
+        assert histogram.p.min() >= 0
+        assert histogram.p.sum() == pytest.approx(1)
+    sample = distribution.sample(10, np.random.default_rng(0))
+    assert (sample >= 0).all()
+    assert (sample < shape).all()
+
+
+def test_what_is_refused():
+    problem, solver = QueryProblem((2, 2), Marginals(2), 100), SelectMeasure()
+    for wrong in (0, -3):
+        with pytest.raises(ValueError, match="n_iter must be an int >= 1"):
+            solver.plan(problem, BUDGET, wrong)
+    for wrong in (1.5, "5", True):
+        with pytest.raises(TypeError, match="n_iter must be an int >= 1"):
+            solver.plan(problem, BUDGET, wrong)
+    with pytest.raises(ValueError, match="too large for the grid"):
+        solver.plan(problem, SimpleNamespace(rho=1e-18, mu=1e-9))
+    with pytest.raises(ValueError, match="n_samples=4503599627370496 is too large"):
+        solver.plan(QueryProblem((2, 2), Marginals(2), 2**52), BUDGET)
+
+
+def test_large_domains_need_little_memory():
+    codes = exclusive(0, 30, 10_000)
+    problem = QueryProblem((2,) * 30, Marginals(2), 10_000)
+    tracemalloc.start()
+    run(problem, codes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6
+
+
+def test_the_same_generator_gives_the_same_release():
+    codes = skewed(500, (2,) * 6)
+    problem = QueryProblem((2,) * 6, Marginals(2), 500)
+    first, second, other = (run(problem, codes, seed=seed)[1].answers for seed in (1, 1, 2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
