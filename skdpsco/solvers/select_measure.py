@@ -31,7 +31,6 @@ from .measure_project import MeasurePlan, plan_contrasts, plan_weighted, statist
 
 FIRST = 0.5  # of the budget is for single columns
 CHOICE = 0.3  # of what is left is for choices, the rest for measurements
-PENALTY = 1.0
 CLEAR_ERROR = 0.25  # l1 error, a share of the records, that the worst table is taken to have
 MAX_ITER = 200
 FITS = 8  # choices are made in so many groups, with a new fit after each
@@ -259,7 +258,7 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
         counts, noise = np.concatenate(parts), np.array([kind.noise for kind in kinds])
         for count in _rounds(plan.n_iter, len(kinds)):
             expected = n * measured.fit(candidates, rough=True).answers
-            scores = np.add.reduceat(np.abs(counts - expected), starts) - PENALTY * noise
+            scores = np.add.reduceat(np.abs(counts - expected), starts) - noise
             for k in _choices(rng, scores, plan.choice_grid, count):
                 table, kind = plan.candidates[k], kinds[k]
                 values, deviations = _release(kind.plan, kind.problem, codes[:, table], rng)
