@@ -32,7 +32,8 @@ from .measure_project import MeasurePlan, plan_contrasts, plan_weighted, statist
 FIRST = 0.5  # of the budget is for single columns
 CHOICE = 0.3  # of what is left is for choices, the rest for measurements
 CLEAR_ERROR = 0.25  # l1 error, a share of the records, that the worst table is taken to have
-MAX_ITER = 200
+QUERIES = 20  # times as many choices of queries, each of which tells less than a table
+MAX_ITER = 200  # times QUERIES for these
 FITS = 8  # choices are made in so many groups, with a new fit after each
 MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22  # of tables that may be chosen, but for all pairs
 
@@ -137,15 +138,15 @@ def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
     return epsilon0, mu, compose(chosen, RepeatedEvent(GaussianEvent(1.0 / mu), n_iter))
 
 
-def _n_iter(problem: QueryProblem, rho: float, n_candidates: int, clear: float) -> int:
+def _n_iter(n_samples: int, rho: float, n_candidates: int, times: int = 1) -> int:
     """So many that the last choice is of something worse than what a choice falls short by.
 
     That is 4 log(n_candidates) / epsilon0 at most, in expectation; the k-th worst table is taken to
-    have the error ``clear`` * n_samples / sqrt(k).
+    have the error CLEAR_ERROR * n_samples / sqrt(k).
     """
     short = 4.0 * math.log(max(2, n_candidates))
-    useful = clear * problem.n_samples * math.sqrt(8.0 * CHOICE * rho) / short
-    return max(1, min(int(useful), n_candidates, MAX_ITER))
+    useful = CLEAR_ERROR * n_samples * math.sqrt(8.0 * CHOICE * rho) / short
+    return max(1, min(int(times * useful), n_candidates, times * MAX_ITER))
 
 
 def _candidates(tables: list[Subset], shape: tuple[int, ...]) -> list[Subset]:
@@ -180,7 +181,7 @@ def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
     n = problem.n_samples
     first = _plan_columns(problem, math.sqrt(2.0 * FIRST * rho), columns)
     rho *= 1.0 - FIRST
-    n_iter = n_iter or _n_iter(problem, rho, len(candidates), CLEAR_ERROR)
+    n_iter = n_iter or _n_iter(n, rho, len(candidates))
     epsilon0, mu, event = _split(rho, n_iter)
     kinds: dict[tuple[int, ...], Kind] = {}
     for table in candidates:
@@ -207,7 +208,7 @@ def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
 
 def _plan_queries(problem, rho, n_iter) -> SelectPlan:
     n, m = problem.n_samples, problem.n_answers
-    n_iter = n_iter or _n_iter(problem, rho, m, CLEAR_ERROR)
+    n_iter = n_iter or _n_iter(n, rho, m, QUERIES)
     epsilon0, mu, event = _split(rho, n_iter)
     # Sums of products with counts are rounded, in both of two data sets.
     rounding = (problem.n_cells + 8) * 2.0**-51 * n
