@@ -70,7 +70,7 @@ def test_plans(shape, workload):
         assert other.n_iter == n_iter
         assert rho_of(other.event) == pytest.approx(BUDGET.rho)
     # More records, more choices.
-    assert solver.plan(QueryProblem(shape, workload, 100), BUDGET).n_iter < plan.n_iter
+    assert solver.plan(QueryProblem(shape, workload, 100), BUDGET).n_iter <= plan.n_iter
 
 
 def test_without_tables_of_two_columns_nothing_is_chosen():

@@ -31,7 +31,7 @@ from .measure_project import MeasurePlan, plan_contrasts, plan_weighted, statist
 
 FIRST = 0.5  # of the budget is for single columns
 CHOICE = 0.3  # of what is left is for choices, the rest for measurements
-CLEAR_ERROR = 0.25  # l1 error, a share of the records, that the worst table is taken to have
+CLEAR_ERROR = 0.5  # l1 error, a share of the records, that the worst table is taken to have
 QUERIES = 20  # times as many choices of queries, each of which tells less than a table
 MAX_ITER = 200  # times QUERIES for these
 FITS = 8  # choices are made in so many groups, with a new fit after each

@@ -72,9 +72,13 @@ class Tape:
 @each_case
 @pytest.mark.parametrize("rho", [0.05, 50.0])
 def test_no_record_changes_more_than_is_charged(monkeypatch, case, rho):
-    """All pairs of cells for one record, the others and all releases being the same."""
+    """All pairs of cells for one record, the others and all releases being the same.
+
+    Measurements reach their charge to a part in 1000, choices in one case, so that a sensitivity
+    that is one percent too small would show.
+    """
     problem, plan = setting(monkeypatch, case, rho, 5)
-    tape = Tape(monkeypatch, np.random.default_rng(1).integers(0, 2**30, 5))
+    tape = Tape(monkeypatch, np.random.default_rng(0).integers(0, 2**30, 5))
     cells = np.array(list(itertools.product(*map(range, problem.shape))))
     others = cells[np.random.default_rng(2).integers(0, len(cells), N - 1)]
     answers = [
@@ -107,32 +111,21 @@ def test_no_record_changes_more_than_is_charged(monkeypatch, case, rho):
         else:
             measured.append(np.sqrt(np.square(changes).sum(axis=-1)).max())
     assert max(ratios) <= 1
-    assert max(ratios) >= 0.45  # what these few records can reach; the bound is for any
+    assert max(ratios) >= 0.45  # what these few records reach; the bound is for all
+    if case == "binary" and rho < 1:
+        assert max(ratios) >= 0.999
     # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
     scale = math.sqrt(4.0**SCALE_BITS - 16)
     mus = [1 / event.noise_multiplier for event in charged[GaussianEvent]]
     if len(mus) > 5:  # the first release, of single columns, is charged first
-        first = 1 / plan_multiplier(plan)
+        first = 1 / plan.first.event.noise_multiplier
         assert measured[0] <= first * scale
         assert measured[0] >= 0.999 * first * scale
-        mus.remove(min(mus, key=lambda mu: abs(mu - first)))
+        mus.remove(first)
         measured = measured[1:]
     assert max(measured) <= mus[0] * scale
-    assert max(measured) >= 0.999 * mus[0] * scale or case == "large numbers"
-
-
-def plan_multiplier(plan):
-    return plan.first.event.noise_multiplier
-
-
-def test_the_range_of_changes_is_reached():
-    """Two tables: in one a record leaves a cell too full for one too empty, in another not."""
-    full, empty = np.array([5.0, 1.0]), np.array([3.0, 3.0])
-    before = np.abs(full - empty).sum(), np.abs(empty - full).sum()
-    move = np.array([-1.0, 1.0])
-    after = np.abs(full + move - empty).sum(), np.abs(empty + move - full).sum()
-    changes = np.array(after) - before
-    assert np.ptp(changes) == 4
+    full = isinstance(problem.workload, Marginals)  # the query of full width may not be chosen
+    assert max(measured) >= (0.999 if full else 0.6) * mus[0] * scale
 
 
 @each_case
