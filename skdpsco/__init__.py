@@ -10,7 +10,7 @@ from skdpsco.linear_model import (
     PrivateLogisticRegression,
     PrivateRidge,
 )
-from skdpsco.minimax import PrivateGroupDRO
+from skdpsco.minimax import PrivateGroupDRO, PrivateSynthesizer
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 
@@ -30,5 +30,6 @@ __all__ = [
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateRidge",
+    "PrivateSynthesizer",
     "UtilityWarning",
 ]

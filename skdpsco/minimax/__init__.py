@@ -1,11 +1,13 @@
-"""Models for the worst of several groups, and saddle points and inequalities of one's own."""
+"""Models for the worst case, synthetic data, and saddle points and inequalities of one's own."""
 
 from skdpsco._random import UtilityWarning
 
+from ._domain import Bins
 from .group_dro import PrivateGroupDRO
 from .links import Link
 from .metrics import group_report, worst_group_score, worst_group_scorer
 from .monotone_glm import PrivateMonotoneGLM
+from .synthesizer import PrivateSynthesizer
 from .variational import (
     Block,
     LpBall,
@@ -15,12 +17,14 @@ from .variational import (
 )
 
 __all__ = [
+    "Bins",
     "Block",
     "Link",
     "LpBall",
     "MatrixGame",
     "PrivateGroupDRO",
     "PrivateMonotoneGLM",
+    "PrivateSynthesizer",
     "UtilityWarning",
     "VariationalSolution",
     "group_report",

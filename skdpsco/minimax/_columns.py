@@ -1,0 +1,150 @@
+"""Tables column by column: arrays, and frames of pandas and polars, in and out."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skdpsco._validation import _about_X, is_missing
+
+PANDAS, POLARS = "pandas", "polars"
+PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names of dtypes begin
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns, and what is public about them.
+
+    Parameters
+    ----------
+    library : {"pandas", "polars"} or None
+        Of the frame; None for an array.
+    names : list or None
+        Labels of the columns of a frame.
+    dtypes : list
+        One per column; None for what is natural for its values.
+    columns : list of array-like
+    """
+
+    library: str | None
+    names: list[Any] | None
+    dtypes: list[Any]
+    columns: list[Any] = field(default_factory=list)
+
+    def label(self, j: int) -> str:
+        """What messages call a column."""
+        return repr(j if self.names is None else self.names[j])
+
+    def of(self, library: str) -> "Table":
+        """The same in another library; the dtypes of arrays are those of pandas too."""
+        if library == self.library:
+            return self
+        names = [f"x{j}" for j in range(len(self.dtypes))] if self.names is None else self.names
+        kept = self.dtypes if library == PANDAS and self.library is None else None
+        return Table(library, list(map(str, names)), kept or [None] * len(self.dtypes))
+
+
+def read_table(estimator: Any, X: Any) -> Table:
+    """The columns of X; sets the number and the names of features on the estimator.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
+    with _about_X(X):
+        if not is_frame:
+            dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
+            kept = object if dtype is None else None  # else lists would become strings
+            values = validate_data(estimator, X, dtype=kept, ensure_all_finite=False)
+            d = values.shape[1]
+            return Table(None, None, [dtype] * d, [values[:, j] for j in range(d)])
+        validate_data(estimator, X, skip_check_array=True)
+    if 0 in X.shape:
+        raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
+    library = PANDAS if hasattr(X, "iloc") else POLARS
+    columns = [X.iloc[:, j] if library == PANDAS else X.to_series(j) for j in range(X.shape[1])]
+    return Table(library, list(X.columns), [column.dtype for column in columns], columns)
+
+
+def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
+    """A dtype without what it says about values: with declared ones instead."""
+    known = [value for value in declared if not is_missing(value)]
+    if isinstance(dtype, np.dtype):
+        return np.dtype("U") if dtype.kind == "U" else dtype
+    if library == PANDAS and hasattr(dtype, "categories"):
+        import pandas as pd
+
+        categories = pd.Index(known)
+        inner = dtype.categories.dtype
+        if inner.kind in "biuf" and categories.dtype.kind in "biuf":
+            same = categories.astype(inner)
+            categories = same if same.tolist() == known else categories
+        elif inner.kind == "O" and isinstance(inner, np.dtype):
+            categories = categories.astype(object)
+        return pd.CategoricalDtype(categories, dtype.ordered)
+    if library == POLARS and str(dtype).startswith("Enum"):
+        return type(dtype)(known)
+    return dtype
+
+
+def typed(values: Any, library: str | None, dtype: Any) -> Any:
+    """Values as an array, or as that of a library, of a dtype; None for the natural one."""
+    objects = np.asarray(values).tolist()
+    for beginning, convert in PYTHON.items():
+        if str(dtype).lower().startswith(beginning):  # libraries may refuse 1 for True
+            objects = [_converted(value, convert) for value in objects]
+    if library == POLARS:
+        import polars as pl
+
+        return pl.Series("", objects, dtype=dtype)
+    strings = isinstance(dtype, np.dtype) and dtype.kind == "U"  # as wide as needed
+    dtype = None if strings else dtype
+    if library == PANDAS:
+        import pandas as pd
+
+        return pd.Series(objects, dtype=dtype).array
+    if dtype is None:
+        found = np.array(objects)
+        if found.dtype.kind in "biuf" or all(isinstance(value, str) for value in objects):
+            return found
+        dtype = object
+    return np.fromiter(objects, dtype=dtype, count=len(objects))
+
+
+def _converted(value: Any, convert: Any) -> Any:
+    if isinstance(value, (bool, int, float)) and not is_missing(value):
+        with np.errstate(all="ignore"):
+            try:
+                other = convert(value)
+            except OverflowError:  # an infinity, or a huge integer
+                return value
+        return other if other == value else value
+    return value
+
+
+def as_list(column: Any) -> list[Any]:
+    """Python objects of an array or column."""
+    return column.tolist() if hasattr(column, "tolist") else column.to_list()
+
+
+def assemble(columns: list[Any], table: Table) -> Any:
+    """An array or a frame of columns made by `typed`."""
+    if table.library == POLARS:
+        import polars as pl
+
+        return pl.DataFrame([c.alias(n) for c, n in zip(columns, table.names or [], strict=True)])
+    if table.library == PANDAS:
+        import pandas as pd
+
+        frame = pd.DataFrame(dict(enumerate(columns)))
+        frame.columns = table.names
+        return frame
+    kinds = {column.dtype.kind for column in columns}
+    if kinds <= set("biuf") or kinds == {"U"}:
+        return np.stack(columns, axis=1)
+    out = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for j, column in enumerate(columns):
+        out[:, j] = column
+    return out
