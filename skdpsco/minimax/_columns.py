@@ -98,13 +98,13 @@ def typed(values: Any, library: str | None, dtype: Any) -> Any:
     if library == POLARS:
         import polars as pl
 
-        return pl.Series("", objects, dtype=dtype)
+        return pl.Series("", [None if is_missing(v) else v for v in objects], dtype=dtype)
     strings = isinstance(dtype, np.dtype) and dtype.kind == "U"  # as wide as needed
     dtype = None if strings else dtype
     if library == PANDAS:
         import pandas as pd
 
-        return pd.Series(objects, dtype=dtype).array
+        return pd.Series(objects, dtype=dtype)
     if dtype is None:
         found = np.array(objects)
         if found.dtype.kind in "biuf" or all(isinstance(value, str) for value in objects):
@@ -122,6 +122,13 @@ def _converted(value: Any, convert: Any) -> Any:
                 return value
         return other if other == value else value
     return value
+
+
+def taken(column: Any, positions: np.ndarray) -> Any:
+    """What stands at some positions of a column."""
+    if hasattr(column, "iloc"):
+        return column.iloc[positions].reset_index(drop=True)
+    return column[positions]
 
 
 def as_list(column: Any) -> list[Any]:

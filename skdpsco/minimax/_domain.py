@@ -16,9 +16,9 @@ import numpy as np
 from skdpsco._validation import LARGEST, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
 from skdpsco.solvers._variational import check_count
-from skdpsco.solvers._workload import DENSE_CELLS
+from skdpsco.solvers._workload import DENSE_CELLS, _dense
 
-from ._columns import Table, as_list, assemble, public_dtype, typed
+from ._columns import Table, as_list, assemble, public_dtype, taken, typed
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -92,7 +92,8 @@ class Bins:
         edges = np.array(self.edges)
         a, b = edges[codes], edges[codes + 1]
         u = 0.5 if rng is None else rng.random(len(codes))
-        return np.minimum(a + u * (b - a), np.nextafter(b, a))
+        with np.errstate(under="ignore"):  # next to 0
+            return np.minimum(a + u * (b - a), np.nextafter(b, a))
 
 
 def _is_integer(dtype: str) -> bool:
@@ -122,7 +123,7 @@ class Domain:
     @property
     def dense(self) -> bool:
         """Whether all cells may be listed."""
-        return len(self.entries) <= 30 and math.prod(self.shape) <= DENSE_CELLS
+        return _dense(self.shape)
 
     def positions(self, columns: Any) -> Any:
         """Columns by their positions instead of names; other things as they are.
@@ -171,7 +172,7 @@ class Domain:
                 columns.append(typed(values, table.library, dtype))
             else:
                 declared = typed(entry, table.library, dtype)
-                columns.append(declared[codes[:, j]])
+                columns.append(taken(declared, codes[:, j]))
         return assemble(columns, table)
 
     def cells(self) -> Any:
@@ -219,10 +220,10 @@ def declare(domain: Any, table: Table) -> Domain:
     for j, (entry, dtype) in enumerate(zip(entries, table.dtypes, strict=True)):
         try:
             dtypes.append(_fitting(entry, table.library, dtype))
-        except Exception as error:  # of a library: all that it may say is about public values
+        except ValueError as error:
             raise ValueError(
                 f"domain[{table.label(j)}] does not fit this column of X, whose dtype is "
-                f"{'object' if dtype is None else dtype}: {error}"
+                f"{'object' if dtype is None else dtype}: {error}."
             ) from error
     return Domain(entries, Table(table.library, names, dtypes))
 
@@ -247,12 +248,17 @@ def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
             raise ValueError("bins are for numbers")
         if _is_integer(name):
             entry.whole_numbers(name)
-        elif name in ("float16", "float32") and max(map(abs, entry.edges)) > np.finfo(name).max:
+        elif name in ("float16", "float32") and max(map(abs, entry.edges)) > float(
+            np.finfo(name).max
+        ):
             raise ValueError("edges are too large")
         return dtype
-    dtype = public_dtype(dtype, library, entry.tolist())
-    with np.errstate(all="ignore"):
-        held = as_list(typed(entry, library, dtype))
+    try:
+        dtype = public_dtype(dtype, library, entry.tolist())
+        with np.errstate(all="ignore"):
+            held = as_list(typed(entry, library, dtype))
+    except Exception as error:  # of a library
+        raise ValueError("it does not hold what is declared") from error
     for value, other in zip(entry, held, strict=True):
         same = is_missing(value) if is_missing(other) else value == other
         if not same and not (name.startswith("float") and isinstance(value, Real)):

@@ -1,5 +1,6 @@
 """Queries that users ask for, of the columns or cells of a domain."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ def legal(name: str, make: Any, *arguments: Any) -> Any:
 
 
 def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> QueryProblem:
+    """A workload on a domain, checked."""
     return legal(name, QueryProblem, domain.shape, workload, n_samples)
 
 
@@ -60,6 +62,8 @@ def tabulate(name: str, functions: Any, domain: Domain) -> np.ndarray:
     rows = []
     for function in functions:
         row = np.asarray(function(cells))
+        if row.dtype.kind == "O" and all(isinstance(value, Real) for value in row.flat):
+            row = row.astype(np.float64)  # nullable columns of frames
         if row.dtype.kind not in "biuf" or row.shape != (len(cells),):
             raise ValueError(
                 f"{name} must have functions that return one number for each of {len(cells)} "

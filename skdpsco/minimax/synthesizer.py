@@ -6,6 +6,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
 from skdpsco._base import PrivateEstimator
 from skdpsco._progress import check_progress, progress_bar
@@ -234,6 +235,7 @@ class PrivateSynthesizer(PrivateEstimator):
         rng, seeded = self._open(plan.event)
         with (
             np.errstate(all="ignore"),  # an underflow would tell something about the data
+            threadpool_limits(1, user_api="blas"),  # many small products: threads would only wait
             progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
         ):
             result = solver.run(plan, problem, codes, rng, counter)
@@ -272,7 +274,8 @@ class PrivateSynthesizer(PrivateEstimator):
         """
         check_is_fitted(self)
         n = check_count("n_samples", n_samples)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**32, size=4))
+        seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
+        rng = np.random.default_rng(seed)
         codes = self.distribution_.sample(n, rng)
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
         chosen = get_config()["transform_output"] if chosen is None else chosen

@@ -1,0 +1,201 @@
+"""Mistakes of users of PrivateSynthesizer, which draw no noise; extreme input."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import skdpsco._base
+from skdpsco._random import generator
+from skdpsco.minimax import Bins, PrivateSynthesizer
+from skdpsco.solvers.measure_project import MeasureProject
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+NAN, INF = math.nan, math.inf
+N = 60
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame({"a": RNG.integers(0, 2, N), "b": RNG.choice(["u", "v"], N)})
+MODEL = PrivateSynthesizer(domain=[2, ["u", "v"]])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return clone(MODEL).fit(FRAME)
+
+
+def refuses(match, X=FRAME, **params):
+    """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
+    model = clone(MODEL).set_params(random_state=0).fit(FRAME).set_params(**params)
+    before, drawn = dict(vars(model)), []
+
+    def record(*args, **kwargs):
+        drawn.append(generator(*args, **kwargs))
+        return drawn[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skdpsco._base, "generator", record)
+        with pytest.raises((ValueError, TypeError), match=match):
+            model.fit(X)
+    assert drawn == []
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)
+
+
+EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
+DELTA = r"delta.* \(0\.0, 1\.0\)"
+ITER = "n_iter.* (a str among {'auto'}|'auto' or an int)"
+COUNT = "order must be an int >= 1, got"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "match"),
+    [
+        *(("epsilon", value, EPSILON) for value in (NAN, INF, 0, -1, "1", None, True, [1.0])),
+        ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06"),
+        ("epsilon", 1e-8, r"epsilon=1e-08 is too small with delta=1e-06"),
+        *(("delta", value, DELTA) for value in (NAN, 0, 1, "1", None, True)),
+        ("ledger", 3, "ledger.* None or an object implementing 'charge'"),
+        ("random_state", "x", "random_state.*RandomState"),
+        ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
+        ("domain", None, "domain must be declared"),
+        *(("order", value, COUNT) for value in (0, -1, 1.0, "2", None, True, NAN)),
+        *(("n_iter", value, ITER) for value in (0, -1, 1.5, "all", None, True, 10_001)),
+        ("n_iter", 3, "There is no plan for .*n_iter=3.* MeasureProject measures once"),
+        ("solver", "best", r"solver must be one of \('auto', 'measure-project'.*\), got 'best'"),
+        ("solver", 3, "solver.*'str' or an object implementing 'plan' and 'run'"),
+        ("solver", MeasureProject, r"solver must be an instance, MeasureProject\(\), not a class"),
+        ("verbose", "loud", "verbose"),
+    ],
+)
+def test_parameters(parameter, value, match):
+    refuses(match, **{parameter: value})
+
+
+WHAT = "workload must be 'marginals', a list of tuples of columns, an array"
+TABLES = "workload is not legal. tables must"
+MATRIX = "workload is not legal. matrix must"
+NUMBERS = "workload must have functions that return one number for each of 4 cells"
+
+
+@pytest.mark.parametrize(
+    ("workload", "match"),
+    [
+        *((w, WHAT) for w in ("all", None, 3, [], (), {"a": 1}, {1}, [1, 2], ["a", "b"])),
+        ([("a", "b"), len], WHAT),
+        (FRAME, WHAT),
+        ([("a", "z")], "workload is not legal. X must have one column of the name 'z'"),
+        ([("a", 2)], rf"{TABLES} name columns 0, ..., 1, got 2"),
+        ([(0, 0)], rf"{TABLES} have different columns"),
+        ([("a", 0)], rf"{TABLES} have different columns"),
+        ([(0, -1)], rf"{TABLES} have different columns"),
+        ([()], rf"{TABLES} be a list of tuples"),
+        ([(0, 1.0)], rf"{TABLES} have columns that are numbers"),
+        ([(0, True)], rf"{TABLES} have columns that are numbers"),
+        ([(0, 1), (0, 1)], rf"{TABLES} not name the same columns twice"),
+        (np.zeros((2, 3)), rf"{MATRIX} have one column for each of the 4 cells of the domain, got"),
+        (np.zeros(4), rf"{MATRIX} have shape \(n_queries, n_cells\), got shape \(4,\)"),
+        (np.zeros((0, 4)), rf"{MATRIX} have shape"),
+        (np.full((1, 4), NAN), rf"{MATRIX} have finite numbers"),
+        (np.full((1, 4), INF), rf"{MATRIX} have finite numbers"),
+        (np.full((1, 4), "a"), rf"{MATRIX} have real numbers"),
+        (np.full((1, 4), 1j), rf"{MATRIX} have real numbers"),
+        ([lambda X: 1.0], NUMBERS),
+        ([lambda X: X], NUMBERS),
+        ([lambda X: X["a"][:3]], NUMBERS),
+        ([lambda X: X["b"]], NUMBERS),
+        ([lambda X: X["a"] * 1j], NUMBERS),
+        ([lambda X: X["a"] * NAN], rf"{MATRIX} have finite numbers"),
+    ],
+)
+def test_workloads(workload, match):
+    refuses(match, workload=workload)
+
+
+def test_workloads_of_large_domains():
+    X = np.zeros((3, 21), dtype=int)
+    model = PrivateSynthesizer(domain=2)
+    for workload, match in (
+        ([lambda X: X[:, 0]], r"workload must be tables of columns for a domain of more than 2"),
+        (np.zeros((1, 4)), "workload is not legal. Linear queries need a domain of at most 1048"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.set_params(workload=workload).fit(X)
+    model.set_params(workload="marginals", order=20)
+    with pytest.raises(ValueError, match=r"workload is not legal\. tables must be at most 2"):
+        model.fit(np.zeros((3, 200), dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (FRAME.assign(a=2), r"value in column 'a' that domain\['a'\] does not list"),
+        (FRAME.assign(a=-1), r"value in column 'a' that domain\['a'\] does not list"),
+        (FRAME.assign(a=0.5), r"value in column 'a' that domain\['a'\] does not list"),
+        (FRAME.assign(b="w"), r"value in column 'b' that domain\['b'\] does not list"),
+        (FRAME.assign(b=None), "domain|X contains NaN or another missing value in column 'b'"),
+        (FRAME.assign(a=NAN), "X contains NaN or another missing value in column 'a'"),
+        (FRAME[["a"]], "domain must have one entry for each of 1 columns of X, got 2"),
+        (FRAME[:0], "X must have at least one row"),
+        (sparse.csr_array(np.eye(2)), "[Ss]parse"),
+        (np.zeros(4), "Expected 2D array"),
+        ([[0, "u"], [0]], "inhomogeneous|setting an array element|Expected 2D"),
+    ],
+)
+def test_records(X, match):
+    refuses(match, X=X)
+
+
+@pytest.mark.parametrize(
+    ("q", "match"),
+    [
+        *((q, "q must be a name of a column, a tuple") for q in (None, 3, {"a"}, 1.5)),
+        ("z", "q is not legal. X must have one column of the name 'z'"),
+        ((), "q is not legal. tables must be a list of tuples"),
+        ((0, 2), "q is not legal. tables must name columns 0, ..., 1, got 2"),
+        (("a", "a"), "q is not legal. tables must have different columns"),
+        (np.zeros(3), "q is not legal. matrix must have one column for each of the 4 cells"),
+        (np.zeros((1, 1, 4)), "q is not legal. matrix must have shape"),
+        (np.full(4, NAN), "q is not legal. matrix must have finite numbers"),
+        (lambda X: 0, "q must have functions that return one number for each of 4 cells"),
+    ],
+)
+def test_queries(fitted, q, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        fitted.query(q)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 1.0, "3", None, True, NAN])
+def test_samples(fitted, n_samples):
+    with pytest.raises((TypeError, ValueError), match="n_samples must be an int >= 1, got"):
+        fitted.sample(n_samples)
+
+
+def test_seeds_of_samples(fitted):
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        fitted.sample(3, random_state="x")
+
+
+def test_before_the_fit():
+    for method in (MODEL.sample, MODEL.query):
+        name = method.__name__
+        with pytest.raises(NotFittedError):
+            getattr(clone(MODEL), name)(3 if name == "sample" else "a")
+
+
+def test_extremes():
+    """One record, one cell, huge numbers; no warnings."""
+    with np.errstate(all="raise"):
+        one = PrivateSynthesizer(domain=1, random_state=0).fit([[0]])
+        assert one.answers_ == pytest.approx([1.0])
+        assert one.sample(3).tolist() == [[0]] * 3
+        X = np.array([[1e308, -1e308], [0.0, 5e-324]])
+        model = PrivateSynthesizer(domain=Bins([-1e100, 0, 1e100]), random_state=0).fit(X)
+        assert np.isfinite(model.sample(100)).all()
+        tiny = PrivateSynthesizer(domain=3, epsilon=0.001, random_state=0).fit([[0, 1], [2, 2]])
+        assert tiny.query((0, 1)).sum() == pytest.approx(1.0)
+        assert tiny.answers_.min() >= 0
