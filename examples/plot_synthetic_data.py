@@ -25,7 +25,8 @@ RANGES = {  # public
     "mean symmetry": (0.1, 0.3),
     "worst radius": (5, 35),
 }
-N_BINS = 5
+N_BINS = 4
+DIAGNOSIS = 6  # the last column
 
 data = load_breast_cancer()
 columns = [list(data.feature_names).index(name) for name in RANGES]
@@ -33,10 +34,12 @@ X = np.c_[data.data[:, columns], data.target]
 train, test = train_test_split(X, test_size=0.3, random_state=0, stratify=X[:, -1])
 
 # %%
-# One entry of the domain per column: bins, and two values of the diagnosis. What is asked for are
-# all tables of two columns.
+# One entry of the domain per column: bins, and two values of the diagnosis. With few records ask for
+# few tables: here those of the diagnosis and one measurement. ("marginals" asks for all tables of
+# so many columns.)
 domain = [Bins(np.linspace(low, high, N_BINS + 1)) for low, high in RANGES.values()] + [2]
-model = PrivateSynthesizer(epsilon=1.0, domain=domain, order=2).fit(train)
+workload = [(DIAGNOSIS, j) for j in range(6)]
+model = PrivateSynthesizer(epsilon=1.0, domain=domain, workload=workload).fit(train)
 print(model.privacy_, "\n")
 synthetic = model.sample(len(train))
 print(f"{len(model.answers_)} answers from {len(train)} records; the first synthetic records:")
@@ -48,7 +51,7 @@ print(synthetic[:3].round(2), "\n")
 # can be seen; it falls as 1 / (n epsilon). A sample has sampling errors on top.
 def shares(records, columns):
     """Marginals of records, not private."""
-    edges = [np.arange(3) - 0.5 if j == 6 else domain[j].edges for j in columns]
+    edges = [np.arange(3) - 0.5 if j == DIAGNOSIS else domain[j].edges for j in columns]
     clipped = [np.clip(records[:, j], e[0], e[-1]) for j, e in zip(columns, edges, strict=True)]
     return np.histogramdd(np.array(clipped).T, bins=edges)[0] / len(records)
 
@@ -57,20 +60,18 @@ true = np.concatenate([shares(train, table).ravel() for table in model.tables_])
 drawn = np.concatenate([shares(synthetic, table).ravel() for table in model.tables_])
 figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
 for axis, j in zip(axes[0], (0, 3, 5), strict=True):
-    name = list(RANGES)[j]
-    position, middle = np.arange(N_BINS), np.array(domain[j].edges[:-1])
     for shift, colour, label, table in (
         (-0.3, "0.6", "records", shares(train, (j,))),
-        (0.0, "C0", "released", model.query((j,))),
+        (0.0, "C0", "released", model.query((DIAGNOSIS, j)).sum(axis=0)),
         (0.3, "C1", "a sample", shares(synthetic, (j,))),
     ):
-        axis.bar(position + shift, table, width=0.28, color=colour, label=label)
-    axis.set(xticks=np.arange(N_BINS + 1) - 0.5, xlabel=name, ylabel="share of records")
+        axis.bar(np.arange(N_BINS) + shift, table, width=0.28, color=colour, label=label)
+    axis.set(xticks=np.arange(N_BINS + 1) - 0.5, xlabel=list(RANGES)[j], ylabel="share of records")
     axis.set_xticklabels([f"{edge:g}" for edge in np.round(domain[j].edges, 3)])
 axes[0, 0].legend()
 for axis, title, table in (
-    (axes[1, 0], "records", shares(train, (6, 5))),
-    (axes[1, 1], "released", model.query((6, 5))),
+    (axes[1, 0], "records", shares(train, (DIAGNOSIS, 5))),
+    (axes[1, 1], "released", model.query((DIAGNOSIS, 5))),
 ):
     image = axis.imshow(table, vmin=0, vmax=0.4, cmap="Blues", aspect="auto")
     for (row, column), share in np.ndenumerate(table):
@@ -82,12 +83,13 @@ axis = axes[1, 2]
 axis.plot([0, 0.6], [0, 0.6], color="0.7", linewidth=1)
 axis.plot(true, drawn, ".", color="C1", alpha=0.5, label="a sample")
 axis.plot(true, model.answers_, ".", color="C0", alpha=0.7, label="released")
-axis.set(xlabel="share of the records", ylabel="private share", title="all cells of two columns")
+axis.set(xlabel="share of the records", ylabel="private share", title="all cells of all tables")
 axis.legend()
 figure.suptitle(f"{len(train)} records, epsilon = 1")
-print(f"Largest error of {len(true)} answers {np.abs(model.answers_ - true).max():.3f}, mean "
-      f"{np.abs(model.answers_ - true).mean():.3f}; of a sample "
-      f"{np.abs(drawn - true).max():.3f}, {np.abs(drawn - true).mean():.3f}\n")  # fmt: skip
+for name, shown in (("the released answers", model.answers_), ("a sample", drawn)):
+    error = np.abs(shown - true)
+    print(f"Errors of {name}: largest {error.max():.3f}, mean {error.mean():.3f}")
+print()
 
 # %%
 # Whatever is done with synthetic records is private too: here a model that knows nothing of
