@@ -34,9 +34,9 @@ X = np.c_[data.data[:, columns], data.target]
 train, test = train_test_split(X, test_size=0.3, random_state=0, stratify=X[:, -1])
 
 # %%
-# One entry of the domain per column: bins, and two values of the diagnosis. With few records ask for
-# few tables: here those of the diagnosis and one measurement. ("marginals" asks for all tables of
-# so many columns.)
+# One entry of the domain per column: bins, and two values of the diagnosis. With few records ask
+# for few tables: here those of the diagnosis and one measurement. ("marginals" asks for all tables
+# of so many columns.)
 domain = [Bins(np.linspace(low, high, N_BINS + 1)) for low, high in RANGES.values()] + [2]
 workload = [(DIAGNOSIS, j) for j in range(6)]
 model = PrivateSynthesizer(epsilon=1.0, domain=domain, workload=workload).fit(train)

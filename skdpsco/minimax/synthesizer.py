@@ -1,5 +1,6 @@
 """Private answers to many queries about a table, and synthetic records."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,16 +12,22 @@ from threadpoolctl import threadpool_limits  # which scikit-learn needs
 from skdpsco._base import PrivateEstimator
 from skdpsco._progress import check_progress, progress_bar
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter
-from skdpsco.solvers import check_cost
+from skdpsco.solvers import MultiplicativeWeights, SelectMeasure, check_cost
 from skdpsco.solvers._variational import check_count
 from skdpsco.solvers._workload import LinearQueries, Marginals
 from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.multiplicative_weights import MIRROR_DESCENT
 
 from ._columns import PANDAS, POLARS, read_table
 from ._domain import Bins, declare
 from ._queries import legal, problem_of, tabulate, workload_of
 
-SOLVERS = {"measure-project": MeasureProject}
+SOLVERS: dict[str, Any] = {
+    "measure-project": MeasureProject,
+    "select-measure": SelectMeasure,
+    "multiplicative-weights": MultiplicativeWeights,
+    "mirror-descent": partial(MultiplicativeWeights, MIRROR_DESCENT),
+}
 
 
 def resolve_solver(solver: Any) -> Any:
@@ -85,13 +92,15 @@ class PrivateSynthesizer(PrivateEstimator):
         Arrays and callables need a domain of at most 2**20 cells and 30 columns.
     order : int, default=3
         Number of columns of each table, for "marginals".
-    solver : {"auto", "measure-project"} or object, default="auto"
+    solver : str or object, default="auto"
         "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
-        mixture of products to them, and projects. An object with methods ``plan`` and ``run`` is a
-        solver of one's own.
+        mixture of products to them, and projects. "select-measure" measures tables or queries that
+        it chooses one after the other. "multiplicative-weights" and "mirror-descent", which is
+        published and has worse constants, choose only; their domain has at most 2**20 cells. An
+        object with methods ``plan`` and ``run`` is a solver of one's own.
     n_iter : int or "auto", default="auto"
         Number of private rounds, at most 10000. "auto" computes it from the budget and public
-        sizes. "measure-project" has one round.
+        sizes. "measure-project" has one round, and takes no number.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -129,10 +138,13 @@ class PrivateSynthesizer(PrivateEstimator):
     has errors of its own, of the order 1 / sqrt(n). Models fitted on synthetic records see what
     the workload measures: with three-way marginals no interaction of four columns.
 
-    Proof: docs/proofs/measure_project.md.
+    Proofs: docs/proofs/measure_project.md, select_measure.md and multiplicative_weights.md.
 
     References
     ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent
+    Rates for Differentially-Private Stochastic Saddle-Point Problems. COLT 2024.
+
     Y. Xiao, G. He, D. Zhang, D. Kifer. An Optimal and Scalable Matrix Mechanism for Noisy
     Marginals under Convex Loss Functions. NeurIPS 2023.
 
