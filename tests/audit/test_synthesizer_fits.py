@@ -17,7 +17,7 @@ from skdpsco.solvers import measure_project
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
-EPSILON, DELTA, FITS = 1.0, 1e-3, 80
+EPSILON, DELTA, FITS = 1.0, 1e-3, 60
 PARITY = np.array([[1.0, -1.0, -1.0, 1.0]])
 # Workload, the record that is replaced and by what. Both queries move as far as they may, and one
 # number tells the neighbours apart.
@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_whole_fits(monkeypatch, case):
-    """80 fits of each neighbour convict noise that is too small by a factor of 20, or absent.
+    """60 fits of each neighbour convict noise that is too small by a factor of 20, or absent.
 
     False alarms are below 1e-6. So few fits, of so little power, since all noise is in one release,
     whose size tests/audit/test_measure_project_noise.py tells to a fifth.
