@@ -3,6 +3,7 @@
 from skdpsco._random import UtilityWarning
 
 from ._domain import Bins
+from ._games import BilinearGame, QuadraticGame, duality_gap
 from .group_dro import PrivateGroupDRO
 from .links import Link
 from .metrics import group_report, worst_group_score, worst_group_scorer
@@ -17,6 +18,7 @@ from .variational import (
 )
 
 __all__ = [
+    "BilinearGame",
     "Bins",
     "Block",
     "Link",
@@ -25,8 +27,10 @@ __all__ = [
     "PrivateGroupDRO",
     "PrivateMonotoneGLM",
     "PrivateSynthesizer",
+    "QuadraticGame",
     "UtilityWarning",
     "VariationalSolution",
+    "duality_gap",
     "group_report",
     "solve_variational_inequality",
     "worst_group_score",

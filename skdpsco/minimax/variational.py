@@ -13,11 +13,18 @@ from skdpsco._validation import MAX_ITER, check_bound
 from skdpsco.constraints import LpBall, Simplex
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.report import PrivacyReport
-from skdpsco.solvers import AcceleratedRecursive, Allowance, check_cost
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    Allowance,
+    BiasReducedMirrorDescent,
+    MirrorDescent,
+    check_cost,
+)
 from skdpsco.solvers._geometry import Block, Geometry
 from skdpsco.solvers.mirror_prox import Data, MirrorProx, VariationalProblem
 from skdpsco.solvers.recursive_regularization import RecursiveRegularization
 
+from ._games import _VectorGame
 from ._records import _clip, check_operator
 
 __all__ = [
@@ -32,6 +39,8 @@ CHUNK = 4096  # records whose operators are in memory at a time
 SOLVERS: dict[str, Callable[[], Any]] = {
     "auto": MirrorProx,  # measured best: docs/proofs/mirror_prox.md, sections 5 and 6
     "accelerated-recursive": AcceleratedRecursive,
+    "bias-reduced-mirror-descent": BiasReducedMirrorDescent,
+    "mirror-descent": MirrorDescent,
     "mirror-prox": MirrorProx,
     "recursive-regularization": RecursiveRegularization,
 }
@@ -121,6 +130,9 @@ class _Clipped:
         self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
         self.parts = Geometry(blocks).parts
         self.size = sum(block.size for block in blocks)
+        self.second_smoothness = getattr(function, "second_smoothness", None)
+        # Games of this package clip records themselves, in less time, to their own bounds.
+        self.clips = isinstance(function, _VectorGame) and blocks == function.blocks
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """What the user's operator says, as it is."""
@@ -142,6 +154,8 @@ class _Clipped:
             return G.astype(np.float64)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        if self.clips:
+            return self.function.total(z, data)
         total = np.zeros(self.size)
         for start in range(0, len(data[0]), CHUNK):
             G = self.records(z, tuple(array[start : start + CHUNK] for array in data))
@@ -202,11 +216,17 @@ def solve_variational_inequality(
         Clip records instead of operators to make it so. None for ``operator.monotone``, which is
         about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
     solver : str or object, default="auto"
-        "auto", "mirror-prox", "recursive-regularization" or "accelerated-recursive", or an object
+        "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
+        "mirror-descent" or "bias-reduced-mirror-descent", or an object
         with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror prox, whose
-        gap measures smallest nearly everywhere. The last of the names needs
+        gap measures smallest nearly everywhere. "accelerated-recursive" needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
-        projection; it is fast on many records.
+        projection; it is fast on many records. The last two are for games of two players, each on
+        a simplex, and read every record at most once; see `skdpsco.solvers.MirrorDescent` and
+        `skdpsco.solvers.BiasReducedMirrorDescent`. An operator may declare ``second_smoothness``
+        for them: when one player's point moves by h in l1 norm, no partial derivative is further
+        than ``second_smoothness / 2 * h**2`` from its linear part. It is 0 for bilinear and
+        quadratic games; privacy does not rest on it.
     n_iter : int or "auto", default="auto"
         Steps, in [1, 10000]; for the recursion of every round. "auto" for "accelerated-recursive".
     probes : ndarray or tuple of ndarray, default=None

@@ -6,10 +6,12 @@ from ._composite import CompositeProblem
 from ._geometry import Block
 from .accelerated_recursive import AcceleratedRecursive
 from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
+from .bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from .coordinate_descent import CoordinateDescent
 from .frank_wolfe import FrankWolfe, NoisyFrankWolfe
 from .gradient_descent import GradientDescent
 from .greedy_coordinate_descent import GreedyCoordinateDescent
+from .mirror_descent import MirrorDescent
 from .mirror_prox import MirrorProx
 from .moments import Moments
 from .multiplicative_weights import MultiplicativeWeights
@@ -26,6 +28,7 @@ __all__ = [
     "SGD",
     "AcceleratedRecursive",
     "Allowance",
+    "BiasReducedMirrorDescent",
     "Block",
     "CompositeProblem",
     "CoordinateDescent",
@@ -33,6 +36,7 @@ __all__ = [
     "GradientDescent",
     "GreedyCoordinateDescent",
     "LpBall",
+    "MirrorDescent",
     "MirrorProx",
     "Moments",
     "MultiplicativeWeights",
