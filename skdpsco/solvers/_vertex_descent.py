@@ -20,6 +20,8 @@ MAX_ITER = 10_000  # of the automatic rules
 # Bounds assume that a gradient differs between vertices by all that it may, in every step. On the
 # games that were tried, a hundredth of that term gives the best steps: section 4 of the proof.
 EASE = 0.01
+# Least range of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS.
+LEAST = 2.0**-21
 
 
 class Batches(NamedTuple):
@@ -177,7 +179,7 @@ def calibrate(
     batches : Batches
     """
     bounds = lipschitz(problem)
-    epsilon = 4.0 * np.array(step) * (weight * change / sizes)[:, None]
+    epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST)
     grid = []
     for size, a, (x, y) in zip(sizes.tolist(), change.tolist(), epsilon.tolist(), strict=True):
         # Eight more terms cover the rounding of the few sums that are put together.
@@ -205,11 +207,14 @@ def spend(
     Raises
     ------
     ValueError
-        If there are more batches than records.
+        If there are more batches than records, or more draws than the budget can pay for.
     """
     need = weight * change * np.sqrt(draws)
     sizes = batch_sizes(need, problem.n_samples)
-    squares = 0.5 * rho * float((sizes / need).min()) ** 2
+    rest = rho - float(draws.max()) * LEAST**2 / 4.0
+    if not rest > 0.0:
+        raise ValueError(f"n_iter={len(weight)} is too large for the budget of rho={rho:.3g}.")
+    squares = 0.5 * rest * float((sizes / need).min()) ** 2
     step, _ = choose_steps(problem, squares, len(weight) + 1, variance)
     return calibrate(problem, sizes, weight, change, draws, step)
 

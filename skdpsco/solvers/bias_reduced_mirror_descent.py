@@ -198,7 +198,9 @@ class BiasReducedMirrorDescent:
             rho=rho,
             variance=moments[levels],
         )
-        plan.batches(problem, np.full(steps - 1, levels.most))  # what may fail fails now
+        plan.batches(
+            problem, np.full(steps - 1, levels.most)
+        )  # what may fail fails here: no levels need more
         return plan
 
     def run(

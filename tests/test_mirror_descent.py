@@ -1,0 +1,321 @@
+"""Mirror descent on private draws of vertices: plans, batches, directions, and the games."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from skdpsco.constraints import L2Ball, Simplex
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.minimax import (
+    BilinearGame,
+    MatrixGame,
+    QuadraticGame,
+    duality_gap,
+    solve_variational_inequality,
+)
+from skdpsco.minimax.variational import _operator, check_operator
+from skdpsco.privacy import Budget, Ledger, rho_of
+from skdpsco.solvers import Allowance, Block, MirrorDescent
+from skdpsco.solvers._geometry import Geometry
+from skdpsco.solvers._vertex_descent import EASE, Scores, batch_sizes, choose_steps
+from skdpsco.solvers.mirror_prox import VariationalProblem
+
+NOISELESS = Allowance(1e8)
+ROW = np.ones((1, 2))
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+
+
+class Payoffs:
+    """A matrix game all of whose records are alike; keeps the records of its calls."""
+
+    saddle = True
+    second_smoothness = 0.0
+
+    def __init__(self, A, bound=1.0):
+        self.A = np.array(A, dtype=float)
+        m, k = self.A.shape
+        self.blocks = (Block(Simplex(), m, bound), Block(Simplex(), k, bound))
+        self.smoothness = [[0.0, bound], [bound, 0.0]]
+        self.calls = []
+
+    def total(self, z, data):
+        (numbers,) = data
+        self.calls.append(numbers.tolist())
+        m = len(self.A)
+        return len(numbers) * np.concatenate([self.A @ z[m:], -self.A.T @ z[:m]])
+
+    def gap(self, z):
+        m = len(self.A)
+        return float((self.A.T @ z[:m]).max() - (self.A @ z[m:]).min())
+
+
+def play(operator, n, budget=NOISELESS, n_iter=None, seed=0, **options):
+    """Plan and result of a run on n records."""
+    solver, problem = MirrorDescent(**options), VariationalProblem(operator, n)
+    plan = solver.plan(problem, budget, n_iter)
+    return plan, solver.run(plan, problem, (np.arange(n),), np.random.default_rng(seed))
+
+
+def test_x_descends_and_y_ascends():
+    # Row 1 is best for x whatever y does, column 2 for y whatever x does.
+    A = [[0.5, 0.6, 0.9], [-0.9, -0.5, -0.2]]
+    _, z = play(Payoffs(A), 2_000)
+    assert z[1] > 0.97
+    assert z[4] > 0.97
+    assert z[:2].sum() == pytest.approx(1.0)
+    assert z[2:].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("A", [[[1.0, -1.0], [-1.0, 1.0]], [[1.0, -0.2], [-0.5, 0.4], [0.9, 1.0]]])
+def test_without_noise_the_gap_vanishes(A):
+    gaps = []
+    for n_iter in (10, 100, 500, 5_000):
+        game = Payoffs(A)
+        gaps.append(game.gap(play(game, 5_000, n_iter=n_iter)[1]))
+    # Of order 1 / sqrt(T); with y descending it does not fall below 0.2.
+    assert gaps[3] < 0.025
+    assert gaps[2] < 0.08
+    assert gaps[3] < 0.3 * gaps[1] + 0.005
+
+
+@pytest.mark.parametrize(("n", "n_iter"), [(10, 1), (10, 10), (100, 7), (1_000, 300), (50, None)])
+def test_every_record_is_used_at_most_once(n, n_iter):
+    game = Payoffs(np.eye(3))
+    plan, _ = play(game, n, Budget(1.0, 1e-6), n_iter)
+    assert len(game.calls) == plan.n_iter
+    assert [len(call) for call in game.calls] == list(plan.batches.sizes)
+    assert sorted(itertools.chain(*game.calls)) == list(range(n))
+    again = Payoffs(np.eye(3))
+    play(again, n, Budget(1.0, 1e-6), n_iter, seed=1)
+    assert again.calls != game.calls  # the order is random, and independent of the data:
+    other = Payoffs(-np.eye(3))
+    play(other, n, Budget(1.0, 1e-6), n_iter, seed=1)
+    assert other.calls == again.calls
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (0.3, 7.0)])
+@pytest.mark.parametrize("n_iter", [1, 5, 40, None])
+def test_no_record_pays_more_than_the_budget(bounds, n_iter):
+    game, n, rho, K = Payoffs(np.zeros((4, 9))), 400, 0.02, 3
+    game.blocks = (Block(Simplex(), 4, bounds[0]), Block(Simplex(), 9, bounds[1]))
+    problem = VariationalProblem(game, n)
+    plan = MirrorDescent(n_draws=K).plan(problem, Allowance(rho), n_iter)
+    T = plan.n_iter + 1
+    costs = []
+    for t, grid in enumerate(plan.batches.grid, start=1):
+        ranges = [4.0 * b / (g * 2.0**SCALE_BITS) for b, g in zip(bounds, grid, strict=True)]
+        costs.append(K * (T - t) * sum(r**2 for r in ranges) / 8.0)
+    assert max(costs) <= rho
+    assert rho_of(plan.event) == pytest.approx(max(costs), rel=1e-5)
+    if n_iter in (5, 40):  # otherwise the limit on the steps may leave some
+        assert max(costs) >= rho * (1.0 - 1e-5)
+
+
+def test_a_record_late_in_the_run_has_a_small_batch():
+    plan, _ = play(Payoffs(np.eye(3)), 10_000, Budget(1.0, 1e-6), 50)
+    ratio = np.array(plan.batches.sizes) / (np.arange(1, 51) * np.sqrt(np.arange(50, 0, -1)))
+    assert ratio.max() <= 1.06 * ratio.min()
+
+
+def test_batches_are_as_good_as_any():
+    rng = np.random.default_rng(0)
+    for n in (4, 7, 12):
+        need = rng.uniform(0.1, 3.0, 4)
+        sizes = batch_sizes(need, n)
+        assert sizes.sum() == n
+        assert sizes.min() >= 1
+        others = (s for s in itertools.product(range(1, n), repeat=4) if sum(s) == n)
+        best = max((np.array(s) / need).min() for s in others)
+        assert (sizes / need).min() == pytest.approx(best)
+
+
+def test_steps_are_as_good_as_any():
+    game = Payoffs(np.zeros((5, 300)))
+    game.blocks = (Block(Simplex(), 5, 0.5), Block(Simplex(), 300, 2.0))
+    problem = VariationalProblem(game, 100)
+    for squares in (1e-4, 1.0, 4.0, 1e4):
+        step, bound = choose_steps(problem, squares, 50)
+        assert np.hypot(*step) ** 2 <= squares * (1 + 1e-12)
+        for share in np.linspace(0.001, 0.999, 400):
+            other = 0.0
+            for block, part in zip(game.blocks, (share, 1.0 - share), strict=True):
+                log = math.log(block.size)
+                s = min(math.sqrt(part * squares), math.sqrt(1.5 * log / (EASE * 50)))
+                other += block.lipschitz * (log / (50 * s) + EASE * s / 1.5)
+            assert bound <= 1.02 * other
+
+
+def test_the_automatic_schedule():
+    problem = VariationalProblem(Payoffs(np.zeros((50, 50))), 50_000)
+    steps = [MirrorDescent().schedule(problem, rho)[0] for rho in (1e-4, 1e-3, 1e-2)]
+    assert steps[1] / steps[0] == pytest.approx(math.sqrt(10), rel=0.3)
+    assert steps[2] / steps[1] == pytest.approx(math.sqrt(10), rel=0.3)
+    assert MirrorDescent(max_iter=20).schedule(problem, 1e-2)[0] == 20
+    assert MirrorDescent().schedule(problem, 1e-2, 33)[0] == 33
+    # One draw where the operator is affine; more the more it bends.
+    curved, draws = Payoffs(np.zeros((50, 50))), []
+    curved.second_smoothness = None
+    for curvature in (0.0, 0.1, 10.0):
+        curved.smoothness = [[curvature, 1.0], [1.0, curvature]]
+        draws.append(MirrorDescent().schedule(VariationalProblem(curved, 50_000), 1e-2)[1])
+    assert draws[0] == 1 < draws[1] < draws[2]
+    curved.second_smoothness = 0.0
+    assert MirrorDescent().schedule(VariationalProblem(curved, 50_000), 1e-2)[1] == 1
+
+
+def test_draws_follow_the_scores():
+    game, rng, n = Payoffs(np.zeros((4, 2))), np.random.default_rng(0), 40_000
+    scores = Scores(VariationalProblem(game, 5))
+    nats = np.array([0.3, -1.0, 0.0, 1.2, 0.5, -0.4])
+    scores.add(-nats, (2.0**-SCALE_BITS, 2.0**-SCALE_BITS))
+    counts = np.zeros(6)
+    scores.draw(rng, n, counts)
+    for part in (slice(0, 4), slice(4, 6)):
+        p = np.exp(nats[part]) / np.exp(nats[part]).sum()
+        # Six deviations, each of which is at most 0.5 / sqrt(n) = .0025.
+        np.testing.assert_allclose(counts[part] / n, p, atol=6 * 0.0025)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"blocks": (Block(Simplex(), 2, 1.0),)}, "exactly two"),
+        ({"blocks": (Block(Simplex(), 2, 1.0),) * 3}, "exactly two"),
+        ({"blocks": (Block(Simplex(), 2, 1.0), Block(L2Ball(1.0), 2, 1.0))}, "blocks"),
+        ({"blocks": (Block(Simplex(), 2, 1.0), Block(Simplex(2.0), 2, 1.0))}, "radius 1"),
+        ({"saddle": False}, "saddle"),
+        ({"weights": lambda z: z}, "weights"),
+        ({"second_smoothness": -1.0}, "second_smoothness"),
+        ({"second_smoothness": math.nan}, "second_smoothness"),
+        ({"second_smoothness": None, "smoothness": None}, "smoothness"),
+        ({"n_iter": 11}, "n_iter"),
+        ({"rho": 1e-14}, "n_iter=10 is too large for the budget"),
+    ],
+)
+def test_problems_that_are_refused(changes, match):
+    game, n_iter = Payoffs(np.eye(2)), changes.get("n_iter", 10)
+    budget = Allowance(changes.get("rho", 0.1))
+    for name, value in changes.items():
+        setattr(game, name, value)
+    with pytest.raises(ValueError, match=match):
+        MirrorDescent().plan(VariationalProblem(game, 10), budget, n_iter)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"n_draws": 0}, ValueError),
+        ({"n_draws": 1.5}, TypeError),
+        ({"n_draws": True}, TypeError),
+        ({"n_draws": "many"}, TypeError),
+        ({"max_iter": 0}, ValueError),
+        ({"max_iter": math.nan}, TypeError),
+    ],
+)
+def test_bad_options(options, error):
+    with pytest.raises(error, match=next(iter(options))):
+        MirrorDescent(**options)
+
+
+def records(game, n, seed=0):
+    rng = np.random.default_rng(seed)
+    u, v = (rng.uniform(-1.5, 1.5, (n, block.size)) for block in game.blocks)
+    return (u, v) if isinstance(game, BilinearGame) else (u, v, u[:, 0], v[:, 1])
+
+
+@seeded_fits
+@pytest.mark.parametrize("solver", ["mirror-descent", "bias-reduced-mirror-descent"])
+@pytest.mark.parametrize("game", [BilinearGame(3, 4), QuadraticGame(3, 4)], ids=["A", "Q"])
+def test_by_name(game, solver):
+    ledger, data = Ledger(1.0, 1e-5), records(game, 3_000)
+    solution = solve_variational_inequality(
+        game, data, epsilon=1.0, delta=1e-5, solver=solver, ledger=ledger, random_state=0
+    )
+    assert [part.sum() for part in solution.blocks] == pytest.approx([1.0, 1.0])
+    (charge,) = ledger.charges()
+    assert charge.rho == pytest.approx(solution.privacy.rho)
+    uniform = Geometry(game.blocks).start()
+    assert 0.0 <= duality_gap(game, solution.z, *data) < 0.5 + duality_gap(game, uniform, *data)
+
+
+@seeded_fits
+def test_too_few_records_for_the_steps_are_refused_before_noise():
+    ledger, game = Ledger(1.0, 1e-5), MatrixGame(2, 2)
+    for solver in ("mirror-descent", "bias-reduced-mirror-descent"):
+        game.second_smoothness = 0.0
+        with pytest.raises(ValueError, match="n_iter"):
+            solve_variational_inequality(
+                game, np.zeros((5, 2, 2)), solver=solver, n_iter=6, ledger=ledger
+            )
+    assert ledger.charges() == []
+
+
+@pytest.mark.parametrize("game", [BilinearGame(3, 4, 0.7), QuadraticGame(3, 4, 0.7)])
+def test_games(game):
+    data, rng = records(game, 5_000), np.random.default_rng(1)
+    operator = _operator(game, None, None, None)
+    check_operator(operator, Geometry(game.blocks), tuple(array[:9] for array in data))
+    z = Geometry(game.blocks).point(Geometry(game.blocks).start(), rng.uniform(-0.2, 0.2, 7))
+    rows = game(z, *data)
+    np.testing.assert_allclose(game.total(z, data), rows.sum(axis=0), rtol=1e-10, atol=1e-9)
+    np.testing.assert_array_equal(operator.total(z, data), game.total(z, data))
+    for j in range(7):
+        h = np.zeros(7)
+        h[j] = 1e-5
+        slope = (game.value(z + h, *data) - game.value(z - h, *data)) / 2e-5
+        np.testing.assert_allclose(rows[:, j], slope if j < 3 else -slope, atol=1e-8)
+    smaller = [Block(Simplex(), 3, 0.1), Block(Simplex(), 4, 0.1)]  # not the game's own bounds
+    total = _operator(game, smaller, None, None).total(z, tuple(array[:1] for array in data))
+    assert np.abs(total).max() <= 0.1 * (1 + 1e-12) < np.abs(rows[0]).max()
+
+
+@pytest.mark.parametrize("game", [BilinearGame(2, 3), QuadraticGame(2, 3)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_no_record_exceeds_its_bounds(game, bad):
+    data = records(game, 6)
+    z = np.array([0.3, 0.7, 0.2, 0.2, 0.6])
+    before = game.total(z, data)
+    for array in data:
+        array[2] = bad
+    moved = np.abs(game.total(z, data) - before)
+    assert np.isfinite(moved).all()
+    assert moved.max() <= 2.0 * game.blocks[0].lipschitz * (1 + 1e-12)
+
+
+def test_duality_gap():
+    A = np.array([[0.2, -0.7], [-0.1, 0.6]])
+    vectors = np.linalg.svd(A)
+    u = np.repeat((vectors.U * np.sqrt(2 * vectors.S)).T, 50, axis=0)
+    v = np.repeat((vectors.Vh.T * np.sqrt(2 * vectors.S)).T, 50, axis=0)
+    game, z = BilinearGame(2, 2, 2.0), np.array([0.3, 0.7, 0.4, 0.6])
+    exact = (A.T @ z[:2]).max() - (A @ z[2:]).min()
+    assert duality_gap(game, z, u, v) == pytest.approx(exact, abs=3e-6)
+    game = QuadraticGame(2, 2)
+    data = records(game, 40)
+    weights = np.linspace(0.0, 1.0, 2_001)
+
+    def payoff(x, y):
+        return float(np.mean(game.value(np.array([x, 1.0 - x, y, 1.0 - y]), *data)))
+
+    best = max(payoff(0.3, y) for y in weights) - min(payoff(x, 0.4) for x in weights)
+    assert duality_gap(game, z, *data) == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: BilinearGame(0, 2), ValueError, "size"),
+        (lambda: BilinearGame(2, 2, bound=0.0), ValueError, "bound"),
+        (lambda: QuadraticGame(2, 2, bound="1"), TypeError, "bound"),
+        (lambda: duality_gap(MatrixGame(2, 2), np.ones(4) / 2), TypeError, "game"),
+        (lambda: duality_gap(BilinearGame(2, 2), np.ones(3), ROW, ROW), ValueError, "z"),
+        (lambda: duality_gap(BilinearGame(2, 2), np.ones(4), ROW, ROW, tol=0), ValueError, "tol"),
+        (lambda: BilinearGame(2, 2)(np.ones(4), ROW), ValueError, "2 arrays"),
+        (lambda: BilinearGame(2, 2)(np.ones(4), ROW, np.ones((1, 3))), ValueError, "shapes"),
+    ],
+)
+def test_bad_games(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
