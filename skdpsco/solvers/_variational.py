@@ -41,6 +41,10 @@ class MonotoneOperator(Protocol):
     these for each block. Then the operator is that times the mean of what `total` sums up. The
     bounds of ``blocks``, hence the noise, are about the latter. The weights must be a function of
     z, never of data: section 3 of the proof.
+
+    For the solvers that descend on draws of vertices it may also have ``second_smoothness``: when
+    one block of z moves by h in l1 norm, no entry of G is further than ``second_smoothness / 2 *
+    h**2`` from its linear part. Privacy does not depend on it.
     """
 
     blocks: tuple[Block, ...]
