@@ -19,6 +19,7 @@ from skdpsco.constraints import L1Ball
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.solvers import (
     Allowance,
+    AnytimeMirrorDescent,
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
@@ -38,6 +39,8 @@ def resolve_solver(solver: Any) -> Any:
         return FrankWolfe("laplace")
     if solver == "noisy-frank-wolfe":
         return NoisyFrankWolfe()
+    if solver == "anytime-mirror-descent":
+        return AnytimeMirrorDescent()
     if isinstance(solver, type):
         raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     return solver

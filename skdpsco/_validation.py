@@ -28,13 +28,14 @@ PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "ledger": [None, HasMethods(["charge"])],
     "random_state": ["random_state"],
 }
+_FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_CONSTRAINTS,
     "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like"],
     "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
     "solver": [
-        StrOptions({"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}),
+        StrOptions({"stagewise", *_FRANK_WOLFE, "anytime-mirror-descent"}),
         HasMethods(["plan", "run"]),
     ],
     "fit_intercept": ["boolean"],

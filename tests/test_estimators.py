@@ -31,7 +31,13 @@ from skdpsco.solvers import FrankWolfe
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-SOLVERS = ["stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"]
+SOLVERS = [
+    "stagewise",
+    "frank-wolfe",
+    "frank-wolfe-laplace",
+    "noisy-frank-wolfe",
+    "anytime-mirror-descent",
+]
 # How the same model may come about: all coordinates, a selection and a refit, vertices.
 ROUTES = pytest.mark.parametrize(
     "route",

@@ -24,7 +24,13 @@ from skdpsco.privacy import (
 )
 
 BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-SOLVERS = ["stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"]
+SOLVERS = [
+    "stagewise",
+    "frank-wolfe",
+    "frank-wolfe-laplace",
+    "noisy-frank-wolfe",
+    "anytime-mirror-descent",
+]
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 3))
 Y = (X[:, 0] > 0).astype(float)

@@ -26,7 +26,7 @@ class PrivateLasso(LinearRegressor):
         Charged with the cost of every fit before noise is drawn; what would exceed its budget
         raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of the coefficients. (With the Frank-Wolfe solvers the intercept, in
+        Bound on the l1 norm of the coefficients. (With the other solvers the intercept, in
         its distance from the centre of the target, counts too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
@@ -39,9 +39,10 @@ class PrivateLasso(LinearRegressor):
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
         is found privately too, for a twentieth of the budget. (With too few records for that,
         about 400 at epsilon 1, None means 1: declare a bound.)
-    solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"} or solver, \
-            default="stagewise"
-        See `skdpsco.solvers`. The last three need a number as radius.
+    solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
+            "anytime-mirror-descent"} or solver, default="stagewise"
+        See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
+        once, and is about as accurate as Frank-Wolfe.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes
         and from what was released before, never from the data.

@@ -26,16 +26,17 @@ class PrivateLogisticL1(LogisticClassifier):
         Charged with the cost of every fit before noise is drawn; what would exceed its budget
         raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of all coefficients. (With the Frank-Wolfe solvers the intercepts
+        Bound on the l1 norm of all coefficients. (With the other solvers the intercepts
         count too.) "auto" runs a path of growing radius and spends a tenth of the budget to choose
         a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
         are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
-    solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"} or solver, \
-            default="stagewise"
-        See `skdpsco.solvers`. The last three need a number as radius.
+    solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
+            "anytime-mirror-descent"} or solver, default="stagewise"
+        See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
+        once, and is nearly as accurate as Frank-Wolfe.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes
         and from what was released before, never from the data.

@@ -5,6 +5,7 @@ from skdpsco.constraints import LpBall
 from ._composite import CompositeProblem
 from ._geometry import Block
 from .accelerated_recursive import AcceleratedRecursive
+from .anytime_mirror_descent import AnytimeMirrorDescent
 from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
 from .bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from .coordinate_descent import CoordinateDescent
@@ -28,6 +29,7 @@ __all__ = [
     "SGD",
     "AcceleratedRecursive",
     "Allowance",
+    "AnytimeMirrorDescent",
     "BiasReducedMirrorDescent",
     "Block",
     "CompositeProblem",

@@ -21,9 +21,10 @@ from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.losses import Logistic, Squared
 from skdpsco.privacy import Budget, gaussian_mu
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import FrankWolfe, Problem, Stagewise
+from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
 from skdpsco.solvers import _refit as refit_module
 from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers import anytime_mirror_descent as anytime_module
 from skdpsco.solvers import frank_wolfe as frank_wolfe_module
 
 ALPHA = 5e-7
@@ -135,6 +136,12 @@ CASES = [
     (PrivateLasso, {"solver": RefitOnly()}, [refit_module], 6),
     (PrivateLogisticL1, {"solver": RefitOnly()}, [refit_module], 10),
     (PrivateLogisticL1, {"solver": "frank-wolfe", "n_iter": 3}, [path_module], 8),
+    (
+        PrivateLogisticL1,
+        {"solver": AnytimeMirrorDescent(shuffle=False), "n_iter": 3},
+        [anytime_module],
+        24,
+    ),
     (PrivateLogisticL1, {"solver": "stagewise", "n_iter": 3}, [path_module, refit_module], 24),
 ]
 

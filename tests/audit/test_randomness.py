@@ -30,6 +30,7 @@ CASES = [
     # So many steps that two fits hardly choose the same vertices throughout.
     (PrivateLogisticL1, {"radius": 1.0, "solver": "frank-wolfe", "n_iter": 40}),
     (PrivateLogisticL1, {"radius": 1.0, "solver": "frank-wolfe-laplace", "n_iter": 40}),
+    (PrivateLogisticL1, {"radius": 1.0, "solver": "anytime-mirror-descent", "n_iter": 40}),
 ]
 each_case = pytest.mark.parametrize(("cls", "parameters"), CASES)
 

@@ -1,0 +1,317 @@
+"""Anytime mirror descent: spans, plans, convergence without noise, layouts and chunks."""
+
+import dataclasses
+import itertools
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from test_one_pass_frank_wolfe import LOSSES, OCTAHEDRON, Declared, data, objective
+
+from skdpsco import PrivateLasso, PrivateLogisticL1, _records
+from skdpsco._design import as_design
+from skdpsco._records import Blocks
+from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.losses import Hinge, Logistic, Multinomial, Squared
+from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.privacy import Budget, rho_of
+from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_cost, check_supported
+from skdpsco.solvers import anytime_mirror_descent as module
+from skdpsco.solvers.anytime_mirror_descent import cut, draw_times, largest_rho
+
+NOISELESS = Allowance(1e12)
+FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])
+
+
+def run(solver, plan, problem, X, y, seed=0):
+    if not isinstance(X, Blocks):
+        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    progress = np.zeros(1, dtype=np.int64)
+    result = solver.run(plan, problem, X, y, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    assert result.n_gradients == problem.n_samples
+    return result
+
+
+# ------------------------------------------------------------------------------ spans
+
+
+@FRESH
+def test_all_records_pay_the_same_at_most(fresh):
+    """A record of a span counts in the draws of its own and of later ones."""
+    for n, n_iter in ((1, 1), (7, 7), (7, 3), (1000, 40), (10**9, 1000)):
+        spans = cut(n, n_iter, fresh)
+        assert spans.size.sum() == n
+        assert spans.size.min() >= 1
+        assert spans.size.dtype == np.int64
+        own = np.arange(n_iter)
+        counted = (n_iter - own) + fresh * (n_iter - 1 - own)
+        np.testing.assert_allclose(spans.weight**2 * counted, spans.n_draws, rtol=1e-12)
+        assert spans.weight[0] == 1.0
+        step = spans.mass / np.cumsum(spans.mass)
+        if n == 10**9:  # but for rounding the steps of Frank-Wolfe
+            late = step[100:]
+            np.testing.assert_allclose(late, 2.0 / (own[100:] + 2.0), rtol=0.02)
+            if fresh == 0:
+                assert spans.mass.sum() == pytest.approx(15 / 8 * n, rel=0.01)
+
+
+def test_vertices_come_from_the_points_that_they_stand_for():
+    """Output vertex k from its span; the fresh ones from all records so far, by weight.
+
+    600 draws of each kind: frequencies are within .13 of their expectation but for 1 in 10^8.
+    """
+    spans = cut(40, 4, 2)
+    ends = np.cumsum(spans.size)
+    rng = np.random.Generator(np.random.PCG64(0))
+    times = np.array([draw_times(spans, 2, rng) for _ in range(300)])
+    assert times.shape == (300, 4 + 3 * 2)
+    assert spans.n_draws == 10
+    for k in range(4):
+        own = times[:, k]
+        assert ends[k] - spans.size[k] == own.min()
+        assert ends[k] - 1 == own.max()
+    weight = np.repeat(spans.weight, spans.size)
+    for k in range(3):
+        fresh = times[:, 4 + 2 * k : 6 + 2 * k].ravel()
+        assert fresh.max() < ends[k]
+        law = np.cumsum(weight[: ends[k]]) / weight[: ends[k]].sum()
+        found = np.cumsum(np.bincount(fresh, minlength=ends[k])) / 600
+        assert np.abs(found - law).max() < 0.13
+
+
+# ------------------------------------------------------------------------------ plans
+
+
+@FRESH
+def test_plans_keep_to_the_budget(fresh):
+    solver = AnytimeMirrorDescent(fresh)
+    spent = 0
+    for (n, d), loss, radius in itertools.product(
+        ((1, 1), (2, 3), (51, 3), (3000, 40), (200_000, 20)), LOSSES, (0.01, 1.0, 30.0)
+    ):
+        problem = Problem(loss, L1Ball(radius), n, d)
+        for budget in (Budget(1e-3, 1e-12), Budget(1.0, 1e-6), Budget(100.0, 1e-2), NOISELESS):
+            plan = solver.plan(problem, budget)
+            assert rho_of(plan.event) <= budget.rho
+            check_cost(plan.event, budget)
+            spent += rho_of(plan.event) == budget.rho
+            assert 1 <= plan.n_iter <= min(n, 10_000)
+            assert plan.grid > 0.0
+            twin = solver.plan(dataclasses.replace(problem), budget)
+            assert plan == twin
+            assert hash(plan) == hash(twin)
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                plan.n_iter = 3
+    assert spent > 50
+
+
+@FRESH
+@pytest.mark.parametrize("n_iter", [1, 12])
+def test_rounding_is_paid_for(fresh, n_iter):
+    """With so many records and coefficients, it takes a good part of the budget."""
+    n, d, rho = 10**8, 10**6, 1e-6
+    solver = AnytimeMirrorDescent(fresh)
+    plan = solver.plan(Problem(Logistic(), L1Ball(1.0), n, d), Allowance(rho), n_iter)
+    assert rho_of(plan.event) == rho
+    spans, bounds = cut(n, n_iter, fresh), plan.bounds
+    entry, scale = bounds.features * bounds.slope, plan.grid * 2.0**SCALE_BITS
+    error, largest = 0.0, 0.0
+    for m, weight in zip(spans.size.tolist(), spans.weight, strict=True):
+        largest += m * weight * entry
+        error += weight * summation_error(m, entry) + 2.0**-52 * largest
+    rounding = 2.0 * bounds.diameter * error + 4.0 * (d + 1) * 2.0**-53 * bounds.size * largest
+    paid = []
+    for k, weight in enumerate(spans.weight):
+        draws = (n_iter - k) + fresh * (n_iter - 1 - k)
+        exact = 2.0 * bounds.diameter * entry * weight
+        rounded = draws * ((exact + rounding) / scale + 2.5 / 2.0**SCALE_BITS) ** 2
+        paid.append([draws * (exact / scale) ** 2 / 8.0, rounded / 8.0])
+    exact, rounded = np.max(paid, axis=0)
+    assert exact < 0.98 * rho
+    assert 0.85 * rho < rounded <= rho
+
+
+def test_automatic_numbers_of_spans_follow_public_sizes():
+    def n_iter(n, d, epsilon, **kwargs):
+        problem = Problem(Logistic(), L1Ball(4.0), n, d)
+        return AnytimeMirrorDescent(**kwargs).plan(problem, Budget(epsilon, 1e-6)).n_iter
+
+    assert n_iter(10**4, 20, 1.0) < n_iter(10**5, 20, 1.0) < n_iter(10**6, 20, 1.0)
+    assert n_iter(10**5, 20, 0.1) < n_iter(10**5, 20, 1.0) < n_iter(10**5, 20, 10.0)
+    assert n_iter(10**5, 20, 1.0, fresh=10) < n_iter(10**5, 20, 1.0)
+    assert n_iter(10**7, 20, 1e3) == module.MAX_ITER
+    assert n_iter(10**5, 10**5, 1e3) == module.ALWAYS
+    assert n_iter(10**5, 10**5, 1e3, fresh=1000) == 1
+
+
+def test_noise_falls_as_epsilon_grows_until_steps_are_long():
+    problem = Problem(Logistic(), L1Ball(2.0), 500, 20)
+    grids = [AnytimeMirrorDescent().plan(problem, Budget(e, 1e-6), 10).grid
+             for e in (0.01, 0.1, 1.0, 1e3, 1e4)]  # fmt: skip
+    assert np.all(np.diff(np.log(grids))[:3] < -1.0)
+    assert grids[3] == grids[4]
+    plan = AnytimeMirrorDescent().plan(problem, Budget(1e4, 1e-6), 10)
+    assert rho_of(plan.event) == pytest.approx(largest_rho(cut(500, 10, 0), plan.bounds))
+
+
+@pytest.mark.parametrize("bad", [-1, 1001, 1.0, True, None, "all", math.nan, [10], np.bool_(1)])
+def test_bad_numbers_of_fresh_vertices(bad):
+    with pytest.raises((TypeError, ValueError), match=r"fresh must be an int in \[0, 1000\]"):
+        AnytimeMirrorDescent(bad)
+
+
+def test_bad_options_and_problems():
+    with pytest.raises(TypeError, match="shuffle must be a bool"):
+        AnytimeMirrorDescent(shuffle=1)
+    problem, solver = Problem(Logistic(), L1Ball(1.0), 20, 3), AnytimeMirrorDescent()
+    assert solver.plan(problem, Budget(1.0, 1e-6), 20).n_iter == 20
+    with pytest.raises(ValueError, match="n_iter must be at most the number of records, 20, got"):
+        solver.plan(problem, Budget(1.0, 1e-6), 21)
+    for loss in (Hinge(), Declared(1.0, math.inf), Declared(1.0, math.nan)):
+        with pytest.raises(ValueError, match="AnytimeMirrorDescent needs a smooth loss"):
+            solver.plan(Problem(loss, L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
+    for slope in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="constant of Declared must be positive and finite"):
+            solver.plan(Problem(Declared(slope, 1.0), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
+    for slope, radius in ((5e-324, 1.0), (1e-300, 1.0), (1e300, 1.0), (1e-200, 1e-100)):
+        with pytest.raises(ValueError, match="are not scaled"):
+            solver.plan(Problem(Declared(slope, slope), L1Ball(radius), 50, 3), NOISELESS, 7)
+    with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
+        check_supported(solver, Problem(Logistic(), L2Ball(1.0), 20, 3))
+    check_supported(solver, problem)
+
+
+# ------------------------------------------------------------------------------ convergence
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraint", "fresh"),
+    [
+        (Squared(10.0), L1Ball(1.0), 0),
+        (Squared(10.0), Simplex(0.5), 0),
+        (Squared(10.0), OCTAHEDRON, 0),
+        (Logistic(), L1Ball(3.0), 0),
+        (Multinomial(3), L1Ball(3.0), 0),
+        (Squared(10.0), L1Ball(1.0), 30),
+    ],
+    ids=["squared", "simplex", "polytope", "logistic", "multinomial", "fresh"],
+)
+def test_without_noise_the_constrained_optimum_is_reached(loss, constraint, fresh):
+    n, d = 20_000, 3
+    X, y = data(n, d, loss)
+    problem = Problem(loss, constraint, n, d)
+    D = problem.n_coefficients
+    radius = getattr(constraint, "radius", 1.0)
+    w = cp.Variable(D)
+    inside = [cp.norm1(w) <= radius]
+    if isinstance(constraint, Simplex):
+        inside = [w >= 0, cp.sum(w) == radius]
+    some = slice(None, None, 10)  # to save time: fresh records of the same law
+    best = cp.Problem(cp.Minimize(objective(loss, X[some], y[some], w)), inside)
+    best.solve()
+    value = objective(loss, X[some], y[some], np.asarray(w.value)).value
+    start = objective(loss, X[some], y[some], np.zeros(D)).value
+    solver = AnytimeMirrorDescent(fresh)
+    result = run(solver, solver.plan(problem, NOISELESS), problem, X, y)
+    found = objective(loss, X[some], y[some], result.coef).value
+    assert abs(found - value) < 0.05 * (start - value)
+    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * radius
+
+
+@FRESH
+def test_the_minimum_is_sought(fresh):
+    X = np.random.default_rng(0).uniform(0.5, 1, (2000, 2)) * [1, 0.1]
+    problem, solver = Problem(Squared(2.0), L1Ball(1.0), 2000, 2), AnytimeMirrorDescent(fresh)
+    for sign in (-1.0, 1.0):
+        coef = run(solver, solver.plan(problem, Allowance(1.0)), problem, X, sign * X[:, 0]).coef
+        assert sign * coef[0] > 0.5
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_estimators_take_it(Estimator):
+    X = np.random.default_rng(0).uniform(-1, 1, (20_000, 10))
+    y = X[:, 0] - 0.5 * X[:, 3] + 0.3
+    y = y if Estimator is PrivateLasso else y > 0.3
+    named, given = (
+        Estimator(radius=4.0, solver=solver, random_state=0).fit(X, y)
+        for solver in ("anytime-mirror-descent", AnytimeMirrorDescent())
+    )
+    np.testing.assert_array_equal(named.coef_, given.coef_)
+    assert named.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="radius='auto' needs solver='stagewise'"):
+        Estimator(solver="anytime-mirror-descent").fit(X, y)
+
+
+# ------------------------------------------------------------------------------ layouts and chunks
+
+
+@FRESH
+def test_layouts_and_python_agree(fresh, monkeypatch):
+    loss, n, d = Multinomial(3), 120, 4
+    X, y = data(n, d, loss)
+    problem = Problem(loss, L1Ball(2.0), n, d + 1, True, row_norm=1.2)
+    solver = AnytimeMirrorDescent(fresh)
+    plan = solver.plan(problem, Allowance(1e4), 9)
+    dense = run(solver, plan, problem, X, y)
+    csr = run(solver, plan, problem, sparse.csr_matrix(X), y)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "descend", module.descend.py_func)
+        python = run(solver, plan, problem, X, y)
+    for other in (csr, python):
+        np.testing.assert_allclose(other.coef, dense.coef, atol=1e-12)
+    assert np.abs(dense.coef).max() > 0.1
+
+
+@FRESH
+def test_chunks_may_be_cut_anywhere(fresh, monkeypatch):
+    n, d = 200, 4
+    X, y = data(n, d, Logistic())
+    problem = Problem(Logistic(), L1Ball(2.0), n, d)
+    solver, shuffled = AnytimeMirrorDescent(fresh, shuffle=False), AnytimeMirrorDescent(fresh)
+    plan = solver.plan(problem, Allowance(10.0), 30)
+    whole = run(solver, plan, problem, X, y)
+    for cuts in ([1, 2, 50, 51], list(range(0, n, 7)), []):
+        blocks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
+        stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
+        np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
+    one = run(shuffled, plan, problem, X, y)
+    monkeypatch.setattr(_records, "CHUNK", 11)
+    np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
+    np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
+    assert not np.array_equal(one.coef, whole.coef)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_record_is_read_once_at_the_average_of_its_span(shuffle, monkeypatch):
+    n = 1000
+    X, y = data(n, 3, Logistic())
+    problem = Problem(Logistic(), L1Ball(4.0), n, 3)
+    solver = AnytimeMirrorDescent(shuffle=shuffle)
+    descend, seen = module.descend, []
+
+    def watched(X, y, rows, *arguments):
+        seen.extend(rows.tolist())
+        descend(X, y, rows, *arguments)
+
+    monkeypatch.setattr(module, "descend", watched)
+    for n_iter in (1, 5, 1000):
+        seen.clear()
+        run(solver, solver.plan(problem, Allowance(1.0), n_iter), problem, X, y)
+        assert sorted(seen) == list(range(n))
+        assert (seen == list(range(n))) != shuffle
+
+
+def test_polytopes_are_their_vertices():
+    X, y = data(300, 3, Logistic())
+    plans, coefs = [], []
+    for constraint in (L1Ball(1.0), Polytope(np.vstack([np.eye(3), -np.eye(3)]))):
+        problem, solver = Problem(Logistic(), constraint, 300, 3), AnytimeMirrorDescent()
+        plans.append(solver.plan(problem, Allowance(1.0), 20))
+        coefs.append(run(solver, plans[-1], problem, X, y).coef)
+    assert plans[0] == plans[1]
+    np.testing.assert_allclose(*coefs, atol=1e-12)
