@@ -160,8 +160,8 @@ def test_x_descends_and_y_ascends():
     solver, problem = BiasReducedMirrorDescent(max_level=1), VariationalProblem(game, 3_000)
     plan = solver.plan(problem, NOISELESS)
     z = solver.run(plan, problem, (np.arange(3_000),), np.random.default_rng(0))
-    assert z[1] > 0.95
-    assert z[4] > 0.95
+    assert z[1] > 0.8  # with a wrong sign it is near 0
+    assert z[4] > 0.8
 
 
 def test_the_automatic_schedule():

@@ -17,8 +17,9 @@ from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers.base import replace_one
 
 MAX_ITER = 10_000  # of the automatic rules
-# Bounds assume that a gradient differs between vertices by all that it may, in every step. On the
-# games that were tried, a hundredth of that term gives the best steps: section 4 of the proof.
+# Bounds assume that a gradient differs between vertices by all that it may, in every step, and that
+# means of vertices bias it by all that they may. On the games that were tried, a hundredth of these
+# terms gives the best steps: section 4 of the proof.
 EASE = 0.01
 # Least range of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS.
 LEAST = 2.0**-21

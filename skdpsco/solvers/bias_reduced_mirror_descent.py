@@ -13,6 +13,7 @@ from skdpsco._random import below
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import Data, VariationalProblem, check_count
 from skdpsco.solvers._vertex_descent import (
+    EASE,
     MAX_ITER,
     Batches,
     Scores,
@@ -29,6 +30,7 @@ from skdpsco.solvers.base import Plan
 __all__ = ["BiasReducedMirrorDescent", "BiasReducedPlan"]
 
 MAX_LEVEL = 12
+NOISE = 10.0  # weight of what levels add to second moments, next to the rest, which is eased
 
 
 class Levels(NamedTuple):
@@ -105,7 +107,9 @@ class BiasReducedMirrorDescent:
     do with the data. All are drawn first, so that what draws cost is known, and the steps use all
     of the budget.
 
-    For bilinear and quadratic games `MirrorDescent` needs no such thing and is better.
+    For bilinear and quadratic games `MirrorDescent` needs no such thing and is better. For others
+    the gap falls faster with the number of records here, but the levels' noise is large: on the
+    games that were tried `MirrorDescent` is better up to a million records.
 
     Parameters
     ----------
@@ -177,7 +181,10 @@ class BiasReducedMirrorDescent:
         laws = [Levels(k) for k in range(MAX_LEVEL + 1)]
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]
-        moments = {levels: second_moments(problem, levels, curvature) for levels in laws}
+        moments = {}
+        for levels in laws:  # what levels add is noise, and not eased as much
+            x, y = second_moments(problem, levels, curvature)
+            moments[levels] = (1.0 + NOISE * (x - 1.0), 1.0 + NOISE * (y - 1.0))
 
         def bound(steps: int, levels: Levels) -> float:
             level, p = np.arange(levels.most + 1), levels.probability
@@ -185,7 +192,7 @@ class BiasReducedMirrorDescent:
             ratio = n / (8.0 / 15.0 * need * (steps + 1.0) ** 1.5)
             squares = 0.5 * rho * ratio**2
             value = choose_steps(problem, squares, steps + 1, moments[levels])[1]
-            return value + 8.0 * curvature / 2.0**levels.most
+            return value + EASE * 8.0 * curvature / 2.0**levels.most
 
         steps, levels = min(
             ((s, law) for s in lengths for law in laws), key=lambda pair: bound(*pair)

@@ -12,6 +12,7 @@ import numpy as np
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import Data, VariationalProblem, check_count
 from skdpsco.solvers._vertex_descent import (
+    EASE,
     MAX_ITER,
     Batches,
     Scores,
@@ -140,7 +141,7 @@ class MirrorDescent:
                     "MirrorDescent needs the operator's smoothness, or second_smoothness=0, to "
                     "choose how many vertices to draw. Or pass n_draws."
                 )
-            bias = 2.0 * float(np.trace(np.asarray(problem.operator.smoothness, np.float64)))
+            bias = EASE * 2.0 * float(np.trace(np.asarray(problem.operator.smoothness, np.float64)))
             if bias > 0.0:
                 counts = [1 << k for k in range(MAX_DRAWS.bit_length())]
         if n_iter is None:
