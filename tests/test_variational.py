@@ -5,9 +5,9 @@ import pytest
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.minimax._records import _clip
 from skdpsco.minimax.variational import (
     MatrixGame,
-    _clip,
     _operator,
     check_operator,
     solve_variational_inequality,

@@ -38,6 +38,8 @@ class _VectorGame:
         largest = self._most * self.bound
         simplex: Any = Simplex
         self.blocks = tuple(Block(simplex(), size, largest) for size in (n_rows, n_columns))
+        # Where both residuals are twice the bound; without curvature there are no targets.
+        self.value_bound = 4.0 * square if self.curvature else square
         k = self.curvature * square
         self.smoothness = [[k, square], [square, k]]
 
@@ -132,7 +134,7 @@ class BilinearGame(_VectorGame):
 
     Attributes
     ----------
-    blocks, saddle, smoothness, monotone, second_smoothness
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
         What `solve_variational_inequality` and its solvers ask for.
 
     Raises
@@ -172,7 +174,7 @@ class QuadraticGame(_VectorGame):
 
     Attributes
     ----------
-    blocks, saddle, smoothness, monotone, second_smoothness
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
         What `solve_variational_inequality` and its solvers ask for.
 
     Raises

@@ -7,6 +7,9 @@ import numpy as np
 from skdpsco.solvers._geometry import Block, Geometry, conjugate, lp_norm
 from skdpsco.solvers.mirror_prox import Data
 
+from ._games import _VectorGame
+
+CHUNK = 4096  # records whose operators are in memory at a time
 N_PROBES = 32  # pairs of points at which monotonicity is tried
 
 
@@ -34,6 +37,67 @@ def _clip(rows: np.ndarray, block: Block) -> np.ndarray:
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     rows = _shorten(rows, conjugate(block.p), block.lipschitz)
     return rows if block.sensitivity is None else _shorten(rows, 2.0, 0.5 * block.sensitivity)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """For operators, which would depend on earlier calls if they changed their records."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class Clipped:
+    """A user's operator with all records within their bounds, whatever it returns."""
+
+    def __init__(
+        self,
+        function: Any,
+        blocks: tuple[Block, ...],
+        saddle: bool,
+        smoothness: Any,
+        monotone: bool,
+    ):
+        self.function, self.blocks = function, blocks
+        self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
+        self.parts = Geometry(blocks).parts
+        self.size = sum(block.size for block in blocks)
+        self.second_smoothness = getattr(function, "second_smoothness", None)
+        self.value_bound = getattr(function, "value_bound", None)
+        # Games of this package clip records themselves, in less time, to their own bounds.
+        self.clips = isinstance(function, _VectorGame) and blocks == function.blocks
+
+    def records(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """What the user's operator says, as it is."""
+        with np.errstate(all="ignore"):  # a warning would tell something about the data
+            G = np.asarray(self.function(z.copy(), *map(_read_only, data)))
+            if G.dtype.kind == "c":  # perhaps of one record, which alone must bear it
+                G = np.where(G.imag == 0.0, G.real, np.nan)
+        if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
+            raise ValueError(
+                f"operator must return real numbers of shape (n_records, {self.size}), a row for "
+                f"each record; got {G.dtype} of shape {G.shape} for {len(data[0])} records."
+            )
+        if self.monotone and G.dtype.kind == "f" and G.dtype.itemsize < 8:
+            raise ValueError(
+                f"operator must return float64 where it is declared monotone, got {G.dtype}: the "
+                "rounding of anything shorter would not be small next to what a record may do."
+            )
+        with np.errstate(all="ignore"):  # of a long double
+            return G.astype(np.float64)
+
+    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        if self.clips:
+            return self.function.total(z, data)
+        total = np.zeros(self.size)
+        for start in range(0, len(data[0]), CHUNK):
+            G = self.records(z, tuple(array[start : start + CHUNK] for array in data))
+            for block, part in zip(self.blocks, self.parts, strict=True):
+                total[part] += _clip(G[:, part], block).sum(axis=0)
+        return total
+
+    def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
+        """What the user's game says that each record pays, as it is."""
+        return self.function.value(z.copy(), *map(_read_only, data))
 
 
 def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:

@@ -17,15 +17,15 @@ from skdpsco.solvers import (
     AcceleratedRecursive,
     Allowance,
     BiasReducedMirrorDescent,
+    BoostedMirrorDescent,
     MirrorDescent,
     check_cost,
 )
-from skdpsco.solvers._geometry import Block, Geometry
+from skdpsco.solvers._geometry import Block
 from skdpsco.solvers.mirror_prox import Data, MirrorProx, VariationalProblem
 from skdpsco.solvers.recursive_regularization import RecursiveRegularization
 
-from ._games import _VectorGame
-from ._records import _clip, check_operator
+from ._records import Clipped, check_operator
 
 __all__ = [
     "Block",
@@ -35,11 +35,11 @@ __all__ = [
     "solve_variational_inequality",
 ]
 
-CHUNK = 4096  # records whose operators are in memory at a time
 SOLVERS: dict[str, Callable[[], Any]] = {
     "auto": MirrorProx,  # measured best: docs/proofs/mirror_prox.md, sections 5 and 6
     "accelerated-recursive": AcceleratedRecursive,
     "bias-reduced-mirror-descent": BiasReducedMirrorDescent,
+    "boosted-mirror-descent": BoostedMirrorDescent,
     "mirror-descent": MirrorDescent,
     "mirror-prox": MirrorProx,
     "recursive-regularization": RecursiveRegularization,
@@ -60,15 +60,16 @@ class MatrixGame:
 
     Attributes
     ----------
-    blocks, saddle, smoothness, monotone
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
         What `solve_variational_inequality` asks for.
     """
 
     saddle = True
     monotone = True  # whatever the payoffs: they are clipped, and not what is made of them
+    second_smoothness = 0.0
 
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
-        self.bound = check_bound("bound", bound)
+        self.bound = self.value_bound = check_bound("bound", bound)
         simplex: Any = Simplex
         self.blocks = tuple(Block(simplex(), size, self.bound) for size in (n_rows, n_columns))
         self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
@@ -85,14 +86,23 @@ class MatrixGame:
         -------
         G : ndarray of shape (n_samples, n_rows + n_columns)
         """
+        A, w, v = self._play(z, payoffs)
+        return np.hstack([A @ v, -(A.transpose(0, 2, 1) @ w)])
+
+    def value(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
+        """What w pays to v for each record: an array of shape (n_samples,)."""
+        A, w, v = self._play(z, payoffs)
+        return A @ v @ w
+
+    def _play(self, z: np.ndarray, payoffs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Clipped payoffs, and the parts of either player."""
         m = self.blocks[0].size
         if payoffs.shape[1:] != (m, self.blocks[1].size):
             raise ValueError(
                 f"Every record must be a matrix of shape {(m, self.blocks[1].size)}, got "
                 f"{payoffs.shape[1:]}."
             )
-        A = payoffs.clip(-self.bound, self.bound)
-        return np.hstack([A @ z[m:], -(A.transpose(0, 2, 1) @ z[:m])])
+        return payoffs.clip(-self.bound, self.bound), z[:m], z[m:]
 
 
 @dataclass
@@ -113,55 +123,6 @@ class VariationalSolution:
     blocks: list[np.ndarray]
     n_iter: int
     privacy: PrivacyReport
-
-
-class _Clipped:
-    """A user's operator with all records within their bounds, whatever it returns."""
-
-    def __init__(
-        self,
-        function: Any,
-        blocks: tuple[Block, ...],
-        saddle: bool,
-        smoothness: Any,
-        monotone: bool,
-    ):
-        self.function, self.blocks = function, blocks
-        self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
-        self.parts = Geometry(blocks).parts
-        self.size = sum(block.size for block in blocks)
-        self.second_smoothness = getattr(function, "second_smoothness", None)
-        # Games of this package clip records themselves, in less time, to their own bounds.
-        self.clips = isinstance(function, _VectorGame) and blocks == function.blocks
-
-    def records(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """What the user's operator says, as it is."""
-        with np.errstate(all="ignore"):  # a warning would tell something about the data
-            G = np.asarray(self.function(z.copy(), *map(_read_only, data)))
-            if G.dtype.kind == "c":  # perhaps of one record, which alone must bear it
-                G = np.where(G.imag == 0.0, G.real, np.nan)
-        if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
-            raise ValueError(
-                f"operator must return real numbers of shape (n_records, {self.size}), a row for "
-                f"each record; got {G.dtype} of shape {G.shape} for {len(data[0])} records."
-            )
-        if self.monotone and G.dtype.kind == "f" and G.dtype.itemsize < 8:
-            raise ValueError(
-                f"operator must return float64 where it is declared monotone, got {G.dtype}: the "
-                "rounding of anything shorter would not be small next to what a record may do."
-            )
-        with np.errstate(all="ignore"):  # of a long double
-            return G.astype(np.float64)
-
-    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        if self.clips:
-            return self.function.total(z, data)
-        total = np.zeros(self.size)
-        for start in range(0, len(data[0]), CHUNK):
-            G = self.records(z, tuple(array[start : start + CHUNK] for array in data))
-            for block, part in zip(self.blocks, self.parts, strict=True):
-                total[part] += _clip(G[:, part], block).sum(axis=0)
-        return total
 
 
 def solve_variational_inequality(
@@ -217,13 +178,13 @@ def solve_variational_inequality(
         about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
     solver : str or object, default="auto"
         "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
-        "mirror-descent" or "bias-reduced-mirror-descent", or an object
+        "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
         with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror prox, whose
         gap measures smallest nearly everywhere. "accelerated-recursive" needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
-        projection; it is fast on many records. The last two are for games of two players, each on
-        a simplex, and read every record at most once; see `skdpsco.solvers.MirrorDescent` and
-        `skdpsco.solvers.BiasReducedMirrorDescent`. An operator may declare ``second_smoothness``
+        projection; it is fast on many records. The last three are for games of two players, each
+        on a simplex; see `skdpsco.solvers.MirrorDescent`, `BiasReducedMirrorDescent` and
+        `BoostedMirrorDescent`. An operator may declare ``second_smoothness``
         for them: when one player's point moves by h in l1 norm, no partial derivative is further
         than ``second_smoothness / 2 * h**2`` from its linear part. It is 0 for bilinear and
         quadratic games; privacy does not rest on it.
@@ -323,7 +284,7 @@ def solve_variational_inequality(
 
 def _operator(
     operator: Any, blocks: Any, saddle: Any, smoothness: Any, monotone: Any = None
-) -> _Clipped:
+) -> Clipped:
     if monotone is None and not (blocks is None and smoothness is None):
         monotone = False  # what the operator says is about its own sets and bounds
     if blocks is None:
@@ -347,14 +308,7 @@ def _operator(
         if not ((matrix >= 0) & (matrix <= 1e100)).all():
             raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
         smoothness = matrix.astype(np.float64)
-    return _Clipped(operator, tuple(blocks), saddle, smoothness, monotone)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """For operators, which would depend on earlier calls if they changed their records."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return Clipped(operator, tuple(blocks), saddle, smoothness, monotone)
 
 
 def _flag(name: str, value: Any, operator: Any) -> bool:

@@ -8,6 +8,7 @@ from .accelerated_recursive import AcceleratedRecursive
 from .anytime_mirror_descent import AnytimeMirrorDescent
 from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
 from .bias_reduced_mirror_descent import BiasReducedMirrorDescent
+from .boosted_mirror_descent import BoostedMirrorDescent
 from .coordinate_descent import CoordinateDescent
 from .frank_wolfe import FrankWolfe, NoisyFrankWolfe
 from .gradient_descent import GradientDescent
@@ -32,6 +33,7 @@ __all__ = [
     "AnytimeMirrorDescent",
     "BiasReducedMirrorDescent",
     "Block",
+    "BoostedMirrorDescent",
     "CompositeProblem",
     "CoordinateDescent",
     "FrankWolfe",

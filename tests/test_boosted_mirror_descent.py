@@ -1,0 +1,279 @@
+"""Boosted mirror descent: parts, brute force over neighbours, responses, the choice, input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skdpsco.constraints import Simplex
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.minimax import BilinearGame, QuadraticGame, duality_gap
+from skdpsco.minimax.variational import Block, MatrixGame, solve_variational_inequality
+from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, ZCDPEvent, rho_of
+from skdpsco.solvers import Allowance, BoostedMirrorDescent, MirrorDescent, Plan
+from skdpsco.solvers import boosted_mirror_descent as module
+from skdpsco.solvers._variational import VariationalProblem
+from skdpsco.solvers.boosted_mirror_descent import plan_response, respond, total_value
+
+NOISELESS = Allowance(1e4)
+
+
+class Toy:
+    """Records are one number: operators as large as may be, payoffs that differ between points.
+
+    What a record says is times its own number, and beyond the bounds of payoffs.
+    """
+
+    saddle = True
+    value_bound = 2.0
+    payoffs = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    slopes = np.array([1.5, -1.5, 1.5, 3.0, 3.0, -3.0])
+
+    def __init__(self, curvature=0.0):
+        self.blocks = (Block(Simplex(), 3, 1.5), Block(Simplex(), 3, 3.0))
+        self.smoothness = [[curvature, 0.0], [0.0, 0.0]]
+
+    def total(self, z, data):
+        return data[0].sum() * self.slopes
+
+    def value(self, z, signs):
+        pays = 1e9 * (z[:3] @ self.payoffs @ z[3:])
+        return np.where(signs == 0.0, 0.0, signs * pays)
+
+
+class Given:
+    """A base solver that knows its points, and keeps the records that it sees."""
+
+    def __init__(self, points, cost=None):
+        self.points, self.seen, self.event = points, [], cost or NoOpEvent()
+
+    def plan(self, problem, budget, n_iter=None):
+        return Plan(event=self.event, n_iter=n_iter or 1)
+
+    def run(self, plan, problem, data, rng, progress=None):
+        assert len(data[0]) == problem.n_samples
+        self.seen.append(data[0].copy())
+        return self.points[(len(self.seen) - 1) % len(self.points)].copy()
+
+
+def vertices(*pairs):
+    return [np.concatenate([np.eye(3)[i], np.eye(3)[j]]) for i, j in pairs]
+
+
+def logged(monkeypatch, forced):
+    """Have `choose` take a given index, and keep the scores."""
+    log = []
+
+    def choose(rng, scores, grid):
+        log.append(scores / grid)
+        return min(forced, len(scores) - 1)
+
+    monkeypatch.setattr(module, "choose", choose)
+    return log
+
+
+# ------------------------------------------------------------------------------ privacy
+
+
+@pytest.mark.parametrize("failure", [1.0, 0.1])
+def test_every_record_is_in_one_part(failure, monkeypatch):
+    seen, n = [], 1000
+    game, base = Toy(100.0), Given(vertices((0, 0)))
+    monkeypatch.setattr(game, "total", lambda z, data: seen.append(data[0]) or np.zeros(6))
+    value, played = game.value, []
+    monkeypatch.setattr(game, "value", lambda z, x: played.append(x) or value(z, x))
+    solver, problem = BoostedMirrorDescent(failure, base), VariationalProblem(game, n)
+    plan = solver.plan(problem, Allowance(1.0))
+    (runs, responses), (own, answer, last) = plan.counts, plan.parts
+    assert runs == math.ceil(math.log2(4 / failure))
+    assert responses == math.ceil(math.log2(8 * runs / failure))
+    assert min(own * runs, answer * runs * responses) > 0.6 * n / 4
+    solver.run(plan, problem, (np.arange(n),), np.random.default_rng(0))
+    steps = runs * responses * sum(plan.steps)
+    assert len(seen) == steps > 2 * runs * responses  # several steps on the same records
+    assert len(played) == 1 + 2 * runs * responses  # the first is one record, for its shape
+    assert all(len(batch) == own for batch in base.seen)
+    parts = [*base.seen, *{tuple(batch): batch for batch in seen}.values(), played[-1]]
+    assert len(parts) == runs + 2 * runs * responses + 1
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    assert all(np.array_equal(batch, played[-1]) for batch in played[1:])
+    assert len(played[-1]) == last >= n / 4
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1000.0])
+def test_no_neighbour_exceeds_the_budget(curvature, monkeypatch):
+    """Whichever record is replaced: what its part releases costs the budget at most, once.
+
+    Payoffs are such that what one run's responses gain rises by all it can, another's falls.
+    """
+    n, rho = 60, 0.3
+    solver = BoostedMirrorDescent(1.0, Given(vertices((0, 0), (1, 1))))
+    problem = VariationalProblem(Toy(curvature), n)
+    plan = solver.plan(problem, Allowance(rho))
+    assert plan.event == ZCDPEvent(rho)
+    assert (plan.steps[0] > 1) == (curvature > 0.0)
+    rows = np.random.default_rng(0).permutation(n)
+    (runs, responses), (own, _, last) = plan.counts, plan.parts
+    log, paid = logged(monkeypatch, 2), []
+    for place in range(n):
+        records, scores = np.zeros(n), []
+        for own_value in (-1.0, 1.0):
+            records[rows[place]] = own_value
+            log.clear()
+            solver.solver.seen.clear()
+            solver.run(plan, problem, (records,), np.random.default_rng(0))
+            scores.append(list(log))
+        assert len(scores[0]) == runs * responses * sum(plan.steps) + 1
+        ranges = [np.ptp(a - b) / 2.0**SCALE_BITS for a, b in zip(*scores, strict=True)]
+        part = np.array(ranges) > 0.0
+        if place < runs * own:
+            assert not part.any()
+        elif place < n - last:
+            assert part.sum() in plan.steps
+            assert not part[-1]
+        else:
+            assert part.sum() == part[-1] == 1
+        paid.append(np.square(ranges).sum() / 8.0)
+    assert max(paid) <= rho
+    responded, chosen = paid[runs * own : n - last], paid[n - last :]
+    assert min(responded) > 0.99 * rho
+    assert min(chosen) > 0.99 * rho
+
+
+def test_draws_are_of_the_exponential_mechanism():
+    """4000 draws with P = .731: within .04 but for 1 in 10^7; half the noise has .88."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    scores = np.array([1.0, 0.0])
+    drawn = [module.choose(rng, scores, 2.0**-SCALE_BITS) for _ in range(4000)]
+    assert abs(np.mean(np.array(drawn) == 0) - 1.0 / (1.0 + math.exp(-1.0))) < 0.04
+
+
+def test_the_cost_is_that_of_the_dearest_part():
+    problem = VariationalProblem(Toy(), 500)
+    for cost, expected in ((1e-3, 0.5), (0.5, 0.5)):
+        base = Given(vertices((0, 0)), ZCDPEvent(cost))
+        plan = BoostedMirrorDescent(1.0, base).plan(problem, Allowance(0.5), 3)
+        assert rho_of(plan.event) == expected
+        assert plan.n_iter == 3
+    dear = Given(vertices((0, 0)), GaussianEvent(0.9))
+    with pytest.raises(ValueError, match="costs mu"):
+        BoostedMirrorDescent(1.0, dear).plan(problem, Allowance(0.5))
+
+
+# ------------------------------------------------------------------------------ what it finds
+
+
+def games(n, seed=0, d=4):
+    rng = np.random.default_rng(seed)
+    sign = np.where(rng.random((n, 1)) < 0.5, 1.0, -1.0)
+    tilt = np.linspace(0.1, 0.9, d)
+    u, v = (np.where(rng.random((n, d)) < (1 + tilt) / 2, 1.0, -1.0) for _ in range(2))
+    yield BilinearGame(d, d), (sign * u, sign * v)
+    yield QuadraticGame(d, d), (u, v, np.full(n, 0.3), np.full(n, 0.2))
+
+
+def test_without_noise_gaps_are_small():
+    n = 20_000
+    for game, data in games(n):
+        problem, solver = VariationalProblem(game, n), BoostedMirrorDescent(0.5)
+        plan = solver.plan(problem, NOISELESS, 500)
+        z = solver.run(plan, problem, data, np.random.Generator(np.random.PCG64(0)))
+        start = duality_gap(game, problem.geometry.start(), *data)
+        assert duality_gap(game, z, *data) < 0.3 * start
+
+
+def test_responses_are_best_responses():
+    for game, data in games(3000):
+        problem = VariationalProblem(game, 3000)
+        z, rng = problem.geometry.start(), np.random.Generator(np.random.PCG64(0))
+        gains = []
+        for player, sign in ((0, -1.0), (1, 1.0)):
+            steps, grid = plan_response(problem, player, 3000, 1e6)
+            assert (steps > 1) == isinstance(game, QuadraticGame)
+            other = respond(problem, player, z, data, steps, grid, rng)
+            kept = problem.geometry.parts[1 - player]
+            np.testing.assert_array_equal(other[kept], z[kept])
+            gains.append(sign * np.mean(game.value(other, *data) - game.value(z, *data)))
+        gap = duality_gap(game, z, *data)
+        assert 0.95 * gap < sum(gains) <= gap + 1e-9
+
+
+def test_the_run_with_the_smallest_gap_is_chosen():
+    n = 4000
+    for game, data in games(n):
+        size = game.blocks[0].size
+        edges = [np.concatenate([np.eye(size)[i], np.eye(size)[j]]) for i, j in ((3, 0), (2, 2))]
+        best = np.concatenate([np.eye(size)[0], np.eye(size)[3]])
+        if isinstance(game, QuadraticGame):
+            best = np.full(2 * size, 1.0 / size)
+        gaps = [duality_gap(game, z, *data) for z in (*edges, best)]
+        assert gaps[2] < min(gaps[:2]) - 0.2
+        problem = VariationalProblem(game, n)
+        for place in range(3):
+            points = [*edges[:place], best, *edges[place:]]
+            solver = BoostedMirrorDescent(0.6, Given(points))
+            plan = solver.plan(problem, Allowance(100.0))
+            assert plan.counts[0] == 3
+            z = solver.run(plan, problem, data, np.random.Generator(np.random.PCG64(place)))
+            np.testing.assert_array_equal(z, best)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_by_name_and_for_matrices():
+    payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (20_000, 1, 1))  # both play (1/3, 2/3)
+    game = MatrixGame(2, 2)
+    z = np.array([0.25, 0.75, 0.5, 0.5])
+    np.testing.assert_allclose(game.value(z, 3.0 * payoffs[:2]), [0.5, 0.5])
+    solution = solve_variational_inequality(
+        game, payoffs, solver="boosted-mirror-descent", epsilon=5.0, random_state=0
+    )
+    x, y = solution.blocks
+    assert (x @ payoffs[0]).max() - (payoffs[0] @ y).min() < 0.2
+    assert "choice on" in str(
+        BoostedMirrorDescent().plan(VariationalProblem(game, 20_000), Budget(1.0, 1e-6)).summary
+    )
+
+
+# ------------------------------------------------------------------------------ input
+
+
+def test_payoffs_are_clipped():
+    game = Toy()
+    wild = {"value": lambda z, x: np.array([np.nan, np.inf, -np.inf, 1e300, 0.5])}
+    vars(game).update(wild)
+    assert total_value(game, np.zeros(6), (np.zeros(5),)) == -2.0 + 2.0 - 2.0 + 2.0 + 0.5
+    for bad in (lambda z, x: np.zeros((5, 1)), lambda z, x: 0.0, lambda z, x: np.zeros(5) * 1j):
+        game.value = bad
+        with pytest.raises(ValueError, match=r"real numbers of shape \(n_records,\)"):
+            total_value(game, np.zeros(6), (np.zeros(5),))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, math.nan, math.inf, True, "0.1", None, [0.1]])
+def test_bad_failures(bad):
+    with pytest.raises((TypeError, ValueError), match=r"failure must be a number in \[1e-06, 1\]"):
+        BoostedMirrorDescent(bad)
+
+
+def test_bad_solvers_and_problems():
+    for bad in ("mirror-descent", MirrorDescent, 3):
+        with pytest.raises(TypeError, match="solver must be None or an object with plan and run"):
+            BoostedMirrorDescent(solver=bad)
+    solver, budget = BoostedMirrorDescent(), Budget(1.0, 1e-6)
+    with pytest.raises(ValueError, match="n_samples must be at least 216 for 6 runs and 9 resp"):
+        solver.plan(VariationalProblem(BilinearGame(2, 2), 215), budget)
+    plan = solver.plan(VariationalProblem(BilinearGame(2, 2), 216), budget)
+    assert plan.parts == (9, 1, 54)
+    game = Toy()
+    game.value_bound = None
+    with pytest.raises(TypeError, match="needs an operator with value"):
+        solver.plan(VariationalProblem(game, 1000), budget)
+    for bad in (0.0, -1.0, math.nan, math.inf, "1", True):
+        game.value_bound = bad
+        with pytest.raises((TypeError, ValueError), match="value_bound must be"):
+            solver.plan(VariationalProblem(game, 1000), budget)
+    game.value_bound, game.smoothness = 1.0, None
+    with pytest.raises(ValueError, match="needs the operator's smoothness"):
+        solver.plan(VariationalProblem(game, 1000), budget)
+    game.saddle = False
+    with pytest.raises(ValueError, match="needs saddle=True"):
+        solver.plan(VariationalProblem(game, 1000), budget)
