@@ -158,6 +158,14 @@ def clip(x, b):
 
 
 @inner
+def clip_entries(R, b):
+    """Clip every entry of the matrix ``R`` to ``[-b, b]``, in place."""
+    for i in range(R.shape[0]):
+        for k in range(R.shape[1]):
+            R[i, k] = clip(R[i, k], b)
+
+
+@inner
 def clip_scale(x, b):
     """Clip ``x`` to ``[-b, b]`` and divide by ``b``."""
     return clip(x, b) / b

@@ -236,14 +236,18 @@ class Refit:
 
     def _sum(self, function, shape) -> np.ndarray:
         """Sum over blocks of records of ``function(features, derivatives, curvatures)``."""
-        n = self.problem.n_samples
+        n, loss = self.problem.n_samples, self.problem.loss
+        slope, smoothness = lipschitz_l2(loss), loss.smoothness()
         total = np.zeros(shape)
         for start in range(0, n, BLOCK):
             y = self.y[start : start + BLOCK]
             A = columns_of(self.X, start, start + BLOCK, self.columns)
             R = A @ self.w.reshape(self.K, self.F).T
             v = np.empty(len(y))
-            linearize(self.problem.loss, R, y, v)
+            linearize(loss, R, y, v)
+            # Whatever the loss declares; fmin and fmax return the bound for NaN.
+            R = np.fmax(np.fmin(R, slope), -slope)
+            v = np.fmax(np.fmin(v, smoothness), 0.0)
             total += function(A, R, v)
         return total
 

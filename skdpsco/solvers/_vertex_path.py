@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import add_column, correlate, predict
+from skdpsco._design import add_column, clip_entries, correlate, predict
 from skdpsco._kernels import kernel, njit
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivatives, values
@@ -37,6 +37,8 @@ class VertexPlan:
     scale : tuple of float, length n_iter + 1
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
         vertices, each times its weight. Predictions are only ever added to: a step stays sparse.
+    slope : tuple of float, length n_iter
+        What derivatives are clipped to: their bounds, if the loss keeps to what it declares.
     grid : tuple of float, length n_iter
         Of every choice.
     mechanism : Exponential or LaplaceNoisyMax
@@ -48,6 +50,7 @@ class VertexPlan:
 
     weight: tuple[float, ...]
     scale: tuple[float, ...]
+    slope: tuple[float, ...]
     grid: tuple[float, ...]
     mechanism: Any
     cap: float
@@ -76,11 +79,12 @@ def plan_vertices(
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
-    grid = []
+    slope, grid = [], []
     for t in range(T):
         lipschitz = problem.loss.lipschitz(float(travelled[t]), problem.target_bound)
         # A score is rounded in the sum over records and, for polytopes, over coefficients.
         change = size * replace_one(n + problem.n_coefficients, lipschitz) * slack
+        slope.append(float(lipschitz))
         grid.append(exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack))
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
@@ -96,6 +100,7 @@ def plan_vertices(
     return VertexPlan(
         tuple(map(float, weight)),
         tuple(map(float, scale)),
+        tuple(slope),
         tuple(grid),
         mechanism,
         cap,
@@ -127,9 +132,9 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     scores = np.empty(n_vertices(constraint, len(coef)))
     units = np.empty(len(scores), dtype=np.int64)
     stop = vertex_path(
-        X, y, problem.loss, constraint, weight, scale, np.array(plan.grid), plan.mechanism,
-        plan.cap, plan.stop_grid, rng, coef, Z, chosen, progress,
-        R, G, scores, units, work, losses,
+        X, y, problem.loss, constraint, weight, scale, np.array(plan.slope),
+        np.array(plan.grid), plan.mechanism, plan.cap, plan.stop_grid, rng, coef, Z, chosen,
+        progress, R, G, scores, units, work, losses,
     )  # fmt: skip
     return coef, chosen, stop
 
@@ -158,7 +163,7 @@ def _(constraint, X, k, weight, w, Z):
 
 @njit
 def vertex_path(
-    X, y, loss, constraint, weight, scale, grid, mechanism, cap, stop_grid, rng,
+    X, y, loss, constraint, weight, scale, slope, grid, mechanism, cap, stop_grid, rng,
     w, Z, chosen, progress, R, G, scores, units, work, losses,
 ):  # fmt: skip
     """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
@@ -176,10 +181,11 @@ def vertex_path(
             values(loss, R, y, work)
             total = 0.0
             for i in range(work.shape[0]):
-                total += min(max(work[i], 0.0), cap)
+                total += max(0.0, min(cap, work[i]))  # NaN, too
             losses[t] = to_grid(-total, stop_grid)
         if t < T:
             derivatives(loss, R, y, R)
+            clip_entries(R, slope[t])
             correlate(X, R, G)
             vertex_scores(constraint, G, scores)
             for k in range(scores.shape[0]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import correlate, predict
+from skdpsco._design import clip_entries, correlate, predict
 from skdpsco._kernels import njit
 from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
@@ -99,8 +99,9 @@ class FrankWolfe:
 
 @dataclass(frozen=True)
 class NoisyFrankWolfePlan(Plan):
-    """Step sizes and the grid of every step's noisy gradient."""
+    """What derivatives are clipped to; step sizes; the grid of every step's noisy gradient."""
 
+    slope: float = 0.0
     step: tuple[float, ...] = ()
     grid: tuple[float, ...] = ()
 
@@ -154,6 +155,7 @@ class NoisyFrankWolfe:
         return NoisyFrankWolfePlan(
             event=GaussianEvent(1.0 / mu),
             n_iter=n_iter,
+            slope=lipschitz_l2(problem.loss),
             step=tuple(map(float, steps)),
             grid=(grid,) * n_iter,
         )
@@ -163,8 +165,8 @@ class NoisyFrankWolfe:
         coef = np.zeros(problem.n_coefficients)
         Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
         noisy_frank_wolfe(
-            X, y, problem.loss, problem.constraint, np.array(plan.step), np.array(plan.grid), rng,
-            coef, Z, progress,
+            X, y, problem.loss, problem.constraint, np.array(plan.step), plan.slope,
+            np.array(plan.grid), rng, coef, Z, progress,
         )  # fmt: skip
         return Result(coef, plan.n_iter)
 
@@ -177,13 +179,14 @@ def _whole_steps(useful: float) -> int:
 
 
 @njit
-def noisy_frank_wolfe(X, y, loss, constraint, step, grid, rng, w, Z, progress):
+def noisy_frank_wolfe(X, y, loss, constraint, step, slope, grid, rng, w, Z, progress):
     """Move ``w`` and its predictions ``Z`` towards minimisers of noisy linear functions."""
     R = np.empty_like(Z)
     G = np.empty_like(w)
     v = np.empty_like(w)
     for t in range(step.shape[0]):
         derivatives(loss, Z, y, R)
+        clip_entries(R, slope)  # of one output: of several, losses of this package keep to more
         correlate(X, R, G)
         gaussian_mechanism(rng, G, grid[t])
         minimizer(constraint, G, v)

@@ -201,8 +201,9 @@ def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
     monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
     design = as_design(np.full((5, 2), value), np.ones(2), False)
     frank_wolfe_module.noisy_frank_wolfe.py_func(
-        design, np.ones(5), problem.loss, constraint, np.array(plan.step), np.array(plan.grid),
-        np.random.default_rng(0), np.zeros(2), np.zeros((5, 1)), np.zeros(1, dtype=int),
+        design, np.ones(5), problem.loss, constraint, np.array(plan.step), plan.slope,
+        np.array(plan.grid), np.random.default_rng(0), np.zeros(2), np.zeros((5, 1)),
+        np.zeros(1, dtype=int),
     )  # fmt: skip
     noisy, grid, exact = np.array(released).T
     assert len(noisy) == 400

@@ -245,9 +245,10 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
     X, y = design(rows, False, "dense")
     w, Z = np.zeros(2), np.zeros((2, 1))
     path_module.vertex_path.py_func(
-        X, y, problem.loss, problem.constraint, np.ones(1), np.ones(2), np.array(plan.path.grid),
-        mechanism, 0.0, 0.0, None, w, Z, np.zeros(1, dtype=int), np.zeros(1), np.zeros((2, 1)),
-        np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64), np.zeros(0), np.zeros(2, dtype=int),
+        X, y, problem.loss, problem.constraint, np.ones(1), np.ones(2), np.full(1, 2.0),
+        np.array(plan.path.grid), mechanism, 0.0, 0.0, None, w, Z, np.zeros(1, dtype=int),
+        np.zeros(1), np.zeros((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64),
+        np.zeros(0), np.zeros(2, dtype=int),
     )  # fmt: skip
     gradient = np.array([-2.0, 1.0])
     assert mechanism.log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
@@ -465,7 +466,7 @@ def test_noisy_gradients_change_by_what_is_charged(
         log.clear()
         X, y = design(rows, intercept, layout)
         frank_wolfe_module.noisy_frank_wolfe.py_func(
-            X, y, loss, constraint, np.array(plan.step), np.array(plan.grid), None,
+            X, y, loss, constraint, np.array(plan.step), plan.slope, np.array(plan.grid), None,
             np.zeros(D), np.zeros((n, K)), np.zeros(1, dtype=int),
         )  # fmt: skip
         return np.array(log, dtype=float).reshape(n_iter, D)
