@@ -29,6 +29,8 @@ SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 2
 # units, so that rounding moves a statistic by at most 1/2 + 1/8 units, and noise cannot overflow.
 GRID_LIMIT = 2**50
 _ROUNDING = 0.5 + 0.125
+# What rounding alone costs an exponential mechanism: for epsilon0 there is a grid if it is larger.
+LEAST_EPSILON0 = 4 * _ROUNDING / 2**SCALE_BITS
 
 
 @inner

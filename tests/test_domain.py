@@ -172,6 +172,28 @@ def test_dtypes_say_nothing_about_values():
     assert domain.decode(codes)["c"].cat.categories.tolist() == [1, 2, 2.5]
 
 
+def test_fill_values_of_sparse_columns_are_not_kept():
+    for fill in (1, 2):
+        column = pd.arrays.SparseArray([1, 2, 1], fill_value=fill)
+        domain, codes = domain_of([[1, 2]], pd.DataFrame({"c": column}))
+        assert_array_equal(codes.ravel(), [0, 1, 0])
+        assert domain.decode(codes)["c"].dtype == pd.SparseDtype("int64", 0)
+
+
+@pytest.mark.parametrize("given", [Bins([0, 1, 2]), [[0, 1]]])
+def test_arrays_of_another_byte_order(given):
+    X = np.array([[0], [1]], dtype="int32")
+    domain, codes = domain_of(given, X.astype(X.dtype.newbyteorder()))
+    assert_array_equal(codes, X)
+    assert domain.decode(codes).dtype == "int32"
+
+
+def test_records_in_place_of_a_domain_are_not_shown():
+    frame = pd.DataFrame({"a": [123456789]})
+    with pytest.raises(TypeError, match=r"got an object of type DataFrame\.$"):
+        domain_of(frame, frame)
+
+
 def test_integers_in_polars_stay_apart():
     # As floats they would be equal, and arrays of polars hold floats if there is one null.
     frame = pl.DataFrame({"a": [2**60 + 1, None]})

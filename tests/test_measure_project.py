@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdpsco.privacy import Budget, GaussianEvent
-from skdpsco.solvers import _contrasts, _latent_class, _reconstruction
+from skdpsco.solvers import SelectMeasure, _contrasts, _latent_class, _reconstruction
 from skdpsco.solvers._contrasts import (
     helmert,
     interchangeable,
@@ -183,14 +183,35 @@ def test_plans(shape, workload, strategy):
 
 def test_plans_that_are_refused():
     problem = QueryProblem((2, 2), Marginals(1), 100)
-    with pytest.raises(ValueError, match="n_iter must be None"):
+    with pytest.raises(ValueError, match=r"n_iter must be 'auto' .* or 1, got 2"):
         MeasureProject().plan(problem, BUDGET, 2)
     with pytest.raises(ValueError, match="n_samples=4503599627370496 is too large"):
         MeasureProject().plan(QueryProblem((2, 2), Marginals(1), 2**52), BUDGET)
+    # Tables of few columns may have the most cells.
+    tables = Marginals([(0, 1), *((j, 2, 3, 4) for j in (0, 1))])
+    for solver in (MeasureProject(), SelectMeasure()):
+        with pytest.raises(ValueError, match="is too large"):
+            solver.plan(QueryProblem((999, 999, 2, 2, 2), tables, 2**34), BUDGET)
     with pytest.raises(ValueError, match="more than one value"):
         MeasureProject().plan(QueryProblem((1,) * 31, Marginals(1), 100), BUDGET)
     with pytest.raises(ValueError, match="too large for the grid"):
         MeasureProject().plan(problem, SimpleNamespace(mu=1e-9, rho=5e-19))
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e-310, 5e-324])
+def test_tiny_queries(unit):
+    """Their squares underflow."""
+    matrix = unit * np.array([[1.0, 0, 0, 0], [0, 1, 1, 0]])
+    problem = QueryProblem((2, 2), LinearQueries(matrix), 100)
+    result = run(problem, np.zeros((100, 2), dtype=int), Budget(1e5, 1e-6))[1]
+    assert result.answers == pytest.approx([unit, 0], abs=1e-2 * unit)
+
+
+def test_kept_numbers_of_tables_are_read_only():
+    for shape in ((2, 3), (600, 2)):
+        for kept in (scales(shape), positions((0, 1), (0,), shape)):
+            with pytest.raises(ValueError, match="read-only"):
+                kept[...] = 0
 
 
 def test_accuracy_of_marginals():

@@ -65,7 +65,7 @@ COUNT = "order must be an int >= 1, got"
         ("domain", None, "domain must be declared"),
         *(("order", value, COUNT) for value in (0, -1, 1.0, "2", None, True, NAN)),
         *(("n_iter", value, ITER) for value in (0, -1, 1.5, "all", None, True, 10_001)),
-        ("n_iter", 3, "There is no plan for .*n_iter=3.* MeasureProject measures once"),
+        ("n_iter", 3, "There is no plan for .*n_iter=3.* measures once: n_iter must be 'auto'"),
         ("solver", "best", r"solver must be one of \('auto', 'measure-project'.*\), got 'best'"),
         ("solver", 3, "solver.*'str' or an object implementing 'plan' and 'run'"),
         ("solver", MeasureProject, r"solver must be an instance, MeasureProject\(\), not a class"),
@@ -87,7 +87,7 @@ NUMBERS = "workload must have functions that return one number for each of 4 cel
     [
         *((w, WHAT) for w in ("all", None, 3, [], (), {"a": 1}, {1}, [1, 2], ["a", "b"])),
         ([("a", "b"), len], WHAT),
-        (FRAME, WHAT),
+        (FRAME, "got an object of type DataFrame"),
         ([("a", "z")], "workload is not legal. X must have one column of the name 'z'"),
         ([("a", 2)], rf"{TABLES} name columns 0, ..., 1, got 2"),
         ([(0, 0)], rf"{TABLES} have different columns"),

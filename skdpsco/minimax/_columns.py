@@ -56,6 +56,9 @@ def read_table(estimator: Any, X: Any) -> Table:
     with _about_X(X):
         if not is_frame:
             dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
+            if dtype is not None and not dtype.isnative:
+                dtype = dtype.newbyteorder("=")
+                X = X.astype(dtype)
             kept = object if dtype is None else None  # else lists would become strings
             values = validate_data(estimator, X, dtype=kept, ensure_all_finite=False)
             d = values.shape[1]
@@ -84,6 +87,8 @@ def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
         elif inner.kind == "O" and isinstance(inner, np.dtype):
             categories = categories.astype(object)
         return pd.CategoricalDtype(categories, dtype.ordered)
+    if library == PANDAS and str(dtype).startswith("Sparse"):
+        return type(dtype)(dtype.subtype)  # with the natural fill value
     if library == POLARS and str(dtype).startswith("Enum"):
         return type(dtype)(known)
     return dtype

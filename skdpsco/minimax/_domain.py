@@ -213,7 +213,7 @@ def declare(domain: Any, table: Table) -> Domain:
     else:
         raise TypeError(
             f"domain must be a list of one entry per column of X, a dict of them, or one size or "
-            f"Bins for all columns; got {domain!r}."
+            f"Bins for all columns; got {_shown(domain)}."
         )
     entries = [_entry(f"domain[{table.label(j)}]", entry) for j, entry in enumerate(given)]
     dtypes = []
@@ -226,6 +226,12 @@ def declare(domain: Any, table: Table) -> Domain:
                 f"{'object' if dtype is None else dtype}: {error}."
             ) from error
     return Domain(entries, Table(table.library, names, dtypes))
+
+
+def _shown(domain: Any) -> str:
+    """For a message: what might be records is not shown."""
+    kind = type(domain).__name__
+    return f"an object of type {kind}" if hasattr(domain, "columns") else repr(domain)
 
 
 def _entry(name: str, entry: Any) -> Any:

@@ -41,9 +41,12 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
             return legal("workload", LinearQueries, tabulate("workload", workload, domain))
         if all(isinstance(table, (list, tuple)) for table in workload):
             return legal("workload", lambda: Marginals([domain.positions(t) for t in workload]))
-    raise (ValueError if isinstance(workload, (str, list, tuple)) else TypeError)(
+    listed = isinstance(workload, (str, list, tuple))
+    # Anything else might be records, and is not shown.
+    got = repr(workload) if listed else f"an object of type {type(workload).__name__}"
+    raise (ValueError if listed else TypeError)(
         "workload must be 'marginals', a list of tuples of columns, an array of shape "
-        f"(n_queries, n_cells), or a list of callables; got {workload!r}."
+        f"(n_queries, n_cells), or a list of callables; got {got}."
     )
 
 

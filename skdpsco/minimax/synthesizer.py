@@ -100,7 +100,7 @@ class PrivateSynthesizer(PrivateEstimator):
         object with methods ``plan`` and ``run`` is a solver of one's own.
     n_iter : int or "auto", default="auto"
         Number of private rounds, at most 10000. "auto" computes it from the budget and public
-        sizes. "measure-project" has one round, and takes no number.
+        sizes. "measure-project" has one round: "auto" or 1.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None

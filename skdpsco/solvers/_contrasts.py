@@ -9,7 +9,7 @@ share the contrasts of the columns that they share. Proofs: docs/proofs/measure_
 
 import math
 from collections.abc import Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations
 
 import numpy as np
@@ -21,16 +21,27 @@ from ._workload import LinearQueries, QueryProblem
 Subset = tuple[int, ...]
 
 MAX_PATTERNS = 2**20  # sets of columns over which a sensitivity is maximised exactly
+SMALL, KEPT = 2**9, 2**13  # cells of tables whose numbers are kept for the next, and how many
 _SLACK = 2.0**-36  # of a sensitivity, for its own rounding
 
 
 def scales(shape: Iterable[int]) -> np.ndarray:
-    """What the output of `helmert` has to be multiplied with, of the same shape."""
+    """What the output of `helmert` has to be multiplied with, of the same shape; read-only."""
+    sizes = tuple(shape)
+    return (_small_scales if math.prod(sizes) <= SMALL else _scales)(sizes)
+
+
+def _scales(sizes: tuple[int, ...]) -> np.ndarray:
     factors = []
-    for size in shape:
+    for size in sizes:
         k = np.arange(1, size)
         factors.append(np.concatenate([[1.0], np.sqrt(size / (k * (k + 1.0)))]))
-    return reduce(np.multiply.outer, factors)
+    found = reduce(np.multiply.outer, factors)
+    found.flags.writeable = False
+    return found
+
+
+_small_scales = lru_cache(KEPT)(_scales)
 
 
 def helmert(table: np.ndarray, n_axes: int | None = None) -> np.ndarray:
@@ -74,13 +85,23 @@ def _transform(x, sizes, transposed):
 
 
 def positions(table: Subset, subset: Subset, shape: tuple[int, ...]) -> np.ndarray:
-    """Flat indices of a subset's contrasts in the output of `helmert` for a table."""
+    """Flat indices of a subset's contrasts in the output of `helmert` for a table; read-only."""
+    sizes = tuple([shape[j] for j in table])
+    inside = tuple([j in subset for j in table])
+    return (_small_positions if math.prod(sizes) <= SMALL else _positions)(sizes, inside)
+
+
+def _positions(sizes: tuple[int, ...], inside: tuple[bool, ...]) -> np.ndarray:
     flat = np.zeros(1, dtype=np.intp)
-    for j in table:
-        flat = flat * shape[j]
-        if j in subset:
-            flat = (flat[:, None] + np.arange(1, shape[j])).ravel()
+    for size, varies in zip(sizes, inside, strict=True):
+        flat = flat * size
+        if varies:
+            flat = (flat[:, None] + np.arange(1, size)).ravel()
+    flat.flags.writeable = False
     return flat
+
+
+_small_positions = lru_cache(KEPT)(_positions)
 
 
 def n_contrasts(subset: Subset, shape: tuple[int, ...]) -> int:
@@ -141,11 +162,12 @@ def _values_of_queries(problem: QueryProblem) -> dict[Subset, float]:
         squares = np.add.reduceat(squares, [0, 1] if size > 1 else [0], axis=axis)
     squares.flat[0] = 0.0
     least = 1e-12 * squares.sum()  # below is rounding
-    return {
+    found = {
         tuple(columns[a] for a in np.flatnonzero(pattern)): float(squares[tuple(pattern)])
         * largest**2
         for pattern in np.argwhere(squares > least)
     }
+    return {subset: value for subset, value in found.items() if value > 0.0}  # underflow
 
 
 def interchangeable(problem: QueryProblem) -> bool:

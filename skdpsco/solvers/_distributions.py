@@ -72,7 +72,7 @@ class ProductMixture:
     weights: np.ndarray
     probabilities: tuple[np.ndarray, ...]
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the columns."""
         return tuple(p.shape[1] for p in self.probabilities)

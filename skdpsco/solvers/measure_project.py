@@ -87,7 +87,10 @@ class MeasureProject:
             For another ``n_iter``, too many records, or noise that is too large for the grids.
         """
         if n_iter not in (None, 1):
-            raise ValueError(f"MeasureProject measures once: n_iter must be None, got {n_iter!r}.")
+            raise ValueError(
+                f"MeasureProject measures once: n_iter must be 'auto' (here None) or 1, got "
+                f"{n_iter!r}."
+            )
         worth, mu = values(problem), budget.mu
         if not problem.dense:
             return plan_contrasts(problem, mu, worth or singles(problem))
@@ -157,9 +160,7 @@ def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float])
     With precision x of the contrasts of a subset over that of the model, the error is about the sum
     of worth / (1 + x), and x times `largest_move`, summed, at most what the budget allows.
     """
-    shape, n = problem.shape, problem.n_samples
-    if n * max(math.prod(shape[j] for j in table) for table, _ in _sources(problem, worth)) > EXACT:
-        raise ValueError(f"n_samples={n!r} is too large for tables of that size.")
+    shape = problem.shape
     subsets = by_size(worth, shape)
     worths = np.array([worth[s] for s in subsets])
     costs = np.array([largest_move(s, shape) for s in subsets])
@@ -182,6 +183,9 @@ def plan_weighted(
 ) -> MeasurePlan:
     """Contrasts of some subsets with given squared weights, the largest 1."""
     shape, n = problem.shape, problem.n_samples
+    tables = (table for table, _ in _sources(problem, subsets))
+    if n * max(math.prod(shape[j] for j in table) for table in tables) > EXACT:
+        raise ValueError(f"n_samples={n!r} is too large for tables of that size.")
     weights = np.sqrt(squares)
     exact = sensitivity(shape, dict(zip(subsets, squares, strict=True)), interchangeable(problem))
     error = PRIOR * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())

@@ -11,13 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.mechanisms import exponential_grid
+from skdpsco.mechanisms import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 
 from ._choice import choose
 from ._distributions import Histogram
 from ._variational import check_count
-from ._workload import DENSE_CELLS, LinearQueries, QueryProblem, SynthesisResult, count_table
+from ._workload import (
+    DENSE_CELLS,
+    MAX_AXES,
+    LinearQueries,
+    QueryProblem,
+    SynthesisResult,
+    count_table,
+)
 from .base import Plan
 
 BEST_RESPONSE, MIRROR_DESCENT = "best-response", "mirror-descent"
@@ -90,8 +97,9 @@ class MultiplicativeWeights:
         """
         if not problem.dense:
             raise ValueError(
-                f"shape must have at most {DENSE_CELLS} cells for MultiplicativeWeights, got "
-                f"{problem.n_cells}: use SelectMeasure or MeasureProject, or merge categories."
+                f"shape must have at most {DENSE_CELLS} cells and {MAX_AXES} columns for "
+                f"MultiplicativeWeights, got {problem.n_cells} and {problem.n_columns}: use "
+                "SelectMeasure or MeasureProject, or merge categories."
             )
         n, factor = problem.n_samples, _factor(problem)
         log_queries = math.log(2.0 * problem.n_answers)
@@ -105,20 +113,22 @@ class MultiplicativeWeights:
             draws = np.array([check_count("n_iter", n_iter)])
         rounds = draws + 1.0
         free = np.sqrt(2.0 * math.log(problem.n_cells) / rounds)
-        if self.variant == BEST_RESPONSE:
-            rates = n * np.sqrt(budget.rho / (2.0 * draws))
-            errors = free + log_queries / rates
-        else:
-            squares = (draws - 1.0) * draws * (2.0 * draws - 1.0) / 6.0
-            best = np.sqrt(log_queries / (2.0 * rounds))
-            rates = np.minimum(best, n * np.sqrt(budget.rho / (2.0 * np.maximum(squares, 1e-9))))
-            errors = free + log_queries / (rates * rounds) + 2.0 * rates
+        with np.errstate(divide="ignore"):  # a rate of 0 has an infinite error
+            if self.variant == BEST_RESPONSE:
+                rates = n / 4.0 * _per_multiple(budget.rho, draws, draws, draws)
+                errors = free + log_queries / rates
+            else:
+                paid = draws - 1.0
+                sums, squares = paid * draws / 2.0, paid * draws * (2.0 * draws - 1.0) / 6.0
+                best = np.sqrt(log_queries / (2.0 * rounds))
+                rates = np.minimum(best, n / 4.0 * _per_multiple(budget.rho, paid, sums, squares))
+                errors = free + log_queries / (rates * rounds) + 2.0 * rates
         least = int(np.argmin(errors))
         n_draws, rate = int(draws[least]), float(rates[least])
         once = self.variant == BEST_RESPONSE
         multiples = (1,) * n_draws if once else tuple(range(n_draws))
         # The first draw of mirror descent does not look at the data.
-        epsilons = [4.0 * rate * k / n for k in multiples]
+        epsilons = [4.0 * rate * k / n + LEAST_EPSILON0 if k else 0.0 for k in multiples]
         grids = {
             k: _grid(problem, k, epsilon) if k else 1.0
             for k, epsilon in dict(zip(multiples, epsilons, strict=True)).items()
@@ -157,6 +167,16 @@ class MultiplicativeWeights:
             progress[0] += 1
         distribution = Histogram(mean / mean.sum(), problem.shape)
         return SynthesisResult(distribution, distribution.answers(problem.workload), plan.n_iter)
+
+
+def _per_multiple(rho: float, count: Any, sums: Any, squares: Any) -> np.ndarray:
+    """The u of draws that cost (u k + `LEAST_EPSILON0`)**2 / 8 each, ``rho`` in all; 0 if too many.
+
+    There are ``count`` of them; the multiples k and their squares have these sums.
+    """
+    linear = LEAST_EPSILON0 * sums
+    left = np.maximum(8.0 * rho - LEAST_EPSILON0**2 * count, 0.0)
+    return left / (np.sqrt(linear**2 + np.maximum(squares, 1e-9) * left) + linear)
 
 
 def _factor(problem: QueryProblem) -> float:
