@@ -248,6 +248,23 @@ def test_payoffs_are_clipped():
             total_value(game, np.zeros(6), (np.zeros(5),))
 
 
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_reports_name_what_the_runs_rest_on():
+    base = Given(vertices((0, 0)))
+    assert BoostedMirrorDescent(solver=base).assumptions == BoostedMirrorDescent().assumptions == ()
+    base.assumptions = ("records are numbers",)
+
+    def operator(z, signs):
+        return signs[:, None] * Toy.slopes
+
+    operator.value, operator.value_bound = Toy().value, 2.0
+    solution = solve_variational_inequality(
+        operator, np.zeros(500), blocks=Toy().blocks, saddle=True, smoothness=np.zeros((2, 2)),
+        solver=BoostedMirrorDescent(1.0, base), random_state=0,
+    )  # fmt: skip
+    assert "records are numbers" in solution.privacy.assumptions
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, math.nan, math.inf, True, "0.1", None, [0.1]])
 def test_bad_failures(bad):
     with pytest.raises((TypeError, ValueError), match=r"failure must be a number in \[1e-06, 1\]"):
@@ -263,6 +280,15 @@ def test_bad_solvers_and_problems():
         solver.plan(VariationalProblem(BilinearGame(2, 2), 215), budget)
     plan = solver.plan(VariationalProblem(BilinearGame(2, 2), 216), budget)
     assert plan.parts == (9, 1, 54)
+
+    def silent(z, signs):
+        return np.zeros((len(signs), 6))
+
+    silent.value_bound = 1.0
+    with pytest.raises(TypeError, match="needs an operator with value"):
+        solve_variational_inequality(
+            silent, np.zeros(500), blocks=Toy().blocks, saddle=True, solver="boosted-mirror-descent"
+        )
     game = Toy()
     game.value_bound = None
     with pytest.raises(TypeError, match="needs an operator with value"):

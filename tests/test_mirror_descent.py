@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball, Simplex
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms import SCALE_BITS, summation_error
 from skdpsco.minimax import (
     BilinearGame,
     MatrixGame,
@@ -15,9 +15,9 @@ from skdpsco.minimax import (
     duality_gap,
     solve_variational_inequality,
 )
-from skdpsco.minimax.variational import _operator, check_operator
+from skdpsco.minimax.variational import SOLVERS, _operator, check_operator
 from skdpsco.privacy import Budget, Ledger, rho_of
-from skdpsco.solvers import Allowance, Block, MirrorDescent
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
 from skdpsco.solvers._geometry import Geometry
 from skdpsco.solvers._vertex_descent import EASE, Scores, batch_sizes, choose_steps
 from skdpsco.solvers.mirror_prox import VariationalProblem
@@ -113,6 +113,22 @@ def test_no_record_pays_more_than_the_budget(bounds, n_iter):
         assert max(costs) >= rho * (1.0 - 1e-5)
 
 
+@pytest.mark.parametrize("solver", [MirrorDescent(n_draws=1), BiasReducedMirrorDescent(0)])
+def test_rounding_is_paid_for(solver):
+    """With so many records, the rounding of their sum is as large as what a record adds."""
+    game, n, rho, bound = Payoffs(np.zeros((3, 3)), 2.0), 10**8, 1e-6, 2.0
+    problem = VariationalProblem(game, n)
+    plan = solver.plan(problem, Allowance(rho), 1)
+    single = isinstance(solver, MirrorDescent)
+    batches = plan.batches if single else plan.batches(problem, np.zeros(0, np.int64))
+    (grid,), costs = batches.grid, []
+    for error in (0.0, summation_error(n, bound)):
+        units = [4.0 * (bound + error) / g + 2.5 for g in grid]  # and of scores to the grid
+        costs.append(sum((u / 2.0**SCALE_BITS) ** 2 for u in units) / 8.0)
+    assert costs[0] < 0.8 * batches.rho
+    assert 0.99 * batches.rho < costs[1] <= batches.rho <= rho
+
+
 def test_a_record_late_in_the_run_has_a_small_batch():
     plan, _ = play(Payoffs(np.eye(3)), 10_000, Budget(1.0, 1e-6), 50)
     ratio = np.array(plan.batches.sizes) / (np.arange(1, 51) * np.sqrt(np.arange(50, 0, -1)))
@@ -178,6 +194,18 @@ def test_draws_follow_the_scores():
         np.testing.assert_allclose(counts[part] / n, p, atol=6 * 0.0025)
 
 
+@pytest.mark.parametrize("n", [1, 1_000, 10**9])
+@pytest.mark.parametrize("rho", [1e-12, 1e-9, 1e12])
+def test_the_automatic_schedule_is_affordable(n, rho):
+    # Steps are limited by the grid of the scores too, of which every draw costs something.
+    game = Payoffs(np.zeros((2, 2)))
+    for game.second_smoothness in (0.0, 1e6):
+        game.smoothness = [[1e-6, 1.0], [1.0, 1e6]]
+        for solver in (MirrorDescent(), BiasReducedMirrorDescent()):
+            plan = solver.plan(VariationalProblem(game, n), Allowance(rho))
+            assert rho_of(plan.event) <= rho
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -189,6 +217,7 @@ def test_draws_follow_the_scores():
         ({"weights": lambda z: z}, "weights"),
         ({"second_smoothness": -1.0}, "second_smoothness"),
         ({"second_smoothness": math.nan}, "second_smoothness"),
+        ({"second_smoothness": 10**400}, "second_smoothness"),
         ({"second_smoothness": None, "smoothness": None}, "smoothness"),
         ({"n_iter": 11}, "n_iter"),
         ({"rho": 1e-14}, "n_iter=10 is too large for the budget"),
@@ -207,6 +236,8 @@ def test_problems_that_are_refused(changes, match):
     ("options", "error"),
     [
         ({"n_draws": 0}, ValueError),
+        ({"n_draws": 2**62}, ValueError),  # times a number of steps it has no 64 bits
+        ({"n_draws": 10**400}, ValueError),
         ({"n_draws": 1.5}, TypeError),
         ({"n_draws": True}, TypeError),
         ({"n_draws": "many"}, TypeError),
@@ -269,6 +300,66 @@ def test_games(game):
     smaller = [Block(Simplex(), 3, 0.1), Block(Simplex(), 4, 0.1)]  # not the game's own bounds
     total = _operator(game, smaller, None, None).total(z, tuple(array[:1] for array in data))
     assert np.abs(total).max() <= 0.1 * (1 + 1e-12) < np.abs(rows[0]).max()
+
+
+class Loud(BilinearGame):
+    """It keeps to no bound."""
+
+    def __call__(self, z, *data):
+        return 10.0 * super().__call__(z, *data)
+
+    def total(self, z, data):
+        return 10.0 * super().total(z, data)
+
+
+def changed(**attributes):
+    game = BilinearGame(2, 2)
+    vars(game).update(attributes)
+    return game
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        Loud(2, 2),
+        changed(bound=5.0),
+        changed(_most=5.0),
+        changed(blocks=(Block(Simplex(), 2, 0.1),) * 2),
+        changed(total=lambda z, data: np.full(4, 7.0)),
+    ],
+)
+def test_games_that_were_changed_keep_to_the_bounds(game):
+    operator = _operator(game, None, None, None)
+    for n in (1, 3):
+        total = operator.total(np.full(4, 0.5), (np.full((n, 2), 5.0),) * 2)
+        assert 0.0 < np.abs(total).max() <= n * operator.blocks[0].lipschitz * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("game", "n", "options", "name"),
+    [
+        (BilinearGame(30, 40), 60_000, {}, "mirror-descent"),
+        (QuadraticGame(30, 40), 60_000, {}, "mirror-descent"),
+        (BilinearGame(29, 40), 60_000, {}, "mirror-prox"),
+        (BilinearGame(30, 40), 20_000, {}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"epsilon": 0.3}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"epsilon": 1e-3}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"n_iter": 10}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"saddle": False}, "mirror-prox"),
+        (Loud(30, 40), 60_000, {}, "mirror-prox"),
+        (MatrixGame(30, 40), 60_000, {}, "mirror-prox"),
+    ],
+)
+def test_auto(game, n, options, name, monkeypatch):
+    for known in SOLVERS:
+        monkeypatch.setitem(SOLVERS, known, lambda known=known: known)
+    data = tuple(np.zeros((n, k), np.int8) for k in (game.blocks[0].size, 40))
+    if isinstance(game, QuadraticGame):
+        data = (*data, np.zeros(n), np.zeros(n))
+    elif isinstance(game, MatrixGame):
+        data = np.zeros((n, 30, 40), np.int8)
+    with pytest.raises(TypeError, match=f"with plan and run, got '{name}'"):
+        solve_variational_inequality(game, data, **options)
 
 
 @pytest.mark.parametrize("game", [BilinearGame(2, 3), QuadraticGame(2, 3)])

@@ -201,12 +201,13 @@ def duality_gap(game: Any, z: np.ndarray, *data: np.ndarray, tol: float = 1e-6) 
     *data : ndarray
         What the game's records are made of.
     tol : float, default=1e-6
-        Either best response is searched until it is certified to be within tol of the best.
+        Either best response is searched until it is certified to be within tol of the best, or for
+        10,000 steps.
 
     Returns
     -------
     gap : float
-        An upper bound on the gap, at most 2 tol above it.
+        An upper bound on the gap, at most 2 tol above it if both searches end.
 
     Raises
     ------

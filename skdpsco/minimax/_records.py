@@ -7,7 +7,7 @@ import numpy as np
 from skdpsco.solvers._geometry import Block, Geometry, conjugate, lp_norm
 from skdpsco.solvers.mirror_prox import Data
 
-from ._games import _VectorGame
+from ._games import BilinearGame, QuadraticGame
 
 CHUNK = 4096  # records whose operators are in memory at a time
 N_PROBES = 32  # pairs of points at which monotonicity is tried
@@ -46,6 +46,18 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
+def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
+    """A game like ``function`` that keeps records within ``blocks`` itself, in less time.
+
+    None if there is no such game. A subclass may return anything, and attributes may have been
+    changed: so only the class and its bound count.
+    """
+    if type(function) not in (BilinearGame, QuadraticGame) or len(blocks) != 2:
+        return None
+    game = type(function)(blocks[0].size, blocks[1].size, function.bound)
+    return game if game.blocks == blocks else None
+
+
 class Clipped:
     """A user's operator with all records within their bounds, whatever it returns."""
 
@@ -62,9 +74,9 @@ class Clipped:
         self.parts = Geometry(blocks).parts
         self.size = sum(block.size for block in blocks)
         self.second_smoothness = getattr(function, "second_smoothness", None)
-        self.value_bound = getattr(function, "value_bound", None)
-        # Games of this package clip records themselves, in less time, to their own bounds.
-        self.clips = isinstance(function, _VectorGame) and blocks == function.blocks
+        has_value = hasattr(function, "value")
+        self.value_bound = getattr(function, "value_bound", None) if has_value else None
+        self.game = _game(function, blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """What the user's operator says, as it is."""
@@ -86,8 +98,8 @@ class Clipped:
             return G.astype(np.float64)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        if self.clips:
-            return self.function.total(z, data)
+        if self.game is not None:
+            return self.game.total(z, data)
         total = np.zeros(self.size)
         for start in range(0, len(data[0]), CHUNK):
             G = self.records(z, tuple(array[start : start + CHUNK] for array in data))

@@ -36,7 +36,6 @@ __all__ = [
 ]
 
 SOLVERS: dict[str, Callable[[], Any]] = {
-    "auto": MirrorProx,  # measured best: docs/proofs/mirror_prox.md, sections 5 and 6
     "accelerated-recursive": AcceleratedRecursive,
     "bias-reduced-mirror-descent": BiasReducedMirrorDescent,
     "boosted-mirror-descent": BoostedMirrorDescent,
@@ -44,6 +43,8 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "mirror-prox": MirrorProx,
     "recursive-regularization": RecursiveRegularization,
 }
+# From where on "auto" is mirror descent, with games of vectors: docs/proofs/mirror_descent.md, 5.
+LEAST_SIZE, LEAST_STEPS = 30, 500
 
 
 class MatrixGame:
@@ -179,8 +180,10 @@ def solve_variational_inequality(
     solver : str or object, default="auto"
         "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
         "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
-        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror prox, whose
-        gap measures smallest nearly everywhere. "accelerated-recursive" needs
+        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror descent for
+        a `BilinearGame` or `QuadraticGame` with at least 30 actions of either player and enough
+        records for 500 steps of it (about 50,000 at epsilon = 1) if ``n_iter`` is "auto" too, and
+        else mirror prox: what measures best, in general. "accelerated-recursive" needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
         projection; it is fast on many records. The last three are for games of two players, each
         on a simplex; see `skdpsco.solvers.MirrorDescent`, `BiasReducedMirrorDescent` and
@@ -247,8 +250,12 @@ def solve_variational_inequality(
     problem = VariationalProblem(clipped, len(arrays[0]))
     steps = _steps(n_iter)
     if isinstance(solver, str):
-        if solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {sorted(SOLVERS)}, got {solver!r}.")
+        if solver != "auto" and solver not in SOLVERS:
+            names = sorted(["auto", *SOLVERS])
+            raise ValueError(f"solver must be one of {names}, got {solver!r}.")
+        if solver == "auto":
+            descend = steps is None and _many_actions(problem, budget.rho)
+            solver = "mirror-descent" if descend else "mirror-prox"
         solver = SOLVERS[solver]()
     if isinstance(solver, type) or not (hasattr(solver, "plan") and hasattr(solver, "run")):
         raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
@@ -280,6 +287,15 @@ def solve_variational_inequality(
     )
     parts = [z[part] for part in problem.geometry.parts]
     return VariationalSolution(z=z, blocks=parts, n_iter=plan.n_iter, privacy=report)
+
+
+def _many_actions(problem: VariationalProblem, rho: float) -> bool:
+    """Whether mirror descent on draws of vertices is clearly better: from public sizes alone."""
+    operator: Any = problem.operator
+    affine = operator.game is not None and operator.saddle and operator.second_smoothness == 0.0
+    if not affine or min(block.size for block in operator.blocks) < LEAST_SIZE:
+        return False
+    return MirrorDescent().schedule(problem, rho)[0] >= LEAST_STEPS
 
 
 def _operator(

@@ -78,7 +78,8 @@ def second_smoothness(operator: Any) -> float | None:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"second_smoothness must be a number or None, got {value!r}.")
-    if not 0.0 <= float(value) <= 1e100:
+    number: Any = value  # as it is: a huge int is no float
+    if not 0.0 <= number <= 1e100:
         raise ValueError(f"second_smoothness must be in [0, 1e+100], got {value!r}.")
     return float(value)
 
@@ -92,6 +93,11 @@ def lipschitz(problem: VariationalProblem) -> list[float]:
     """Bounds on the entries of a record's gradients, whose products are rounded."""
     slack = 1.0 + problem.geometry.size * 2.0**-50
     return [block.lipschitz * slack for block in problem.geometry.blocks]
+
+
+def left_for(rho: float, n_draws: float) -> float:
+    """What is left of ``rho`` if so many draws of either player have at least the range LEAST."""
+    return rho - n_draws * LEAST**2 / 4.0
 
 
 def linear_weights(n_points: int) -> np.ndarray:
@@ -212,7 +218,7 @@ def spend(
     """
     need = weight * change * np.sqrt(draws)
     sizes = batch_sizes(need, problem.n_samples)
-    rest = rho - float(draws.max()) * LEAST**2 / 4.0
+    rest = left_for(rho, float(draws.max()))
     if not rest > 0.0:
         raise ValueError(f"n_iter={len(weight)} is too large for the budget of rho={rho:.3g}.")
     squares = 0.5 * rest * float((sizes / need).min()) ** 2

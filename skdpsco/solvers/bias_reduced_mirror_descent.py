@@ -19,6 +19,7 @@ from skdpsco.solvers._vertex_descent import (
     Scores,
     check_game,
     choose_steps,
+    left_for,
     linear_weights,
     lipschitz,
     second_smoothness,
@@ -190,7 +191,10 @@ class BiasReducedMirrorDescent:
             level, p = np.arange(levels.most + 1), levels.probability
             need = float(p @ levels.change(level)) * math.sqrt(p @ draws_of(level))
             ratio = n / (8.0 / 15.0 * need * (steps + 1.0) ** 1.5)
-            squares = 0.5 * rho * ratio**2
+            rest = left_for(rho, float(draws_of(level[-1])) * steps)  # if all levels are largest
+            if not rest > 0.0:
+                return math.inf
+            squares = 0.5 * rest * ratio**2
             value = choose_steps(problem, squares, steps + 1, moments[levels])[1]
             return value + EASE * 8.0 * curvature / 2.0**levels.most
 

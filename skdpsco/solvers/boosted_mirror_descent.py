@@ -107,6 +107,11 @@ class BoostedMirrorDescent:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")
         self.solver: Any = solver
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the privacy of the runs rests on, for reports."""
+        return getattr(self.solver, "assumptions", ())
+
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
     ) -> BoostedPlan:

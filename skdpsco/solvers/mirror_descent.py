@@ -18,6 +18,7 @@ from skdpsco.solvers._vertex_descent import (
     Scores,
     check_game,
     choose_steps,
+    left_for,
     linear_weights,
     second_smoothness,
     spend,
@@ -28,6 +29,7 @@ from skdpsco.solvers.base import Plan
 __all__ = ["MirrorDescent", "MirrorDescentPlan"]
 
 MAX_DRAWS = 1 << 14  # of one point, by the automatic rule
+LIMIT = 10**6
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class MirrorDescent:
     is known of them are vertices that are drawn from them by the exponential mechanism. The mean of
     the vertices of one step is where the gradient of the next batch of records is taken; the
     weighted mean of all of them is the result. Noise grows with the logarithm of the number of
-    vertices only.
+    vertices only. But where good strategies are spread over many actions, a mean of a few hundred
+    vertices is far from them, and may be worse than the uniform strategies.
 
     Both blocks must be simplices of radius 1. A player in the l1 ball of radius R has the 2 d
     vertices ``R e_j`` and ``-R e_j``: let it play their weights p, with the point
@@ -55,7 +58,7 @@ class MirrorDescent:
     Parameters
     ----------
     n_draws : int or "auto", default="auto"
-        Vertices that are drawn for each point, >= 1. "auto" is 1 if the operator's
+        Vertices that are drawn for each point, in [1, 10**6]. "auto" is 1 if the operator's
         ``second_smoothness`` is 0, which says that it is affine, as in bilinear and quadratic
         games. Else it balances the error of replacing weights by a few vertices, which needs the
         operator's ``smoothness``, with what draws cost.
@@ -78,6 +81,8 @@ class MirrorDescent:
     def __init__(self, n_draws: int | str = "auto", max_iter: int = MAX_ITER):
         if n_draws != "auto":
             n_draws = check_count("n_draws", n_draws, "'auto' or ")
+            if n_draws > LIMIT:  # their sums are whole numbers of 64 bits
+                raise ValueError(f"n_draws must be at most {LIMIT}, got {n_draws!r}.")
         self.n_draws = n_draws
         self.max_iter = check_count("max_iter", max_iter)
 
@@ -153,7 +158,10 @@ class MirrorDescent:
         def bound(steps: int, n_draws: int) -> float:
             # Sizes in proportion to weights times roots of draws: these sum to 8/15 T^1.5.
             ratio = n / (8.0 / 15.0 * math.sqrt(n_draws) * (steps + 1.0) ** 1.5)
-            return choose_steps(problem, 0.5 * rho * ratio**2, steps + 1)[1] + bias / n_draws
+            rest = left_for(rho, float(n_draws) * steps)
+            if not rest > 0.0:
+                return math.inf
+            return choose_steps(problem, 0.5 * rest * ratio**2, steps + 1)[1] + bias / n_draws
 
         return min(((s, k) for s in lengths for k in counts), key=lambda pair: bound(*pair))
 
