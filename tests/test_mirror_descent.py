@@ -375,6 +375,14 @@ def test_no_record_exceeds_its_bounds(game, bad):
     assert moved.max() <= 2.0 * game.blocks[0].lipschitz * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("game", [BilinearGame(2, 3, 0.3), QuadraticGame(2, 3, 0.3)])
+def test_rounded_points_make_no_record_exceed_its_bounds(game):
+    data = (np.ones((1, 2)), np.ones((1, 3)), -np.ones(1), -np.ones(1))[: game.n_arrays]
+    for z in (np.full(5, 3.0), np.full(5, -3.0)):  # far more than rounding does
+        for found in (game.total(z, data), game(z, *data)[0]):
+            assert np.abs(found).max() == pytest.approx(game.blocks[0].lipschitz, rel=1e-15)
+
+
 def test_duality_gap():
     A = np.array([[0.2, -0.7], [-0.1, 0.6]])
     vectors = np.linalg.svd(A)
