@@ -122,6 +122,23 @@ def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np
     return out
 
 
+def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
+    """What kernels see as an array or a matrix of its own, for solvers that read it often."""
+    d = len(X.bounds)
+    if isinstance(X, Dense):
+        rows, columns = np.empty((len(X.values), d + X.intercept)), np.arange(d + X.intercept)
+        for start in range(0, len(rows), 1024):
+            rows[start : start + 1024] = columns_of(X, start, start + 1024, columns)
+        return rows
+    n = len(X.indptr) - 1
+    sparse_rows = sparse.csr_array(
+        (clipped(X.data, X.bounds[X.indices]), X.indices, X.indptr), shape=(n, d)
+    )
+    if X.intercept:
+        return sparse.csr_array(sparse.hstack([sparse_rows, np.ones((n, 1))]))
+    return sparse_rows
+
+
 @kernel
 def correlate(X, R, out):
     """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""

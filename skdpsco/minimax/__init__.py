@@ -4,9 +4,12 @@ from skdpsco._random import UtilityWarning
 
 from ._domain import Bins
 from ._games import BilinearGame, QuadraticGame, duality_gap
+from ._maximal_loss import MaximalLoss
 from .group_dro import PrivateGroupDRO
 from .links import Link
 from .metrics import group_report, worst_group_score, worst_group_scorer
+from .minimax_classifier import PrivateMinimaxClassifier
+from .minimax_regressor import PrivateMinimaxRegressor
 from .monotone_glm import PrivateMonotoneGLM
 from .synthesizer import PrivateSynthesizer
 from .variational import (
@@ -24,7 +27,10 @@ __all__ = [
     "Link",
     "LpBall",
     "MatrixGame",
+    "MaximalLoss",
     "PrivateGroupDRO",
+    "PrivateMinimaxClassifier",
+    "PrivateMinimaxRegressor",
     "PrivateMonotoneGLM",
     "PrivateSynthesizer",
     "QuadraticGame",

@@ -48,12 +48,15 @@ def check_options(model: Any) -> None:
         )
 
 
-def check_prior(prior: Any, n_groups: int, overlapping: bool) -> tuple[float, ...] | None:
+def check_prior(
+    prior: Any, n_groups: int, overlapping: bool = False, of: str = "group"
+) -> tuple[float, ...] | None:
     """The shares of the groups, which sum to 1 unless groups overlap; None for None.
 
     Raises
     ------
     ValueError, TypeError
+        About the parameter ``{of}_prior``.
     """
     if prior is None:
         return None
@@ -62,19 +65,19 @@ def check_prior(prior: Any, n_groups: int, overlapping: bool) -> tuple[float, ..
     except ValueError:  # ragged lists
         shares = np.asarray(None)
     if shares.dtype.kind not in "iuf":
-        raise TypeError(f"group_prior must hold one number per group, got {prior!r}.")
+        raise TypeError(f"{of}_prior must hold one number per {of}, got {prior!r}.")
     if shares.shape != (n_groups,):
         raise ValueError(
-            f"group_prior must have shape ({n_groups},), one share per group; got shape "
+            f"{of}_prior must have shape ({n_groups},), one share per {of}; got shape "
             f"{shares.shape}."
         )
     shares = shares.astype(np.float64)
     if not ((shares >= LEAST_SHARE) & (shares <= 1.0)).all():
-        raise ValueError(f"group_prior must hold shares in [{LEAST_SHARE:g}, 1], got {prior!r}.")
+        raise ValueError(f"{of}_prior must hold shares in [{LEAST_SHARE:g}, 1], got {prior!r}.")
     if not overlapping:
         total = float(shares.sum())
         if abs(total - 1.0) > 1e-6:
-            raise ValueError(f"group_prior must sum to 1 within 1e-6, got {total!r}.")
+            raise ValueError(f"{of}_prior must sum to 1 within 1e-6, got {total!r}.")
         shares /= total
     return tuple(shares.tolist())
 

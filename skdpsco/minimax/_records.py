@@ -8,6 +8,7 @@ from skdpsco.solvers._geometry import Block, Geometry, conjugate, lp_norm
 from skdpsco.solvers.mirror_prox import Data
 
 from ._games import BilinearGame, QuadraticGame
+from ._maximal_loss import MaximalLoss
 
 CHUNK = 4096  # records whose operators are in memory at a time
 N_PROBES = 32  # pairs of points at which monotonicity is tried
@@ -50,12 +51,21 @@ def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
     """A game like ``function`` that keeps records within ``blocks`` itself, in less time.
 
     None if there is no such game. A subclass may return anything, and attributes may have been
-    changed: so only the class and its bound count.
+    changed: so only the class and its parameters count.
     """
-    if type(function) not in (BilinearGame, QuadraticGame) or len(blocks) != 2:
-        return None
-    game = type(function)(blocks[0].size, blocks[1].size, function.bound)
-    return game if game.blocks == blocks else None
+    game: Any = None
+    if type(function) in (BilinearGame, QuadraticGame) and len(blocks) == 2:
+        game = type(function)(blocks[0].size, blocks[1].size, function.bound)
+    elif type(function) is MaximalLoss:
+        game = MaximalLoss(
+            function.losses,
+            function.n_features,
+            function.radius,
+            n_targets=function.n_targets,
+            target_bound=function.target_bound,
+            weight_bounds=function.weight_bounds if function.n_arrays == 3 else None,
+        )
+    return game if game is not None and game.blocks == blocks else None
 
 
 class Clipped:

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from skdpsco._design import Dense, clipped, columns_of
+from skdpsco._design import clipped_rows
 from skdpsco._validation import check_bound
 from skdpsco.constraints import L2Ball, Simplex
 
 from ._geometry import Block
 from ._group_problem import GroupProblem, GroupResult, LogisticMoments, SquaredMoments
-from ._refit import BLOCK
 from ._variational import Data, VariationalProblem
 from .base import Plan
 from .mirror_prox import MirrorProx
@@ -180,19 +179,11 @@ class GroupOperator:
 
         Hundreds of calls read it, and batches take rows of it.
         """
-        n, F = self.problem.n_samples, self.problem.n_features
-        if isinstance(X, Dense):
-            A = np.empty((n, F))
-            for start in range(0, n, BLOCK):
-                stop = min(start + BLOCK, n)
-                A[start:stop] = columns_of(X, start, stop, np.arange(F))
+        A = clipped_rows(X)
+        if isinstance(A, np.ndarray):
             norms = np.sqrt(np.einsum("ij,ij->i", A, A))
             A *= (self.row_norm / np.maximum(norms, self.row_norm))[:, None]
             return A
-        values = clipped(X.data, X.bounds[X.indices])
-        A = sparse.csr_array((values, X.indices, X.indptr), shape=(n, len(X.bounds)))
-        if X.intercept:
-            A = sparse.csr_array(sparse.hstack([A, np.ones((n, 1))]))
         norms = np.sqrt(A.multiply(A).sum(axis=1))
         shortened = self.row_norm / np.maximum(norms, self.row_norm)
         A.data = A.data * np.repeat(shortened, np.diff(A.indptr))

@@ -1,0 +1,286 @@
+"""Private classifiers whose largest loss is small."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+
+from skdpsco._progress import check_progress
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    StrOptions,
+    check_fit_params,
+    encode_classes,
+    labels_note,
+)
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+)
+
+from ._minimax_model import MINIMAX_CONSTRAINTS, MinimaxModel
+from ._minimax_solver import Tasks
+from ._objective import check_prior
+
+
+class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
+    """Differentially private linear classifier whose largest loss is small.
+
+    Minimises, over an l1 ball, the maximum of the mean losses of several tasks: by default those of
+    the classes, so that a rare class, or one that is hard to tell, counts as much as any other. It
+    is a game between the model and the weights of the tasks, solved privately. The fit is
+    (epsilon, delta)-differentially private: replacing one record, features and label, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    losses : {"logistic", "smooth-hinge", "hinge"}, loss or list of these, default="logistic"
+        Losses of `skdpsco.losses`, or of your own, see docs/extending.md; their targets are -1 and
+        1. With several, each is a task on every record (or class, or column): the largest of their
+        means is minimised, as they are, so their scales matter. With more than two classes there is
+        "logistic" only, the softmax cross-entropy.
+    tasks : {"classes", "columns"} or None, default="classes"
+        "classes": the mean loss of the records of every class is a task. "columns": y has several
+        columns, the labels that several annotators give for instance, out of the same classes;
+        every column is a task for one common model. None: all records are one task.
+    class_prior : array-like of shape (n_classes,) or None, default=None
+        For ``tasks="classes"``: public shares of the classes, in the order of ``classes_``, in
+        [1e-9, 1]; they sum to 1. Sums over a class are divided by n_samples times its share. The
+        label of a record is private, so counts are not public: None releases them, with a fiftieth
+        of the budget, as ``class_prior_``. The noise grows with one over the smallest share.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    radius : float, default=5.0
+        Radius of the l1 ball, > 0, with features measured in units of their bounds b_j, and the
+        intercepts c in it: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for all classes.
+        With features in [-1, 1] it is the largest log-odds. The noise grows with it.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The public labels. None takes those that occur in y, and so assumes that which labels occur
+        is public. Declare them if one of them might be absent.
+    solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
+            "boosted-mirror-descent", "mirror-prox", "recursive-regularization"} or object, \
+            default="auto"
+        "moments" releases noisy moments of the classes; it is for ``tasks="classes"``, two classes
+        and the logistic loss, and has the l2 ball of the same radius, which contains the l1 ball.
+        "auto" takes it up to 2000 features if the noise leaves something of these, else
+        "mirror-descent", which gets along with many features. On the others see
+        `solve_variational_inequality`; an object with ``plan`` and ``run``, like
+        `skdpsco.solvers.MirrorDescent`, is such a solver.
+    n_iter : int or "auto", default="auto"
+        Number of steps of the solver, at most 10000. "auto" follows from public sizes.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    task_weights_ : ndarray of shape (n_losses, n_tasks)
+        The mixture of tasks that was found to be the worst; n_tasks is the number of classes or of
+        columns, or 1. It sums to 1.
+    class_prior_ : ndarray of shape (n_classes,)
+        The noisy shares of the classes, if a solver other than "moments" needed them.
+    n_iter_ : int
+        Number of steps of the solver.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    See Also
+    --------
+    PrivateGroupDRO : The same for groups other than classes, in an l2 ball.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records and the
+    set of labels are public. Errors in the input are reported to the caller and are not covered by
+    the guarantee. Proof: docs/proofs/maximal_loss.md.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
+    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024.
+
+    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.minimax import PrivateMinimaxClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five
+    >>> model = PrivateMinimaxClassifier(classes=[False, True]).fit(X, y)
+    >>> bool(model.score(X[y], y[y]) > 0.8)  # of the rare class
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MINIMAX_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        "tasks": [None, StrOptions({"classes", "columns"})],
+        "class_prior": [None, "array-like"],
+    }
+    _foreign_losses = (Squared, Huber, Absolute, Quantile, Multinomial)
+    _probes = (-1.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        losses="logistic",
+        tasks="classes",
+        class_prior=None,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        radius=5.0,
+        feature_bound=1.0,
+        fit_intercept=True,
+        classes=None,
+        solver="auto",
+        n_iter="auto",
+        verbose=0,
+        random_state=None,
+    ):
+        self.losses = losses
+        self.tasks = tasks
+        self.class_prior = class_prior
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.solver = solver
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _named_losses(self):
+        return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}
+
+    def fit(self, X, y, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        check_progress(self.verbose)
+        draft = self._draft()
+        losses = draft._resolved_losses()
+        if self.class_prior is not None and self.tasks != "classes":
+            raise ValueError(f"class_prior must be None with tasks={self.tasks!r}.")
+        X, y = draft._checked(X, y, y_numeric=False)
+        draft.classes_, index = encode_classes(y.ravel(), self.classes)
+        n_classes, index = len(draft.classes_), index.reshape(y.shape)
+        targets = 2.0 * index - 1.0 if n_classes == 2 else index.astype(np.float64)
+        if n_classes > 2:
+            if [type(loss) for loss in losses] != [Logistic]:  # empty tuples are all equal
+                raise ValueError(
+                    f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
+                )
+            losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
+        notes = [labels_note(draft.classes_, self.classes)]
+        if self.tasks == "classes":
+            prior = check_prior(self.class_prior, n_classes, of="class")
+            tasks = Tasks(losses, 1, n_classes, prior)
+            if prior is not None:
+                notes.append("the shares of the classes are public (class_prior)")
+        else:
+            tasks = Tasks(losses, y.shape[1])
+        coef, intercept = draft._fit(X, targets, tasks, None, tuple(notes))
+        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
+        return self._accept(draft)
+
+    def decision_function(self, X):
+        """Score of the second of two classes, or one per class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._predictions(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Predict the class with the largest score.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        two = len(self.classes_) == 2
+        return self.classes_[(scores > 0.0).astype(int) if two else scores.argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy, on the worst column if y has several; without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+            ``worst_group_score(model, X, y, sensitive_features=y)`` is that of the worst class.
+        """
+        return self._worst(accuracy_score, X, y, sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,228 @@
+"""Private linear regressions whose largest loss is small."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from skdpsco._progress import check_progress
+from skdpsco._validation import (
+    TARGET_CONSTRAINTS,
+    StrOptions,
+    check_bound,
+    check_fit_params,
+)
+from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
+
+from ._minimax_model import MINIMAX_CONSTRAINTS, MinimaxModel
+from ._minimax_solver import Tasks
+
+
+class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
+    """Differentially private linear regression whose largest loss is small.
+
+    Minimises, over an l1 ball, the maximum of the mean losses of several tasks: several losses of
+    the same residuals, such as the costs of predictions that are too high and too low, or several
+    targets for one common prediction, such as measurements by several instruments. It is a game
+    between the model and the weights of the tasks, solved privately. The fit is
+    (epsilon, delta)-differentially private: replacing one record, features and targets, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
+        Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
+        "huber" beyond 0.1. Losses of `skdpsco.losses`, such as ``[Quantile(0.3), Quantile(0.7)]``,
+        or of your own, see docs/extending.md; their targets are in [-1, 1]. With several, the
+        largest of their means is minimised, as they are: their scales matter.
+    tasks : {"columns"} or None, default=None
+        "columns": y has several columns, and each is a task for one common prediction. None: y has
+        one. With one loss and one target nothing is left to maximise.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    radius : float, default=1.0
+        Radius of the l1 ball, > 0, with features measured in units of their bounds b_j, and the
+        intercept c in it: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
+        predictions are at most ``radius``. The noise grows with it.
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    target_bound : float, default=1.0
+        Public bound on ``|y|``, beyond which y is clipped, and the unit of the residual. It should
+        not be generous, and y be centred.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
+            "mirror-prox", "recursive-regularization"} or object, default="auto"
+        See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
+        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
+    n_iter : int or "auto", default="auto"
+        Number of steps of the solver, at most 10000. "auto" follows from public sizes.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    task_weights_ : ndarray of shape (n_losses, n_tasks)
+        The mixture of tasks that was found to be the worst; n_tasks is the number of columns of y.
+        It sums to 1.
+    n_iter_ : int
+        Number of steps of the solver.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records is public.
+    Errors in the input are reported to the caller and are not covered by the guarantee. Proof:
+    docs/proofs/maximal_loss.md.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
+    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024.
+
+    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+
+    Examples
+    --------
+    Three instruments, one of which is biased; their mean would be as far from two as from one:
+
+    >>> import numpy as np
+    >>> from skdpsco.minimax import PrivateMinimaxRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))
+    >>> model = PrivateMinimaxRegressor(tasks="columns").fit(X, y)
+    >>> print(abs(model.intercept_ - 0.2) < 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MINIMAX_CONSTRAINTS,
+        "tasks": [None, StrOptions({"columns"})],
+        "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],
+    }
+    _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
+    _probes = (-1.0, 0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        losses="squared",
+        tasks=None,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        radius=1.0,
+        feature_bound=1.0,
+        target_bound=1.0,
+        fit_intercept=True,
+        solver="auto",
+        n_iter="auto",
+        verbose=0,
+        random_state=None,
+    ):
+        self.losses = losses
+        self.tasks = tasks
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _unit(self):
+        return check_bound("target_bound", self.target_bound)
+
+    def _named_losses(self):
+        # "huber" is that of scikit-learn's SGDRegressor.
+        return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
+
+    def fit(self, X, y, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for input that is not finite
+            and numeric.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        check_progress(self.verbose)
+        draft = self._draft()
+        losses, unit = draft._resolved_losses(), draft._unit()
+        X, y = draft._checked(X, y, y_numeric=True)
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            targets = np.clip(y, -unit, unit) / unit
+        notes = (f"targets are clipped to +-{unit:g}",)
+        coef, intercept = draft._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
+        draft.coef_, draft.intercept_ = coef * unit, intercept * unit
+        return self._accept(draft)
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def score(self, X, y, sample_weight=None):
+        """R^2, on the worst column if y has several; without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return self._worst(r2_score, X, y, sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

@@ -1,0 +1,275 @@
+"""The maximal loss of a linear model: gradients, bends and values are what the game says."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    value,
+)
+from skdpsco.minimax import MaximalLoss, duality_gap, solve_variational_inequality
+from skdpsco.minimax._prepared_loss import PreparedBall, PreparedVertices
+from skdpsco.minimax._records import check_operator
+from skdpsco.minimax.variational import _operator
+from skdpsco.solvers._geometry import Geometry
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+F = 3
+GAMES = [
+    MaximalLoss(Logistic(), F, 2.0),
+    MaximalLoss([Logistic(), SmoothHinge()], F, 2.0, weight_bounds=[2.0, 5.0]),
+    MaximalLoss([Squared(), Squared(0.5)], F, 1.5, n_targets=2, target_bound=0.7),
+    MaximalLoss(Multinomial(3), F, 2.0, weight_bounds=[1.0, 2.0, 4.0]),
+    MaximalLoss(Huber(0.3), F, n_targets=3),
+]
+each_game = pytest.mark.parametrize("game", GAMES, ids=lambda game: str(game.losses))
+KINKS = [
+    MaximalLoss([Hinge(), Logistic()], F, 2.0),
+    MaximalLoss([Quantile(0.3), Absolute()], F, 1.0, n_targets=2),
+]
+
+
+def records(game, n, rng):
+    X = rng.uniform(-1, 1, (n, F))
+    T = rng.uniform(-1, 1, (n, game.n_targets)) * game.target_bound
+    if game.n_outputs > 1:
+        T = rng.integers(0, game.n_outputs, (n, 1)).astype(float)
+    elif isinstance(game.losses[0], (Logistic, Hinge)):
+        T = np.sign(T)
+    data = X, T
+    if game.n_arrays == 3:
+        data += (rng.uniform(0, 1, (n, len(game.weight_bounds))) * game.weight_bounds,)
+    return data
+
+
+def somewhere(game, rng, concentration=1.0):
+    return np.concatenate([rng.dirichlet(np.full(b.size, concentration)) for b in game.blocks])
+
+
+def reference(game, z, data):
+    """Payoffs in plain Python."""
+    size = game.n_coefficients
+    W = game.radius * (z[:size] - z[size : 2 * size]).reshape(game.n_outputs, F)
+    y = z[2 * size :]
+    found = []
+    for i, x in enumerate(data[0]):
+        weights = data[2][i] if game.n_arrays == 3 else [1.0]
+        tasks = itertools.product(game.losses, data[1][i], weights)
+        payoff = 0.0
+        for share, (loss, t, weight) in zip(y, tasks, strict=True):
+            if isinstance(loss, Multinomial):
+                level = np.logaddexp.reduce(W @ x) - (W @ x)[int(t)]
+            else:
+                level = value(loss, float(W[0] @ x), t)
+            payoff += share * weight * (level - game.centre)
+        found.append(payoff)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("game", GAMES + KINKS, ids=lambda game: str(game.losses))
+def test_values(game):
+    rng = np.random.default_rng(0)
+    data, z = records(game, 7, rng), somewhere(game, rng)
+    assert game.value(z, *data) == pytest.approx(reference(game, z, data), abs=1e-12)
+    assert np.abs(game.value(z, *data)).max() <= game.value_bound
+
+
+@each_game
+def test_gradients_are_those_of_the_values(game):
+    rng = np.random.default_rng(1)
+    data, z = records(game, 50, rng), somewhere(game, rng)
+    total = game.total(z, data)
+    rows = game(z, *data)
+    assert total == pytest.approx(rows.sum(axis=0), abs=1e-9)
+    x_size = game.blocks[0].size
+    for j in range(len(z)):
+        up, down = z.copy(), z.copy()
+        up[j] += 1e-6
+        down[j] -= 1e-6
+        slope = (game.value(up, *data).sum() - game.value(down, *data).sum()) / 2e-6
+        if j >= x_size and game.n_tasks == 1:
+            slope = 0.0  # nothing to choose
+        assert total[j] == pytest.approx(slope if j < x_size else -slope, abs=2e-4)
+
+
+@each_game
+def test_monotone_smooth_and_within_bounds_on_probes(game):
+    """All of what an operator declares, tried by the check that users' operators may have."""
+    rng = np.random.default_rng(2)
+    wrapped = _operator(game, None, None, None)
+    assert wrapped.monotone
+    assert wrapped.game is not None
+    check_operator(wrapped, Geometry(game.blocks), records(game, 40, rng))
+
+
+@pytest.mark.parametrize(
+    "game",
+    [g for g in GAMES if g.second_smoothness is not None],
+    ids=lambda game: str(game.losses),
+)
+def test_second_smoothness(game):
+    rng = np.random.default_rng(3)
+    x_size, worst = game.blocks[0].size, 0.0
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=F)))
+    for _ in range(200):
+        data = records(game, len(corners), rng)
+        data = (corners, *data[1:])
+        z, other = (somewhere(game, rng, 0.3) for _ in "ab")
+        for part in (slice(0, x_size), slice(x_size, None))[: min(game.n_tasks, 2)]:
+            u = np.zeros(len(z))
+            u[part] = other[part] - z[part]
+            h = np.abs(u).sum()
+            if h < 0.1:
+                continue  # rounding is all that would be seen
+            # Second differences along u: at most second_smoothness times the squared length.
+            t = 0.1
+            # (z - t u would leave the simplex, where slopes are clipped.)
+            bend = game(z + 2 * t * u, *data) - 2 * game(z + t * u, *data) + game(z, *data)
+            worst = max(worst, np.abs(bend).max() / (t * h) ** 2)
+    assert worst <= game.second_smoothness * (1 + 1e-6)
+    assert worst > (0.1 if game.n_tasks > 1 else 0.02) * game.second_smoothness
+
+
+def test_what_is_not_smooth_says_so():
+    for game in KINKS:
+        assert game.smoothness is None
+        assert game.second_smoothness is None
+    assert MaximalLoss(Huber(0.1), F).second_smoothness is None
+    assert MaximalLoss(Squared(1.0), F, 1.0).second_smoothness is None  # it is linear beyond 1
+
+
+def test_records_beyond_the_bounds_are_clipped():
+    game, rng = GAMES[1], np.random.default_rng(4)
+    z = somewhere(game, rng)
+    X, T = np.array([[5.0, -0.5, np.nan]]), np.array([[1.0]])
+    inside = game.total(z, (np.array([[1.0, -0.5, -1.0]]), T, np.array([[2.0, 0.0]])))
+    assert game.total(z, (X, T, np.array([[9.0, -3.0]]))) == pytest.approx(inside)
+
+
+def test_prepared_records_are_the_same_game():
+    rng = np.random.default_rng(5)
+    n, shares = 60, np.array([0.3, 0.7])
+    X, T = rng.uniform(-1, 1, (n, F)), np.sign(rng.normal(size=(n, 1)))
+    members = np.eye(2)[rng.integers(0, 2, n)]
+    losses = (Logistic(), SmoothHinge())
+    public = MaximalLoss(losses, F, 2.0, weight_bounds=1.0 / shares)
+    vertices = PreparedVertices(losses, F, 2.0, 1, shares)
+    ball = PreparedBall(losses, F, 2.0, 1, shares)
+    z = somewhere(public, rng)
+    expected = public.total(z, (X, T, members / shares))
+    assert vertices.total(z, (T, X, members)) == pytest.approx(expected)
+    assert vertices.blocks == public.blocks
+    assert vertices.value(z, T, X, members).sum() == pytest.approx(
+        public.value(z, X, T, members / shares).sum()
+    )
+    point = np.concatenate([public.coef(z), z[2 * F :]])
+    found = ball.total(point, (T, X, members)) * ball.weights(point)
+    assert found[:F] * 2.0 == pytest.approx(expected[:F])  # a vertex has length 2
+    assert found[F:] == pytest.approx(expected[2 * F :])
+    assert (ball.weights(point)[:F] <= ball.largest_weights[0]).all()
+
+
+def test_the_gap_goes_to_zero_without_noise():
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (4000, F))
+    y = np.stack([np.sign(X[:, 0] + 0.3), np.sign(X[:, 0] - X[:, 1])], axis=1)
+    game = MaximalLoss(Logistic(), F, 2.0, n_targets=2)
+    gaps = []
+    for epsilon, n_iter in ((1e5, 20), (1e5, 400)):
+        solution = solve_variational_inequality(
+            game, (X, y), epsilon=epsilon, solver="mirror-prox", n_iter=n_iter, random_state=0
+        )
+        gaps.append(duality_gap(game, solution.z, X, y, tol=1e-3))
+    assert gaps[1] < 0.03
+    assert gaps[1] < 0.5 * gaps[0]
+
+
+class Lying(NamedTuple):
+    """Like the absolute residual, but three times as large as it says."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
+        return 1.0
+
+    def smoothness(self):
+        return math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([], F), ValueError, "losses must be at least one"),
+        ((Logistic, F), TypeError, "losses must be"),
+        (("logistic", F), TypeError, "losses must be"),
+        (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),
+        ((Lying(), F), TypeError, "kernel|value|derivative"),
+        ((Logistic(), 0), ValueError, "n_features"),
+        ((Logistic(), 2.5), TypeError, "n_features"),
+        ((Logistic(), F, 0.0), ValueError, "radius"),
+        ((Logistic(), F, True), TypeError, "radius"),
+        ((Logistic(), F, math.nan), ValueError, "radius"),
+        ((Squared(), F, 1e90), ValueError, "bound on"),
+    ],
+)
+def test_bad_parameters(arguments, error, message):
+    with pytest.raises(error, match=message):
+        MaximalLoss(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_targets": 0}, ValueError, "n_targets"),
+        ({"target_bound": -1.0}, ValueError, "target_bound"),
+        ({"weight_bounds": []}, ValueError, "weight_bounds"),
+        ({"weight_bounds": [1.0, 0.0]}, ValueError, "weight_bounds"),
+        ({"weight_bounds": 2.0}, ValueError, "weight_bounds"),
+        ({"weight_bounds": ["a"]}, TypeError, "weight_bounds"),
+    ],
+)
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        MaximalLoss(Logistic(), F, **options)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (np.zeros((4, F)),),
+        (np.zeros((4, F + 1)), np.zeros(4)),
+        (np.zeros((4, F)), np.zeros((4, 2))),
+        (np.zeros((4, F)), np.zeros(4), np.zeros((4, 1))),
+    ],
+)
+def test_bad_data(data):
+    with pytest.raises(ValueError, match="data must be"):
+        solve_variational_inequality(MaximalLoss(Logistic(), F), data)
+
+
+def test_a_game_that_was_changed_is_clipped_like_any_operator():
+    class Longer(MaximalLoss):
+        def total(self, z, data):
+            return 10.0 * super().total(z, data)
+
+    changed = MaximalLoss(Logistic(), F)
+    changed.radius = 5.0
+    rng = np.random.default_rng(4)
+    data = records(changed, 1, rng)
+    for game in (Longer(Logistic(), F), changed):
+        wrapped = _operator(game, None, None, None)
+        assert wrapped.game is None
+        z = somewhere(game, rng, 0.3)
+        assert np.abs(wrapped.total(z, data)[: 2 * F]).max() <= game.blocks[0].lipschitz

@@ -1,0 +1,335 @@
+"""PrivateMinimaxClassifier and PrivateMinimaxRegressor as scikit-learn and their users see them."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
+
+from skdpsco import BudgetExceededError, Ledger, PrivacyWarning
+from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
+from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor, worst_group_score
+from skdpsco.minimax._minimax_solver import ClassMoments, Tasks, resolve_solver
+from skdpsco.privacy import Budget, rho_of
+from skdpsco.solvers import MirrorDescent, MirrorProx
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+_checks = estimator_checks.parametrize_with_checks(
+    [
+        PrivateMinimaxClassifier(),
+        PrivateMinimaxClassifier(solver="mirror-descent", n_iter=3),
+        PrivateMinimaxClassifier(tasks=None, solver="mirror-prox", n_iter=2),
+        PrivateMinimaxRegressor(n_iter=3),
+        PrivateMinimaxRegressor(losses=["absolute", "huber"], n_iter=3),
+    ]
+)
+
+
+@pytest.mark.parametrize(_checks.args[0], list(_checks.args[1]), **_checks.kwargs)
+@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    if "check_array_api_input" in repr(check):
+        return  # needs another process
+    check(estimator)
+
+
+def classification(n=2000, d=4, k=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    scores = X[:, :k] + 0.1 * rng.normal(size=(n, k)) if k > 2 else X[:, [0]] > 0.4
+    return X, scores.argmax(axis=1) if k > 2 else scores[:, 0].astype(int)
+
+
+def classifier(**params):
+    return PrivateMinimaxClassifier(**{"epsilon": 20.0, "random_state": 0, **params})
+
+
+def regressor(**params):
+    return PrivateMinimaxRegressor(**{"epsilon": 20.0, "random_state": 0, **params})
+
+
+# ------------------------------------------------------------------------------ fits
+
+
+@pytest.mark.parametrize("solver", ["auto", "mirror-descent", "mirror-prox"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_classes_as_tasks(solver, k):
+    X, y = classification(k=k)
+    model = classifier(solver=solver).fit(X, y)
+    assert is_classifier(model)
+    assert model.coef_.shape == (1 if k == 2 else k, 4)
+    assert model.intercept_.shape == (len(model.coef_),)
+    assert model.task_weights_.shape == (1, k)
+    assert model.task_weights_.sum() == pytest.approx(1.0)
+    scores = model.decision_function(X)
+    assert scores.shape == ((len(X),) if k == 2 else (len(X), k))
+    assert model.score(X, y) == accuracy_score(y, model.predict(X))
+    assert worst_group_score(model, X, y, sensitive_features=y) > 0.65
+    if solver != "auto" or k == 3:
+        assert model.class_prior_ == pytest.approx(np.bincount(y) / len(y), abs=0.05)
+    else:
+        assert not hasattr(model, "class_prior_")
+    bound = 5.0 * (1 + 1e-9)
+    size = np.abs(model.coef_).sum() + np.abs(model.intercept_).sum()
+    assert size <= bound or solver == "auto"
+
+
+def test_a_rare_class_counts_as_much_as_the_other():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (20_000, 5))
+    y = X[:, 0] + 0.4 * rng.normal(size=20_000) > 1.0  # one in twelve
+    worst = {}
+    for tasks in ("classes", None):
+        model = classifier(tasks=tasks, solver="mirror-descent").fit(X, y)
+        worst[tasks] = worst_group_score(model, X, y, sensitive_features=y)
+    assert worst["classes"] > 0.7 > 0.3 > worst[None]
+
+
+def test_columns_as_tasks():
+    """The best common answer to annotators who disagree is neither's."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (10_000, 3))
+    y = np.stack([X[:, 0] > 0, X[:, 0] > 0, X[:, 1] > 0], axis=1)
+    model = classifier(tasks="columns").fit(X, y)
+    assert model.coef_.shape == (1, 3)
+    assert model.task_weights_.shape == (1, 3)
+    assert model.predict(X).shape == (10_000,)
+    columns = [accuracy_score(column, model.predict(X)) for column in y.T]
+    assert model.score(X, y) == min(columns)
+    assert min(columns) > 0.68  # 3 / 4 is possible; for the majority it is 1 / 2
+
+
+def test_columns_of_a_regression():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (10_000, 3))
+    y = 0.5 * X[:, [0]] + [0.0, 0.0, 0.4] + 0.05 * rng.normal(size=(10_000, 3))
+    model = regressor(tasks="columns", target_bound=1.5).fit(X, y)
+    assert is_regressor(model)
+    assert model.coef_.shape == (3,)
+    assert model.intercept_ == pytest.approx(0.2, abs=0.06)
+    assert model.task_weights_.shape == (1, 3)
+    assert model.score(X, y) == min(r2_score(column, model.predict(X)) for column in y.T)
+
+
+def test_several_losses():
+    """Two pinball losses: the best prediction makes them equal."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (20_000, 3))
+    y = 0.5 * X[:, 0] + 0.2 * rng.standard_exponential(20_000)
+    model = regressor(losses=[Quantile(0.2), Quantile(0.8)]).fit(X, y)
+    r = np.clip(y, -1, 1) - model.predict(X)
+    low, high = (np.maximum(q * r, (q - 1) * r).mean() for q in (0.2, 0.8))
+    assert low == pytest.approx(high, abs=0.02)
+    assert max(low, high) < 0.12
+    assert model.task_weights_.shape == (2, 1)
+    both = classifier(losses=["logistic", Hinge()], tasks="classes").fit(*classification())
+    assert both.task_weights_.shape == (2, 2)
+
+
+def test_one_task_leaves_nothing_to_choose():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (10_000, 3))
+    y = 0.6 * X[:, 0] + 0.05 * rng.normal(size=10_000)
+    for solver in ("mirror-descent", "mirror-prox"):
+        model = regressor(solver=solver).fit(X, y)
+        assert np.array_equal(model.task_weights_, [[1.0]])
+    assert regressor().fit(X, y).score(X, y) > 0.6
+
+
+def test_units():
+    """Features in other units, and targets in others: the same model."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (500, 3))
+    y = 0.5 * X[:, 0] + 0.1
+    scale = np.array([2.0, 8.0, 0.5])
+    first = regressor(n_iter=5).fit(X, y)
+    # The ball is in units of the largest bound, and of the targets.
+    other = regressor(n_iter=5, feature_bound=scale, target_bound=4.0, radius=4.0 / 8.0)
+    other.fit(X * scale, 4.0 * y)
+    assert other.coef_ * scale / 4.0 == pytest.approx(first.coef_)
+    assert other.intercept_ / 4.0 == pytest.approx(first.intercept_)
+
+
+@pytest.mark.parametrize("solver", ["mirror-descent", "mirror-prox", "moments"])
+def test_layouts(solver):
+    X, y = classification(400)
+    X[np.abs(X) < 0.5] = 0.0
+    dense = classifier(solver=solver, n_iter=5).fit(X, y)
+    for layout in (sparse.csr_array, sparse.csc_matrix, np.asfortranarray):
+        other = classifier(solver=solver, n_iter=5).fit(layout(X), y)
+        assert other.coef_ == pytest.approx(dense.coef_, abs=1e-6)
+        assert other.predict(layout(X)).shape == (400,)
+
+
+def test_nothing_of_the_data_is_kept():
+    X, y = classification()
+    public = {"n_features_in_", "classes_", "n_iter_", "privacy_"}
+    released = {"coef_", "intercept_", "task_weights_"}
+    for solver, also in (("moments", set()), ("mirror-descent", {"class_prior_"})):
+        fitted = classifier(solver=solver).fit(X, y)
+        assert set(vars(fitted)) == {*fitted.get_params()} | public | released | also
+        again = pickle.loads(pickle.dumps(fitted))
+        assert np.array_equal(again.coef_, fitted.coef_)
+        assert not hasattr(clone(fitted), "coef_")
+
+
+def test_noise_is_fresh_and_a_seed_repeats_it():
+    X, y = classification()
+    for solver in ("mirror-descent", "mirror-prox"):
+        fits = [classifier(random_state=None, solver=solver, epsilon=1.0) for _ in "ab"]
+        assert not np.array_equal(*(model.fit(X, y).coef_ for model in fits))
+        with pytest.warns(PrivacyWarning) as record:
+            seeded = [classifier(solver=solver).fit(X, y).coef_ for _ in "ab"]
+        assert np.array_equal(*seeded)
+        assert [w.filename for w in record] == [__file__] * 2
+
+
+def test_report_and_ledger():
+    X, y = classification()
+    ledger = Ledger(epsilon=2.5, delta=1e-6)
+    model = classifier(epsilon=2.0, ledger=ledger, class_prior=[0.7, 0.3], random_state=None)
+    model.fit(X, y)
+    assert rho_of(model.privacy_.event) <= Budget(2.0, 1e-6).rho * (1 + 1e-9)
+    assert model.privacy_.relation == "replace-one"
+    for line in ("the 2 labels are public", "the shares of the classes are public"):
+        assert line in str(model.privacy_)
+    with pytest.raises(BudgetExceededError):
+        model.fit(X, y)
+    assert len(ledger.history()) == 1
+    assert "targets are clipped to +-3" in str(regressor(target_bound=3.0).fit(X, y).privacy_)
+
+
+def test_in_cross_validation():
+    X, y = classification(600)
+    assert len(cross_val_score(classifier(classes=[0, 1]), X, y, cv=2)) == 2
+
+
+# ------------------------------------------------------------------------------ solvers
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "loss", "n", "d", "mu", "moments"),
+    [
+        (2, Logistic(), 10_000, 20, 0.2, True),
+        (2, Logistic(), 10_000, 200, 0.2, True),
+        (2, Logistic(), 10_000, 1000, 0.2, False),  # too much noise
+        (2, Logistic(), 10**7, 3000, 0.2, False),  # too large
+        (2, Hinge(), 10_000, 20, 0.2, False),
+        (3, Multinomial(3), 10_000, 20, 0.2, False),
+        (0, Logistic(), 10_000, 20, 0.2, False),
+    ],
+)
+def test_automatic(n_classes, loss, n, d, mu, moments):
+    found = resolve_solver("auto", Tasks((loss,), 1, n_classes), n, d, mu)
+    assert isinstance(found, ClassMoments) == moments
+    if not moments:
+        assert isinstance(found.solver, MirrorDescent)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        "bias-reduced-mirror-descent",
+        "boosted-mirror-descent",
+        "recursive-regularization",
+        MirrorDescent(n_draws=2),
+        MirrorProx("mirror-prox", n_batches=2),
+    ],
+)
+def test_other_solvers(solver):
+    X, y = classification(6000)
+    model = classifier(solver=solver, losses="logistic", n_iter=8).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert rho_of(model.privacy_.event) <= Budget(20.0, 1e-6).mu ** 2 / 2 * (1 + 1e-9)
+
+
+# ------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"losses": "squared"}, ValueError, "losses must be among"),
+        ({"losses": Squared()}, ValueError, "losses must be for the targets"),
+        ({"losses": []}, TypeError, "losses must be a loss"),
+        ({"losses": [Logistic]}, TypeError, "instances"),
+        ({"losses": [3]}, TypeError, "losses contains 3"),
+        ({"losses": 3}, ValueError, "'losses' parameter"),
+        ({"tasks": "groups"}, ValueError, "tasks"),
+        ({"tasks": "columns"}, ValueError, "y must have shape"),
+        ({"class_prior": [0.5, 0.6]}, ValueError, "class_prior must sum to 1"),
+        ({"class_prior": [1.0]}, ValueError, "class_prior must have shape"),
+        ({"class_prior": [0.0, 1.0]}, ValueError, "class_prior must hold shares"),
+        ({"class_prior": ["a", "b"]}, TypeError, "class_prior must hold"),
+        ({"class_prior": [0.5, 0.5], "tasks": None}, ValueError, "class_prior must be None"),
+        ({"solver": "newton"}, ValueError, "solver"),
+        ({"solver": "accelerated-recursive"}, ValueError, "solver"),
+        ({"solver": MirrorDescent}, (TypeError, ValueError), "solver"),
+        ({"solver": "moments", "tasks": None}, ValueError, "solver='moments' needs"),
+        ({"solver": "moments", "losses": "hinge"}, ValueError, "solver='moments' needs"),
+        ({"radius": "auto"}, ValueError, "radius"),
+        ({"radius": np.inf}, ValueError, "radius"),
+        ({"radius": True}, TypeError, "radius"),
+        ({"feature_bound": [1.0, 2.0]}, ValueError, "feature_bound"),
+        ({"n_iter": 0}, ValueError, "n_iter"),
+        ({"n_iter": True}, TypeError, "n_iter"),
+        ({"n_iter": 9000, "solver": "mirror-descent"}, ValueError, "n_iter"),
+        ({"epsilon": 0.0}, ValueError, "epsilon"),
+        ({"classes": [0, 2]}, ValueError, "classes"),
+    ],
+)
+def test_bad_parameters_of_a_classifier(params, error, message):
+    X, y = classification(200)
+    ledger = Ledger(epsilon=100.0, delta=1e-6)
+    with pytest.raises(error, match=re.escape(message)):
+        classifier(**params, ledger=ledger).fit(X, y)
+    assert len(ledger.history()) == 0
+
+
+def test_more_than_two_classes_have_the_softmax_only():
+    X, y = classification(k=3)
+    # All losses without parameters are equal as tuples.
+    for losses in ("hinge", ["logistic", "hinge"], Hinge()):
+        with pytest.raises(ValueError, match="'logistic' with 3 classes"):
+            classifier(losses=losses).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"losses": "logistic"}, ValueError, "losses must be among"),
+        ({"losses": [Huber(0.1), Hinge()]}, ValueError, "losses must be for the targets"),
+        ({"tasks": "classes"}, ValueError, "tasks"),
+        ({"target_bound": None}, ValueError, "target_bound"),
+        ({"target_bound": -1.0}, ValueError, "target_bound"),
+        ({"target_bound": True}, TypeError, "target_bound"),
+        ({"target_bound": 1e-100, "radius": 10.0}, ValueError, "radius * max(feature_bound)"),
+        ({"solver": "moments"}, ValueError, "solver='moments' needs"),
+        ({"solver": "bias-reduced-mirror-descent"}, ValueError, "second_smoothness"),
+    ],
+)
+def test_bad_parameters_of_a_regressor(params, error, message):
+    X, y = classification(200)
+    with pytest.raises(error, match=re.escape(message)):
+        regressor(**params).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_bad_input(make):
+    X, y = classification(200)
+    with pytest.raises(ValueError, match="NaN"):
+        make().fit(np.where(X > 0.99, np.nan, X), y)
+    with pytest.raises(ValueError, match="sample_weight"):
+        make().fit(X, y, sample_weight=np.ones(200))
+    with pytest.raises(TypeError, match="unexpected"):
+        make().fit(X, y, groups=y)
+    with pytest.raises(ValueError, match=r"y should be a 1d array|bad input shape"):
+        make().fit(X, np.stack([y, y], axis=1))
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        make(tasks="columns").fit(X, np.where(X > 0.99, np.nan, 1.0))
