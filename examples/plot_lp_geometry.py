@@ -47,8 +47,8 @@ def excess(X, y, w, p, solver):
 
 
 # %%
-# The excess falls as n grows, often faster than the theorem says of the worst case: once noise is
-# smaller than the signal, it hardly matters.
+# The excess falls as n grows, often faster than the theorem says of the worst case, whose slope is
+# dotted: once noise is smaller than the signal, it hardly matters.
 SIZES, D = 4 ** np.arange(5, 10), 20
 curves = {
     1.0: ("one-pass-frank-wolfe", -2 / 3),
@@ -85,13 +85,15 @@ maps = {1.0: SOLVERS, 2.0: SOLVERS[1:]}
 errors = {p: compare(p, solvers) for p, solvers in maps.items()}
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(12, 4), width_ratios=[1.3, 1.0, 1.0])
+figure, axes = plt.subplots(
+    1, 3, figsize=(12, 4.4), width_ratios=[1.3, 1.0, 1.0], layout="constrained"
+)
 for (p, (solver, slope)), marker in zip(curves.items(), "osd^", strict=True):
-    theory = found[p][0] * (SIZES / SIZES[0]) ** slope
+    theory = np.exp(np.log(found[p]).mean() + slope * (np.log(SIZES) - np.log(SIZES).mean()))
     (line,) = axes[0].plot(SIZES, found[p], marker=marker, label=f"p = {p:g}, {solver}")
     axes[0].plot(SIZES, theory, linestyle=":", linewidth=1.0, color=line.get_color())
 axes[0].set(xlabel="records", xscale="log", yscale="log", ylabel="excess loss")
-axes[0].set_title(f"d = {D}; dotted: the theorem's slope")
+axes[0].set_title(f"{D} features; dotted: the slope of the theorem")
 axes[0].legend(fontsize="small")
 for ax, (p, solvers) in zip(axes[1:], maps.items(), strict=True):
     best = errors[p].argmin(axis=0)
@@ -99,13 +101,12 @@ for ax, (p, solvers) in zip(axes[1:], maps.items(), strict=True):
     ax.imshow(image.transpose(1, 0, 2), origin="lower", alpha=0.6)
     for i, j in np.ndindex(best.shape):
         ax.text(i, j, f"{errors[p][best[i, j], i, j]:.2g}", ha="center", va="center")
-    ax.set(
-        xlabel="records", ylabel="features", title=f"p = {p:g}: the best solver, its excess loss"
-    )
-    ax.set_xticks(range(len(LENGTHS)), LENGTHS)
+    ax.set(xlabel="records", ylabel="features", title=f"p = {p:g}: least excess loss")
+    ax.set_xticks(range(len(LENGTHS)), [f"{n:,}" for n in LENGTHS])
     ax.set_yticks(range(len(WIDTHS)), WIDTHS)
 handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[name], alpha=0.6) for name in SOLVERS]
-figure.legend(handles, SOLVERS, loc="outside lower right", ncols=3, fontsize="small")
-figure.suptitle(f"epsilon = {EPSILON:g}")
-figure.tight_layout(rect=(0.0, 0.05, 1.0, 1.0))
+figure.legend(
+    handles, SOLVERS, title="best of", loc="outside lower right", ncols=3, fontsize="small"
+)
+figure.suptitle(f"Excess loss at epsilon = {EPSILON:g}")
 plt.show()

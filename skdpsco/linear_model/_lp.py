@@ -51,9 +51,9 @@ LOSS = HasMethods(["lipschitz", "smoothness"])
 
 # What "auto" takes, fitted on simulated data, see examples/benchmarks/lp_geometry.py. The second of
 # a pair is for blocks. For l1 balls, by r = (n mu)**(1/3) / log(2 d), and d / (r log(2 d)**2):
-CLEAR, MANY_FEATURES = 1.26, (3.5, 1.0)
-# For p > 1, by n mu / d**(3/4); beyond p = 2 for blocks:
-MUCH_NOISE, MUCH_NOISE_CUBE = (10.0, 45.0), 75.0
+CLEAR, MANY_FEATURES = 1.26, (6.0, 1.0)
+# For p > 1, by n mu / sqrt(d); for blocks by n mu / d**(3/4) up to p = 2, and by n mu / d beyond:
+MUCH_NOISE, MUCH_NOISE_BLOCKS, MUCH_NOISE_CUBE = 55.0, 45.0, 32.0
 LITTLE_NOISE = 300.0  # n mu / d
 
 
@@ -85,9 +85,10 @@ def automatic(
     if p == 1.0:
         root, log_d = signal ** (1.0 / 3.0), math.log(2.0 * d)
         few_steps = root > CLEAR * log_d and d > MANY_FEATURES[streaming] * root * log_d
+    elif streaming:
+        few_steps = signal < (MUCH_NOISE_BLOCKS * d**0.75 if p <= 2.0 else MUCH_NOISE_CUBE * d)
     else:
-        most = MUCH_NOISE_CUBE if streaming and p > 2.0 else MUCH_NOISE[streaming]
-        few_steps = signal < most * d**0.75
+        few_steps = signal < MUCH_NOISE * math.sqrt(d)
     if few_steps:
         return "tree-frank-wolfe"
     return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"
