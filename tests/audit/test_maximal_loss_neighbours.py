@@ -82,7 +82,7 @@ def test_vertices(losses, n_targets, shares):
     given = None if shares is None else np.array(shares)
     game = PreparedVertices(losses, F, RADIUS, n_targets, given)
     rng = np.random.default_rng(0)
-    model, tasks, _ = largest_changes(game, losses, n_targets, shares, rng, 4000)
+    model, tasks, _ = largest_changes(game, losses, n_targets, shares, rng, 2000)
     bounds = [2.0 * block.lipschitz for block in game.blocks]
     assert 0.9 * bounds[0] <= model <= bounds[0] * (1 + 1e-12)
     assert 0.4 * bounds[1] <= tasks <= bounds[1] * (1 + 1e-12)
@@ -94,7 +94,7 @@ def test_ball(losses, n_targets, shares):
     given = None if shares is None else np.array(shares)
     game = PreparedBall(losses, F, RADIUS, n_targets, given)
     rng = np.random.default_rng(1)
-    model, tasks, tasks_l2 = largest_changes(game, losses, n_targets, shares, rng, 4000)
+    model, tasks, tasks_l2 = largest_changes(game, losses, n_targets, shares, rng, 2000)
     first, second = game.blocks
     assert 0.9 * 2.0 * first.lipschitz <= model <= 2.0 * first.lipschitz * (1 + 1e-12)
     assert tasks <= 2.0 * second.lipschitz * (1 + 1e-12)
