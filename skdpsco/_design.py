@@ -139,6 +139,17 @@ def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
     return sparse_rows
 
 
+def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
+    """Increasing ``columns`` of all records as kernels see them, a sparse copy."""
+    n, d = len(X.indptr) - 1, len(X.bounds)
+    given = columns[columns < d]
+    rows = sparse.csr_array((X.data, X.indices, X.indptr), shape=(n, d))[:, given]
+    rows.data = clipped(rows.data, X.bounds[given][rows.indices])
+    if len(given) < len(columns):
+        rows = sparse.hstack([rows, np.ones((n, 1))], format="csr")
+    return rows
+
+
 @kernel
 def correlate(X, R, out):
     """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""

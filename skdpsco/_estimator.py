@@ -1,6 +1,6 @@
 """The one private fit path that every linear estimator shares."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -57,7 +57,7 @@ class RadiusPath:
     """
 
     radius: np.ndarray
-    _points: sparse.csr_array = field(repr=False)
+    _points: Any = field(repr=False)
     _unscale: Any = field(repr=False)
 
     @property
@@ -195,6 +195,7 @@ class PrivateLinearModel(PrivateEstimator):
                 available = Allowance(budget.rho).minus(released)
         for rehearsed, scale in product(all_bounds, scales):
             problem = self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale))
+            problem = replace(problem, sparse=sparse.issparse(X))
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
@@ -218,6 +219,7 @@ class PrivateLinearModel(PrivateEstimator):
                 assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
             if not isinstance(released, NoOpEvent):
                 problem = self._problem(loss, n, bounds, target)
+                problem = replace(problem, sparse=sparse.issparse(X))
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
             result = self._follow(solver, plan, problem, design, y, rng)

@@ -20,6 +20,7 @@ FLOORS = {
         "constraints",
         "_norms",
         "mechanisms",
+        "_bucket_sampler",
         "_generalized_gaussian",
         "_design",
         "_records",

@@ -82,11 +82,11 @@ def diabetes(seed):
     return split(seed, standardised(X), y - 185.0, classify=False)
 
 
-def text_counts(n=20_242, d=47_236, seed=0):
-    """Word counts of RCV1's shape: Zipf columns, log-normal rows, 1.5 million non-zeros."""
+def text_counts(n=20_242, d=47_236, seed=0, length=79.6, shift=21.0, power=1.05):
+    """Word counts, of RCV1's shape: Zipf columns, log-normal rows, 1.5 million non-zeros."""
     rng = np.random.default_rng(seed)
-    popularity = (np.arange(d) + 21.0) ** -1.05
-    length = np.maximum(3, rng.lognormal(np.log(79.6) - 0.32, 0.8, n)).astype(int)
+    popularity = (np.arange(d) + shift) ** -power
+    length = np.maximum(3, rng.lognormal(np.log(length) - 0.32, 0.8, n)).astype(int)
     word = np.searchsorted(np.cumsum(popularity) / popularity.sum(), rng.random(length.sum()))
     column = rng.permutation(d)[np.minimum(word, d - 1)]
     rows = np.repeat(np.arange(n), length)
@@ -95,23 +95,35 @@ def text_counts(n=20_242, d=47_236, seed=0):
     return counts, rng
 
 
-def text(seed=0):
-    """L2-normalised tf-idf of `text_counts`, and labels of a planted model with 200 words."""
-    counts, rng = text_counts(seed=seed)
+def text(seed=0, balanced=False, n=20_242):
+    """L2-normalised tf-idf of `text_counts`, and labels of a planted model with 200 words.
+
+    Balanced: the most common words weigh most, with signs such that long texts have no label of
+    their own. Else weights and signs do not depend on how common a word is.
+    """
+    counts, rng = text_counts(n, seed=seed)
     X = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
     frequency = counts.getnnz(axis=0)
     common = np.argsort(-frequency)[5:5000]
     chosen = rng.choice(common, 200, replace=False, p=frequency[common] / frequency[common].sum())
+    weight = rng.gamma(4.0, 0.25, 200) * (1.0 + np.arange(200)) ** -0.5
+    sign = np.where(np.arange(200) % 2 == 0, -1.0, 1.0)
+    if balanced:
+        chosen = chosen[np.argsort(-frequency[chosen])]
+        share, total = weight * X[:, chosen].mean(axis=0).A1, 0.0
+        for k in np.argsort(-share):
+            sign[k] = -1.0 if total > 0.0 else 1.0
+            total += sign[k] * share[k]
     coef = np.zeros(X.shape[1])
-    coef[chosen] = rng.gamma(4.0, 0.25, 200) * (1.0 + np.arange(200)) ** -0.5
-    coef[chosen[::2]] *= -1.0
+    coef[chosen] = weight * sign
     z = X @ coef
     y = rng.random(len(z)) < expit(8.0 * (z - np.median(z)) / z.std())
     return X, y ^ (rng.random(len(y)) < 0.02)
 
 
-def text_split(seed, kind):
-    X, y = text(seed)
+def text_split(seed, kind, balanced=False):
+    """Training data are three quarters; of balanced ones, as many as RCV1 has for training."""
+    X, y = text(seed, True, n=26_990) if balanced else text(seed)
     if kind == "clipped":
         X = X.minimum(0.1) * 10.0
     elif kind == "binary":

@@ -128,6 +128,14 @@ PROBLEMS = [
         )
         for kind in ("tf-idf", "clipped", "binary")
     ),
+    Problem(
+        "text, balanced",
+        partial(_data.text_split, kind="binary", balanced=True),
+        logistic,
+        _data.l1_logistic,
+        [(1.0, 0.78, {}), (1.0, None, {"n_iter": 15}), (1.0, None, {"radius": 10.0} | TEXTBOOK)],
+        repetitions=3,
+    ),
 ]
 
 

@@ -7,12 +7,14 @@ branches depend on public numbers only.
 import math
 
 import numpy as np
+from scipy import sparse
 
-from skdpsco._design import columns_of
+from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.base import Problem
 
@@ -87,6 +89,11 @@ def linearize(loss, Z, y, v):
     derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
 
 
+def squared_norms(A) -> np.ndarray:
+    """Squared l2 norms of the rows of a dense or sparse array."""
+    return A.multiply(A).sum(axis=1) if sparse.issparse(A) else np.einsum("ij,ij->i", A, A)
+
+
 class Refit:
     """Private steps on ``support``, an array of flat coordinates that is already public.
 
@@ -126,11 +133,15 @@ class Refit:
         """
         n = self.problem.n_samples
         newton = newton_pays(n, self.F, self.mu)
+        # Gradients of sparse records take few operations. (Second moments are dense.)
+        self.rows = None
+        if isinstance(self.X, CSR) and not newton:
+            self.rows = sparse_columns_of(self.X, self.columns)
         self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
-        square = self._sum(lambda A, R, v: (A * A).sum()[None], 1)
+        square = self._sum(lambda A, R, v: squared_norms(A).sum()[None], 1)
         error = summation_error(n * self.F, 1.0)
         self._release(square, self.F + 2 * error, MOMENT_SHARE, n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
@@ -186,7 +197,7 @@ class Refit:
             new = self.w[self.local] + velocity
             inside = new[: self.n_ball]
             inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - soft * noise * step, 0.0)
-            project(self.constraint, inside)
+            move_into(self.constraint, inside)
             self.w[self.local] = new
 
     def _step_size(self, g: np.ndarray, noise: float, moment: float) -> float:
@@ -199,7 +210,7 @@ class Refit:
         direction = direction.reshape(self.K, self.F).T
 
         def curvature_along(A, R, v):
-            along = (A * self._weights(A)[:, None]) @ direction
+            along = (A @ direction) * self._weights(A)[:, None]
             return (v @ (along * along))[None].sum(axis=-1)
 
         # 3. One record contributes between 0 and smoothness * clip**2.
@@ -239,9 +250,12 @@ class Refit:
         n, loss = self.problem.n_samples, self.problem.loss
         slope, smoothness = lipschitz_l2(loss), loss.smoothness()
         total = np.zeros(shape)
-        for start in range(0, n, BLOCK):
-            y = self.y[start : start + BLOCK]
-            A = columns_of(self.X, start, start + BLOCK, self.columns)
+        block = BLOCK if self.rows is None else n
+        for start in range(0, n, block):
+            y = self.y[start : start + block]
+            A = self.rows
+            if A is None:
+                A = columns_of(self.X, start, start + block, self.columns)
             R = A @ self.w.reshape(self.K, self.F).T
             v = np.empty(len(y))
             linearize(loss, R, y, v)
@@ -253,5 +267,5 @@ class Refit:
 
     def _weights(self, A: np.ndarray) -> np.ndarray:
         """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
-        norms = np.sqrt(np.einsum("ij,ij->i", A, A))
+        norms = np.sqrt(squared_norms(A))
         return self.clip / np.maximum(norms, self.clip)

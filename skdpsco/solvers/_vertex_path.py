@@ -22,9 +22,11 @@ from skdpsco.privacy import (
     RepeatedEvent,
     compose,
 )
+from skdpsco.solvers._sparse_path import is_incremental, run_sparse
 from skdpsco.solvers.base import Problem, replace_one
 
 EXPONENTIAL = Exponential()
+SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,17 @@ def plan_vertices(
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
-    slope, grid = [], []
-    for t in range(T):
-        lipschitz = problem.loss.lipschitz(float(travelled[t]), problem.target_bound)
-        # A score is rounded in the sum over records and, for polytopes, over coefficients.
-        change = size * replace_one(n + problem.n_coefficients, lipschitz) * slack
-        slope.append(float(lipschitz))
-        grid.append(exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack))
+    slope, grid = [0.0] * T, [0.0] * T
+    charged = width = 0.0
+    for t in reversed(range(T)):
+        lipschitz = float(problem.loss.lipschitz(float(travelled[t]), problem.target_bound))
+        # Steps whose bounds differ by little share the widest grid: with it all scores change.
+        if not lipschitz <= charged <= SAME_GRID * lipschitz:
+            charged = lipschitz
+            # A score is rounded in the sum over records and, for polytopes, over coefficients.
+            change = size * replace_one(n + problem.n_coefficients, lipschitz) * slack
+            width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
+        slope[t], grid[t] = charged, width
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
@@ -94,7 +100,7 @@ def plan_vertices(
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
-        change = replace_one(n, cap) - cap
+        change = replace_one(n + 1, cap) - cap  # one more for a sum of integers as a float
         stop_grid = exponential_grid(2.0 * change, epsilon_stop, n * cap * slack)
         event = compose(event, ExponentialMechanismEvent(epsilon_stop))
     return VertexPlan(
@@ -121,6 +127,8 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     stop : int
         The chosen number of steps, ``n_iter`` if none was to be chosen.
     """
+    if is_incremental(plan, problem, constraint, X):
+        return run_sparse(plan, problem, constraint, X, y, rng, progress)
     T = len(plan.weight)
     coef = np.zeros(problem.n_coefficients)
     Z = np.zeros((problem.n_samples, problem.loss.n_outputs))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._kernels import implements
 from skdpsco.mechanisms import summation_error
@@ -45,6 +44,7 @@ class Problem:
     intercept: bool = False
     target_bound: float = 1.0
     row_norm: float = math.inf
+    sparse: bool = False
 
     def __post_init__(self) -> None:
         # The squares of less would underflow, and longer rows would not be shrunk.
@@ -103,8 +103,8 @@ class Result:
         Private steps, a public number.
     radius : float or None
         Radius of the constraint, if the solver chose it.
-    path : tuple of ndarray of shape (n_points,) and CSR array of shape (n_points, D), or None
-        Radii and coefficients: post-processing of what was released.
+    path : tuple of ndarray of shape (n_points,) and an object with ``toarray()``, or None
+        Radii and coefficients of shape (n_points, D): post-processing of what was released.
     n_gradients : int or None
         Gradients of single records that were taken, by the solvers that count them; where records
         are sampled, the expected number.
@@ -113,7 +113,7 @@ class Result:
     coef: np.ndarray
     n_iter: int
     radius: float | None = None
-    path: tuple[np.ndarray, sparse.csr_array] | None = None
+    path: tuple[np.ndarray, Any] | None = None
     n_gradients: int | None = None
 
 

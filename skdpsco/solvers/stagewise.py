@@ -11,6 +11,8 @@ from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_
 from skdpsco.losses import curvature, curvatures, derivative, derivatives
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
+from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
+from skdpsco.solvers._screen import select_coordinates
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
 
@@ -39,6 +41,8 @@ class StagewisePlan(Plan):
     choose_radius : bool
     all_coordinates : bool
         Without a selection, whether all coordinates are fitted, or the intercept alone.
+    screen : bool
+        Whether a noisy gradient selects, instead of a path.
     """
 
     path: VertexPlan | None = None
@@ -46,6 +50,7 @@ class StagewisePlan(Plan):
     radius: float = 1.0
     choose_radius: bool = False
     all_coordinates: bool = False
+    screen: bool = False
 
 
 class Stagewise:
@@ -61,7 +66,9 @@ class Stagewise:
     - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes) in few
       dimensions: noisy gradient steps on all coordinates, soft-thresholded at half the noise;
     - so little budget that a selection would be a guess: the intercept alone;
-    - else selection and refit.
+    - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
+      for a path, those coordinates are selected that are large in one noisy gradient, of features
+      that are shrunk to norm 1; as many as Newton steps can refit.
 
     References
     ----------
@@ -131,6 +138,14 @@ class Stagewise:
                     return self._without_selection(problem, budget, radius, choose, True)
             if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
                 return self._without_selection(problem, budget, radius, choose, False)
+            if problem.sparse and noise_fits(budget.mu, D, d):
+                return StagewisePlan(
+                    event=GaussianEvent(1.0 / budget.mu),
+                    n_iter=0,
+                    mu=budget.mu,
+                    radius=10.0 * radius if choose else radius,  # the data speak, as below
+                    screen=True,
+                )
         elif not fits:
             raise ValueError("The noise of a refit would be too large for the grid.")
         path = plan_vertices(
@@ -171,25 +186,29 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, soft, hard = plan.radius, None, 0.5, 0.0
+        radius, mu, path, soft, hard = plan.radius, plan.mu, None, 0.5, 0.0
         if plan.path is not None:
             _, chosen, stop = run_vertices(
                 plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
             )
             path = stagewise_path(chosen, plan.radius, D)
-            coef = path[1][[stop]].toarray().ravel()
+            coef = path[1].point(stop)
             if plan.choose_radius:
                 # The path lags behind the solution that it leads to, so the refit gets more room.
                 radius = 2.0 * float(path[0][max(stop, 1)])
             # Also coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
             soft, hard = 0.0, 2.0  # some of them were chosen by chance
+        elif plan.screen:
+            support = np.union1d(select_coordinates(problem, X, y, rng, mu), intercepts)
+            mu *= SCREEN_REFIT_SHARE**0.5
+            soft, hard = 0.0, 2.0
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
             support = intercepts
-        if plan.mu > 0.0 and len(support) > 0:
-            refit = Refit(problem, X, y, rng, support, L1Ball(radius), plan.mu, progress)
+        if mu > 0.0 and len(support) > 0:
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), mu, progress)
             refit.run(coef, soft, hard)
         if path is None:
             path = projected_path(coef)
@@ -197,26 +216,48 @@ class Stagewise:
         return Result(coef, n_iter, radius, path)
 
 
-def stagewise_path(
-    chosen: np.ndarray, radius: float, D: int
-) -> tuple[np.ndarray, sparse.csr_array]:
+@dataclass(frozen=True)
+class StepSums:
+    """Points of a path by its steps, which are summed on demand: there may be far fewer.
+
+    Parameters
+    ----------
+    steps : CSR array of shape (n_points, D)
+        Whole numbers: steps there and back cancel exactly.
+    length : float
+        Of one step.
+    """
+
+    steps: sparse.csr_array
+    length: float
+
+    def point(self, t: int) -> np.ndarray:
+        """The coefficients after t steps, flat."""
+        return self.steps[: t + 1].sum(axis=0) * self.length
+
+    def toarray(self) -> np.ndarray:
+        """All points, of shape (n_points, D)."""
+        return np.cumsum(self.steps.toarray(), axis=0) * self.length
+
+
+def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarray, StepSums]:
     """Radii and coefficients after every step: post-processing of the chosen vertices."""
     T = len(chosen)
-    touched, column = np.unique(chosen % D, return_inverse=True)
-    steps = np.zeros((T + 1, len(touched)))
-    steps[np.arange(1, T + 1), column] = np.where(chosen < D, 1.0, -1.0)
-    # Whole numbers of steps are summed, so that steps there and back cancel exactly.
-    counts = sparse.coo_array(np.cumsum(steps, axis=0))
-    points = sparse.csr_array((counts.data, (counts.row, touched[counts.col])), shape=(T + 1, D))
-    return radius / T * np.arange(T + 1), points * (radius / T)
+    signs = np.where(chosen < D, 1.0, -1.0)
+    rows = np.concatenate([[0], np.arange(T + 1)])  # none in the first
+    steps = sparse.csr_array((signs, chosen % D, rows), shape=(T + 1, D))
+    return radius / T * np.arange(T + 1), StepSums(steps, radius / T)
 
 
 def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
     """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
     radii = np.linspace(0.0, np.abs(coef).sum(), PATH_POINTS + 1)
-    points = np.tile(coef, (len(radii), 1))
+    support = np.flatnonzero(coef)  # zeros stay zeros
+    points = np.tile(coef[support], (len(radii), 1))
     points[0] = 0.0
     for radius, point in zip(radii[1:-1], points[1:-1], strict=True):
         if radius > 0.0:
             project(L1Ball(float(radius)), point)
-    return radii, sparse.csr_array(points)
+    rows, columns = np.nonzero(points)
+    shape = (len(radii), len(coef))
+    return radii, sparse.csr_array((points[rows, columns], (rows, support[columns])), shape=shape)

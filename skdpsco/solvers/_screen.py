@@ -1,0 +1,99 @@
+"""Selection of coordinates by one noisy gradient, for sparse records.
+
+Gaussian noise on all coordinates is as large as the longest record that counts in full, and records
+with few non-zeros are short: then it is less than the noise of choosing coordinates one by one.
+Proof: docs/proofs/stagewise.md.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsco._design import clip_entries, correlate, row_norms
+from skdpsco._kernels import njit
+from skdpsco.losses import derivatives, lipschitz_l2
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.solvers._refit import newton_pays
+from skdpsco.solvers.base import Problem
+
+# Of mu**2; fitted once, on simulated text.
+INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
+REFIT_SHARE = 1.0 - INTERCEPT_SHARE - GRADIENT_SHARE
+BY_CHANCE = 2.0  # coordinates that are expected to be selected by noise alone
+
+
+def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float, float]:
+    """Bounds on each of a record's derivatives, and on their l2 norm, at the same predictions."""
+    loss = problem.loss
+    distance = max(np.abs(predictions).max(), np.ptp(predictions))  # from 0, and from one another
+    slope = loss.lipschitz(float(distance), problem.target_bound)
+    return slope, min(lipschitz_l2(loss), slope * loss.n_outputs**0.5)
+
+
+def max_columns(n_samples: int, mu: float) -> int:
+    """Largest number of columns that Newton steps can refit, at least 1."""
+    count = 1
+    while newton_pays(n_samples, count + 1, mu):
+        count += 1
+    return count
+
+
+def select_coordinates(problem: Problem, X, y, rng, mu: float) -> np.ndarray:
+    """Flat coordinates, in increasing order, that are far from 0 in a noisy gradient.
+
+    Parameters
+    ----------
+    problem, X, y, rng
+        As in `skdpsco.solvers.base.Solver.run`.
+    mu : float
+        Total sensitivity over standard deviation, of which ``REFIT_SHARE`` of the square is left.
+    """
+    n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
+    Z, R = np.zeros((n, K)), np.empty((n, K))
+    # 1. Predictions that are right on average: else every common feature would be selected.
+    slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
+    slope, size = derivative_bounds(problem, Z[0])
+    if problem.intercept:
+        differentiate(problem.loss, Z, y, slope, R)
+        mean = R.sum(axis=0)
+        release(mean, size * slack, n, mu * INTERCEPT_SHARE**0.5, rng)
+        Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
+        slope, size = derivative_bounds(problem, Z[0])
+    # 2. The gradient there, of features of norm 1 at most.
+    differentiate(problem.loss, Z, y, slope, R)
+    gradient = np.empty(D)
+    normalised_gradient(X, R, np.ones(len(X.bounds)), np.empty(n), gradient)
+    given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
+    gradient[~given] = 0.0  # an intercept is always refitted
+    scale = release(gradient, size * slack, n, mu * GRADIENT_SHARE**0.5, rng)
+    threshold = -float(ndtri(min(0.5, BY_CHANCE / (2.0 * D)))) * scale
+    size_of = np.where(given, np.abs(gradient), 0.0)
+    n_selected = max(1, max_columns(n, mu * REFIT_SHARE**0.5) - problem.intercept)
+    largest = np.argsort(-size_of, kind="stable")[:n_selected]
+    return np.sort(largest[size_of[largest] > threshold])
+
+
+def release(total: np.ndarray, size: float, n: int, mu: float, rng) -> float:
+    """Add noise in place to a sum of ``n`` vectors of norm up to ``size``; return its scale."""
+    sensitivity = 2.0 * size + 2.0 * math.sqrt(len(total)) * summation_error(n, size)
+    grid = gaussian_grid(sensitivity, 1.0 / mu, len(total), n * size)
+    gaussian_mechanism(rng, total, grid)
+    return grid * 2.0**SCALE_BITS
+
+
+@njit
+def differentiate(loss, Z, y, bound, R):
+    """Write all derivatives into ``R``, none beyond the bound, whatever the loss declares."""
+    derivatives(loss, Z, y, R)
+    clip_entries(R, bound)
+
+
+@njit
+def normalised_gradient(X, R, ones, norms, out):
+    """Write ``X' R`` for features that are shrunk to norm 1; ``R`` is overwritten."""
+    row_norms(X, ones, norms)
+    for i in range(R.shape[0]):
+        for k in range(R.shape[1]):
+            R[i, k] /= max(norms[i], 1.0)
+    correlate(X, R, out)

@@ -1,0 +1,212 @@
+"""Selection of coordinates by one noisy gradient: its sensitivity, what it finds, when it runs."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.privacy import Budget, GaussianEvent
+from skdpsco.solvers import Problem, Stagewise
+from skdpsco.solvers import _screen as screen_module
+from skdpsco.solvers._refit import newton_pays
+from skdpsco.solvers._screen import max_columns, select_coordinates
+
+# Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+
+
+def seeded(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
+    """Short binary records, and classes that the first ten columns decide."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, d, 0.005, format="lil", random_state=seed)
+    X[:, :10] = rng.random((n, 10)) < 0.2
+    X = X.tocsr().sign()
+    W = np.zeros((d, n_classes))
+    W[:10, -1] = 3.0 * np.tile([1.0, -1.0], 5)
+    W[:10, 0] = -W[:10, -1]
+    scores = X @ W + rng.gumbel(size=(n, n_classes))
+    scores[:, 0] += bias
+    return X, scores.argmax(axis=1)
+
+
+# ------------------------------------------------------------------------------ sensitivity
+
+
+class Recorded:
+    """Stand-in for the noise: keeps units, replays public outputs."""
+
+    def __init__(self, monkeypatch):
+        self.units: list = []
+        self.outputs: list = []
+        monkeypatch.setattr(screen_module, "gaussian_mechanism", self.release)
+        for name in ("differentiate", "normalised_gradient"):
+            monkeypatch.setattr(screen_module, name, getattr(screen_module, name).py_func)
+
+    def release(self, rng, values, grid):
+        self.units.append(np.array([float(to_grid(v, grid)) for v in values]))
+        values[:] = self.outputs[len(self.units) - 1][: len(values)]
+
+    def run(self, problem, rows, targets, mu):
+        self.units = []
+        X = sparse.csr_matrix(np.array(rows))
+        design = as_design(X, np.linspace(0.5, 2.0, X.shape[1]), problem.intercept)
+        found = select_coordinates(problem, design, np.array(targets), None, mu)
+        return self.units, found
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Squared(), Squared(0.7), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+)
+def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
+    """Over neighbours of extreme records; and nothing but releases decides what is selected."""
+    recorded, mu, n = Recorded(monkeypatch), 50.0, 2
+    problem = Problem(loss, None, n, 2 + intercept, intercept, sparse=True)
+    targets = [0.0, 1.0, 2.0] if loss.n_outputs > 1 else [-1.0, 1.0]
+    features = [(0.0, 0.0), (9.0, 0.0), (-9.0, 9.0), (0.01, 0.0), (0.4, -9.0)]
+    shares = [screen_module.GRADIENT_SHARE]
+    if intercept:
+        shares.insert(0, screen_module.INTERCEPT_SHARE)
+    charges = [(s * (4.0**SCALE_BITS - 16)) ** 0.5 * mu for s in shares]
+    worst = np.zeros(len(shares))
+    for outputs in ((0.0, 0.0), (3.0, 1.0), (-3.0, -0.2)):
+        shift = np.resize([outputs[0], 0.0, 1.0], loss.n_outputs)
+        recorded.outputs = [shift, np.full(20, outputs[1])] if intercept else [np.full(20, 1.0)]
+        for rest, target in (((9.0, 9.0), targets[0]), ((0.0, 1.0), targets[-1])):
+            runs = [
+                recorded.run(problem, [x, rest], [y, target], mu) for x in features for y in targets
+            ]
+            assert all(np.array_equal(found, runs[0][1]) for _, found in runs)
+            for k, charge in enumerate(charges):
+                units = np.array([u[k] for u, _ in runs])
+                change = np.linalg.norm(units[:, None] - units[None], axis=2).max()
+                worst[k] = max(worst[k], change / charge)
+    assert worst.max() <= 1.0
+    assert worst.min() > 0.5
+
+
+def test_shares_and_thresholds():
+    shares = screen_module.INTERCEPT_SHARE + screen_module.GRADIENT_SHARE
+    assert shares + screen_module.REFIT_SHARE == pytest.approx(1.0, abs=1e-15)
+    for n, mu in ((100, 0.1), (10_000, 0.2), (10**6, 3.0)):
+        most = max_columns(n, mu)
+        assert most == 1 or newton_pays(n, most, mu)
+        assert not newton_pays(n, most + 1, mu)
+
+
+# ------------------------------------------------------------------------------ what is found
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_what_matters_is_selected_and_little_else(intercept):
+    X, y = words()
+    n, d = X.shape
+    problem = Problem(Logistic(), None, n, d + intercept, intercept, sparse=True)
+    design, mu = as_design(X, np.ones(d), intercept), 0.3
+    chance = []
+    for seed in range(10):
+        found = select_coordinates(problem, design, 2.0 * y - 1.0, seeded(seed), mu)
+        assert set(range(10)) <= set(found)
+        assert (np.diff(found) > 0).all()
+        assert (found < d).all()
+        chance.append(len(found) - 10)
+    # About two by chance, in each of 10 trials: 50 or more in all have probability below 1e-8.
+    assert 0 < sum(chance) < 50
+    # Without a signal noise alone selects; never more than Newton steps can refit.
+    labels = 2.0 * np.random.default_rng(1).integers(2, size=n) - 1.0
+    noise = [len(select_coordinates(problem, design, labels, seeded(s), 0.05)) for s in range(10)]
+    assert 0 < sum(noise) < 50
+    assert max(noise) <= max_columns(n, 0.05 * screen_module.REFIT_SHARE**0.5)
+
+
+def test_the_intercept_comes_first():
+    """Of classes of unequal size every common feature has a large slope at 0."""
+    X, y = words(bias=5.0)
+    assert y.mean() < 0.3
+    rng = np.random.default_rng(3)
+    X = sparse.hstack([X, rng.random((len(y), 50)) < 0.5], format="csr") * 1.0  # of no use
+    n, d = X.shape
+    selected = []
+    for intercept in (True, False):
+        problem = Problem(Logistic(), None, n, d + intercept, intercept, sparse=True)
+        design = as_design(X, np.ones(d), intercept)
+        selected.append(select_coordinates(problem, design, 2.0 * y - 1.0, seeded(), 0.3))
+    with_it, without = selected
+    assert np.isin(np.arange(10), with_it).all()
+    assert (with_it >= 3000).sum() < 5
+    assert (without >= 3000).sum() > 10
+
+
+# ------------------------------------------------------------------------------ plans and fits
+
+
+def test_when_it_runs():
+    budget = Budget(1.0, 1e-6)
+
+    def plan(n=10_000, d=10_000, n_iter=None, radius=3.0, given=True):
+        ball = None if radius is None else L1Ball(radius)
+        return Stagewise().plan(Problem(Logistic(), ball, n, d, sparse=given), budget, n_iter)
+
+    screened = plan()
+    assert screened.screen
+    assert screened.event == GaussianEvent(1.0 / budget.mu)
+    assert screened.path is None
+    assert screened.radius == 3.0
+    assert plan(radius=None).screen
+    assert plan(radius=None).radius > 100.0
+    assert not plan(given=False).screen
+    assert plan(n_iter=20).path is not None
+    assert plan(n=10**5, d=10).all_coordinates
+    assert not plan(n=10).screen
+
+
+@seeded_fits
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_fits_of_sparse_records_are_better(n_classes):
+    X, y = words(n_classes=n_classes)
+    options = {"classes": np.arange(n_classes), "random_state": 0, "epsilon": 1.0}
+    screened = PrivateLogisticL1(**options).fit(X, y)
+    path = PrivateLogisticL1(**options, n_iter=15).fit(X, y)
+    assert screened.privacy_.epsilon == path.privacy_.epsilon
+    assert screened.privacy_.event == GaussianEvent(1.0 / Budget(1.0, 1e-6).mu)
+    assert screened.score(X, y) > path.score(X, y) + 0.02
+    used = np.flatnonzero(np.abs(screened.coef_).max(axis=0))
+    assert np.isin(np.arange(10), used).sum() >= 6
+    assert len(used) < 40
+    assert np.abs(screened.path_.coef[-1]).sum() > 0
+    given = PrivateLogisticL1(**options, radius=1.0).fit(X, y)
+    assert np.abs(given.coef_).sum() <= 1.0 + 1e-9
+
+
+@seeded_fits
+def test_regression():
+    X, _ = words()
+    rng = np.random.default_rng(2)
+    w = np.zeros(X.shape[1])
+    w[:10] = np.tile([2.0, -2.0], 5)
+    y = X @ w + rng.normal(size=X.shape[0]) + 7.0
+    for radius in ("auto", 30.0):
+        model = PrivateLasso(epsilon=4.0, radius=radius, target_bound=20.0, random_state=0)
+        assert model.fit(X, y).score(X, y) > 0.4
+
+
+@seeded_fits
+def test_the_matrix_decides_nothing():
+    """Only that it is one: whatever it holds, the plan and its event are the same."""
+    seen = set()
+    y = np.arange(4000) % 2
+    for X in (sparse.csr_matrix((4000, 3000)), words()[0], words()[0].tocsc()):
+        model = PrivateLogisticL1(classes=[0, 1], random_state=0).fit(X, y)
+        seen.add((model.privacy_.event, model.privacy_.rho))
+    assert len(seen) == 1
+    assert math.isfinite(model.intercept_[0])
