@@ -1,5 +1,6 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
+from skdpsco._blocks import RowBlocks
 from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -31,5 +32,6 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateRidge",
     "PrivateSynthesizer",
+    "RowBlocks",
     "UtilityWarning",
 ]

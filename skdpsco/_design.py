@@ -34,8 +34,10 @@ class CSR(NamedTuple):
     intercept: int
 
 
-def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
+def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> Dense | CSR:
     """Wrap a validated float64 array or CSR matrix, without a copy where possible.
+
+    ``checked`` says that a matrix is known to be valid and canonical.
 
     Raises
     ------
@@ -44,6 +46,8 @@ def as_design(X, bounds: np.ndarray, intercept: bool) -> Dense | CSR:
     """
     if not sparse.issparse(X):
         return Dense(np.ascontiguousarray(X), bounds, int(intercept))
+    if checked:
+        return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
     try:
         # SciPy caches whether a matrix is canonical; a new one around the same arrays asks them.
         fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)

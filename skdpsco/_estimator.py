@@ -1,5 +1,6 @@
 """The one private fit path that every linear estimator shares."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, ClassVar
@@ -10,8 +11,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
+from skdpsco._blocks import BlockRecords
 from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
+from skdpsco._map_reduce import BlockDesign
 from skdpsco._progress import check_progress, progress_bar
 from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
@@ -100,6 +103,8 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
+
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
 
@@ -157,7 +162,8 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X, y
-            Validated, or what `_design` takes. For a classifier y holds -1 and 1, or class indices.
+            Validated, or what `_design` takes, with None for y. For a classifier y holds -1 and 1,
+            or class indices.
         loss : NamedTuple of `skdpsco.losses`
         target_bound : float or None
             Bound on the targets of a regression; None if a private one is to be found.
@@ -169,7 +175,14 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = X.shape
         budget = self._budget()
         bounds = self._public_bounds(d)
+        self._by_blocks = isinstance(X, BlockRecords)
         solver = self._resolved_solver(loss, n, d, budget.rho)
+        if self._by_blocks and not getattr(solver, "by_blocks", False):
+            raise ValueError(
+                f"solver={self.solver!r} cannot sum over blocks of records. Pass X and y as "
+                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe', "
+                "'gradient-descent' and 'moments' that the model has."
+            )
         n_iter = check_n_iter(self.n_iter)
         intercept = bool(self.fit_intercept)
         check_progress(self.verbose)
@@ -200,29 +213,31 @@ class PrivateLinearModel(PrivateEstimator):
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
-        design = self._design(X, all_bounds[0], intercept)
-
-        # What the fit costs is known: what is released first and, if the plan still follows from
-        # that, all of `available`, else what the plan says.
-        event = plan.event
-        if not isinstance(released, NoOpEvent):
-            event = ZCDPEvent(available.rho)
-        event = compose(released, event)
-        rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
-            if bounds is None:
-                self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
-                design = design._replace(bounds=bounds)
-            if regression:
-                target = release_target(target_plan, y, rng)
-                y = target.apply(y)
-                assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
+        with _opened(self._design(X, all_bounds[0], intercept)) as design:
+            # What the fit costs is known: what is released first and, if the plan still follows
+            # from that, all of `available`, else what the plan says.
+            event = plan.event
             if not isinstance(released, NoOpEvent):
-                problem = self._problem(loss, n, bounds, target)
-                problem = replace(problem, sparse=sparse.issparse(X))
-                plan = solver.plan(problem, available, n_iter)
-                check_cost(plan.event, available)
-            result = self._follow(solver, plan, problem, design, y, rng)
+                event = ZCDPEvent(available.rho)
+            event = compose(released, event)
+            rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
+            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+                if bounds is None:
+                    self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
+                    design = design._replace(bounds=bounds)
+                if regression:
+                    target = release_target(target_plan, y, rng, design)
+                    if isinstance(design, BlockDesign):
+                        design = design._replace(target=target.apply)
+                    else:
+                        y = target.apply(y)
+                    assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
+                if not isinstance(released, NoOpEvent):
+                    problem = self._problem(loss, n, bounds, target)
+                    problem = replace(problem, sparse=sparse.issparse(X))
+                    plan = solver.plan(problem, available, n_iter)
+                    check_cost(plan.event, available)
+                result = self._follow(solver, plan, problem, design, y, rng)
 
         assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
         self.privacy_ = self._report(budget, event, seeded, assumptions)
@@ -237,6 +252,8 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""
+        if isinstance(X, BlockRecords):
+            return X.open(bounds, intercept)
         return as_design(X, bounds, intercept)
 
     def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
@@ -251,6 +268,16 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         X = check_X(self, X)
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+@contextmanager
+def _opened(design: Any):
+    """Release what the workers of blocks hold, whatever happens."""
+    try:
+        yield design
+    finally:
+        if isinstance(design, BlockDesign):
+            design.close()
 
 
 def _brief(bounds: np.ndarray) -> str:

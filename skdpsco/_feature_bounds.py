@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSR, Dense
+from skdpsco._map_reduce import map_reduce
 from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
-from skdpsco.solvers._scales import LOWEST, N_BINS, count_grid, tally
+from skdpsco.solvers._scales import LOWEST, N_BINS, count_grid, tallied
 
 SHARE = 0.05  # of rho
 LARGEST = 2.0**31  # bound that may be found
@@ -65,14 +66,13 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
     return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
 
 
-def release_bounds(plan: BoundPlan, X: Dense | CSR, rng) -> np.ndarray:
+def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
     """One bound per column, powers of two that cover all magnitudes of which there are many."""
     if plan.grid is None:
         return np.ones(plan.n_features)
     groups = 1 if plan.pooled else plan.n_features
-    counts = np.zeros((groups, N_BINS))
     wide = X._replace(bounds=np.full(plan.n_features, _LIMIT), intercept=0)
-    tally(wide, counts, np.zeros(groups))
+    counts, _ = map_reduce(wide, None, tallied, groups, groups)
     gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
     credible = counts > CREDIBLE * plan.grid * 2.0**SCALE_BITS
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)

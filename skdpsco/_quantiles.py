@@ -19,8 +19,12 @@ def cover_scores(
 
     Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
     """
-    covered = np.minimum(count_up_to(values, candidates), (1.0 - tail) * len(values))
-    return covered - penalty * np.arange(len(candidates))
+    return cover_scores_of(count_up_to(values, candidates), len(values), tail, penalty)
+
+
+def cover_scores_of(up_to: np.ndarray, n: int, tail: float, penalty: float) -> np.ndarray:
+    """`cover_scores`, from how many of ``n`` values are at most each of the candidates."""
+    return np.minimum(up_to, (1.0 - tail) * n) - penalty * np.arange(len(up_to))
 
 
 def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
@@ -28,9 +32,12 @@ def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float)
 
     Replacing a value changes every score by at most 1, in either direction: the range is 2.
     """
-    n, m = len(values), len(candidates)
-    up_to = count_up_to(values, candidates)
-    below = np.concatenate([[0], up_to[: m - 1]])  # up to the neighbour on the left
+    return quantile_scores_of(count_up_to(values, candidates), len(values), quantile)
+
+
+def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
+    """`quantile_scores`, from how many of ``n`` values are at most each of the candidates."""
+    below = np.concatenate([[0], up_to[:-1]])  # up to the neighbour on the left
     beyond = np.concatenate([n - up_to[1:], [0]])
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._quantiles import choose, cover_scores, quantile_scores
+from skdpsco._map_reduce import map_reduce
+from skdpsco._quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
 from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 
@@ -108,20 +109,37 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     )
 
 
-def release_target(plan: TargetPlan, y: np.ndarray, rng) -> Target:
-    """Choose the bound, the centre and the scale, one after the other."""
+def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -> Target:
+    """Choose the bound, the centre and the scale, one after the other.
+
+    ``y`` is None where the targets are those of the blocks ``X``.
+    """
     bound, centre = plan.bound, 0.0
+
+    def counts(bound, centre, magnitudes, candidates):
+        return map_reduce(X, y, count_targets, bound, centre, magnitudes, candidates)
+
     if plan.magnitude_grid is not None:
-        scores = quantile_scores(np.abs(y), MAGNITUDES, plan.quantile)
+        up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
+        scores = quantile_scores_of(up_to, n, plan.quantile)
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
-    y = np.clip(y, -bound, bound)
     if plan.centre_grid is not None:
         candidates = CENTRES * bound
-        scores = quantile_scores(y, candidates, 0.5)
+        up_to, n = counts(bound, 0.0, False, candidates)
+        scores = quantile_scores_of(up_to, n, 0.5)
         centre = choose(scores, candidates, plan.centre_grid, rng)
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
         candidates = SCALES * scale
-        scores = cover_scores(np.abs(y - centre), candidates, plan.tail, plan.penalty)
+        up_to, n = counts(bound, centre, True, candidates)
+        scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
         scale = choose(scores, candidates, plan.scale_grid, rng)
     return Target(bound, centre, scale)
+
+
+def count_targets(
+    X: Any, y: np.ndarray, bound: float, centre: float, magnitudes: bool, candidates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number of clipped targets less ``centre`` up to each candidate, and of all."""
+    values = np.clip(y, -bound, bound) - centre
+    return count_up_to(np.abs(values) if magnitudes else values, candidates), np.array(len(y))

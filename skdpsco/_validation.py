@@ -150,14 +150,14 @@ def check_X_y(
     """
     _refuse_complex("y", getattr(y, "dtype", None))
     options.update(accept_sparse="csr", dtype=np.float64, order="C")
-    with _about_X(X):
+    with about_X(X):
         X, y = validate_data(estimator, X, y, **options)
     return X, check_target(y) if y_numeric else y
 
 
 def check_X(estimator: Any, X: Any) -> Any:
     """X for a prediction: finite, with the features of the fit."""
-    with _about_X(X):
+    with about_X(X):
         return validate_data(
             estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
         )
@@ -170,7 +170,7 @@ def _refuse_complex(name: str, dtype: Any) -> None:
 
 
 @contextmanager
-def _about_X(X: Any):
+def about_X(X: Any):
     """Refuse dates, which NumPy would take for numbers, and say what to do about text."""
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
@@ -317,7 +317,7 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     ------
     ValueError
     """
-    with _about_X(X):
+    with about_X(X):
         return validate_data(
             estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
         )
@@ -325,7 +325,7 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
 
 def check_width(estimator: Any, X: Any) -> Any:
     """Finite float64 X with as many columns as in the fit, whatever their names."""
-    with _about_X(X):
+    with about_X(X):
         X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     expected = getattr(estimator, "n_features_in_", X.shape[1])  # some need no fit
     if X.shape[1] != expected:
@@ -368,7 +368,7 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
     ValueError, TypeError
         Never because of a value.
     """
-    with _about_X(X):
+    with about_X(X):
         if hasattr(X, "iter_rows"):
             # The arrays of polars hold floats where a column of integers has one null.
             validate_data(estimator, X, reset=reset, skip_check_array=True)

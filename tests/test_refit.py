@@ -122,14 +122,14 @@ def test_blocks_of_records_do_not_matter(monkeypatch, mu):
 @pytest.mark.parametrize("mu", [0.3, 300.0])
 def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
     seen = []
-    weights = Refit._weights
+    weights = refit_module._weights
 
-    def spy(self, A):
-        result = weights(self, A)
-        seen.append((np.linalg.norm(A * result[:, None], axis=1), self.clip, result))
+    def spy(A, clip):
+        result = weights(A, clip)
+        seen.append((np.linalg.norm(A * result[:, None], axis=1), clip, result))
         return result
 
-    monkeypatch.setattr(Refit, "_weights", spy)
+    monkeypatch.setattr(refit_module, "_weights", spy)
     monkeypatch.setattr(refit_module, "BLOCK", 4096)  # one block: record 0 is first in each
     loss = Logistic()
     X, y = data(loss, n=4000)

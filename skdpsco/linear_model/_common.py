@@ -1,18 +1,51 @@
 """Fitting and predicting that regressors have in common, and classifiers."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from skdpsco._blocks import read_records
 from skdpsco._estimator import PrivateLinearModel
 from skdpsco._validation import (
     check_bound,
     check_fit_params,
+    check_target,
     check_X_y,
     encode_classes,
     labels_note,
 )
 from skdpsco.losses import Logistic, Multinomial, Squared
+
+
+def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Targets as losses take them: -1 and 1 for two classes, else their numbers."""
+    return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)
+
+
+def encode_targets(y: np.ndarray, classes: Any) -> np.ndarray:
+    """Targets of labels among the declared ``classes``.
+
+    Raises
+    ------
+    ValueError
+    """
+    return as_targets(*encode_classes(y, classes))
+
+
+def declared_classes(classes: Any) -> np.ndarray:
+    """The classes of labels in blocks, sorted.
+
+    Raises
+    ------
+    ValueError
+        If they are not declared: labels of blocks are not looked at for them.
+    """
+    if classes is None:
+        raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
+    return encode_classes(np.asarray(classes)[:0], classes)[0]
 
 
 class LinearRegressor(RegressorMixin, PrivateLinearModel):
@@ -28,13 +61,16 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         """What an undeclared bound on the targets follows from; None if it is found privately."""
         return None
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y=None, **fit_params):
         """Fit the model privately.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; see
+            docs/scaling.md.
+        y : array-like of shape (n_samples,) or None
+            None for `RowBlocks` that hold the targets. Beside a Dask X it may be a Dask array.
         **fit_params : dict
             Only ``sample_weight=None`` is allowed.
 
@@ -54,7 +90,8 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         check_fit_params(fit_params)
         self._validate_params()
         draft = self._draft()
-        X, y = check_X_y(draft, X, y, y_numeric=True)
+        records = read_records(draft, X, y, check_target)
+        X, y = (records, None) if records else check_X_y(draft, X, y, y_numeric=True)
         bound = self.target_bound
         if bound is not None:
             bound = check_bound("target_bound", bound)
@@ -85,13 +122,16 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
 class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
     """Private classification, of several classes as one problem; see the subclasses."""
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y=None, **fit_params):
         """Fit the model privately.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; see
+            docs/scaling.md.
+        y : array-like of shape (n_samples,) or None
+            None for `RowBlocks` that hold the targets. Beside a Dask X it may be a Dask array.
         **fit_params : dict
             Only ``sample_weight=None`` is allowed.
 
@@ -111,14 +151,18 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
         check_fit_params(fit_params)
         self._validate_params()
         draft = self._draft()
-        X, y = check_X_y(draft, X, y, y_numeric=False)
-        draft.classes_, index = encode_classes(y, self.classes)
+        encode = partial(encode_targets, classes=self.classes)
+        records = read_records(draft, X, y, encode)
+        if records:
+            draft.classes_ = declared_classes(self.classes)
+            X, target = records, None
+        else:
+            X, y = check_X_y(draft, X, y, y_numeric=False)
+            draft.classes_, _ = classes, index = encode_classes(y, self.classes)
+            target = as_targets(classes, index)
         n_classes = len(draft.classes_)
         assumptions = (labels_note(draft.classes_, self.classes),)
-        if n_classes == 2:
-            loss, target = Logistic(), 2.0 * index - 1.0
-        else:
-            loss, target = Multinomial(n_classes), index.astype(np.float64)
+        loss = Logistic() if n_classes == 2 else Multinomial(n_classes)
         coef, intercept = draft._fit(X, target, loss, None, assumptions)
         draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
         return self._accept(draft)

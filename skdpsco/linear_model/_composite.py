@@ -101,6 +101,8 @@ class CompositeModel(PrivateLinearModel):
         if solver == "auto":
             intercept = bool(self.fit_intercept)
             solver = automatic(loss, n_samples, n_features, rho, intercept)
+            if self._by_blocks and solver == "coordinate-descent":
+                solver = "gradient-descent"  # the former reads columns
         return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver
 
     def _problem(

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco import losses
+from skdpsco._blocks import as_blocks
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel
 from skdpsco._records import Blocks
@@ -216,6 +217,14 @@ class LpModel(PrivateLinearModel):
             raise TypeError(
                 f"n_samples must be None or an int in [1, {MAX_SAMPLES}], got {n_samples!r}."
             )
+        blocks = as_blocks(X, y)
+        if blocks is not None:
+            if n_samples not in (None, blocks.n_samples):
+                raise ValueError(
+                    f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
+                    f"{n_samples!r}."
+                )
+            X, y, n_samples = blocks, None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric)
             if n_samples not in (None, len(y)):

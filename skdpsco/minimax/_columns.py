@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skdpsco._validation import _about_X, is_missing
+from skdpsco._validation import about_X, is_missing
 
 PANDAS, POLARS = "pandas", "polars"
 PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names of dtypes begin
@@ -53,7 +53,7 @@ def read_table(estimator: Any, X: Any) -> Table:
     TypeError, ValueError
     """
     is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
-    with _about_X(X):
+    with about_X(X):
         if not is_frame:
             dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
             if dtype is not None and not dtype.isnative:

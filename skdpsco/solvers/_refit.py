@@ -5,12 +5,14 @@ branches depend on public numbers only.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
+from skdpsco._map_reduce import map_reduce
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
@@ -89,7 +91,7 @@ def linearize(loss, Z, y, v):
     derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
 
 
-def squared_norms(A) -> np.ndarray:
+def row_squares(A) -> np.ndarray:
     """Squared l2 norms of the rows of a dense or sparse array."""
     return A.multiply(A).sum(axis=1) if sparse.issparse(A) else np.einsum("ij,ij->i", A, A)
 
@@ -141,7 +143,7 @@ class Refit:
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
-        square = self._sum(lambda A, R, v: squared_norms(A).sum()[None], 1)
+        square = self._sum(square_norms)
         error = summation_error(n * self.F, 1.0)
         self._release(square, self.F + 2 * error, MOMENT_SHARE, n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
@@ -174,12 +176,7 @@ class Refit:
         # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
         # that a replacement moves the sum by at most sqrt(2) times that.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
-
-        def second_moments(A, R, v):
-            A = A * (self._weights(A) * np.sqrt(v))[:, None]
-            return A.T @ A
-
-        entries = upper_triangle(self._sum(second_moments, (F, F)))
+        entries = upper_triangle(self._sum(second_moments, self.clip))
         sensitivity = math.sqrt(2.0) * size + 2 * F * summation_error(n, math.sqrt(2.0) * size)
         scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
@@ -208,14 +205,9 @@ class Refit:
         if norm > 0.0:
             direction[self.local] = g / norm
         direction = direction.reshape(self.K, self.F).T
-
-        def curvature_along(A, R, v):
-            along = (A @ direction) * self._weights(A)[:, None]
-            return (v @ (along * along))[None].sum(axis=-1)
-
         # 3. One record contributes between 0 and smoothness * clip**2.
         size = loss.smoothness() * self.clip**2 * self.slack
-        along = self._sum(curvature_along, 1)
+        along = self._sum(curvature_along, self.clip, direction)
         error = summation_error(n * self.K, size)
         scale = self._release(along, size + 2 * error, LINE_SHARE, n * size)
         cautious = n / (max(float(along[0]), 0.0) + 2.0 * scale)
@@ -226,13 +218,9 @@ class Refit:
     def _gradient(self, share: float) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
         n, loss = self.problem.n_samples, self.problem.loss
-
-        def gradient(A, R, v):
-            return ((R * self._weights(A)[:, None]).T @ A).ravel()
-
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
-        total = self._sum(gradient, self.F * self.K)[self.local]
+        total = self._sum(gradient, self.clip)[self.local]
         rounding = 2 * math.sqrt(len(total)) * summation_error(n, size)
         scale = self._release(total, 2 * size + rounding, share, n * size)
         self.progress[0] += 1
@@ -245,27 +233,58 @@ class Refit:
         gaussian_mechanism(self.rng, total, grid)
         return grid * 2.0**SCALE_BITS
 
-    def _sum(self, function, shape) -> np.ndarray:
-        """Sum over blocks of records of ``function(features, derivatives, curvatures)``."""
-        n, loss = self.problem.n_samples, self.problem.loss
-        slope, smoothness = lipschitz_l2(loss), loss.smoothness()
-        total = np.zeros(shape)
-        block = BLOCK if self.rows is None else n
-        for start in range(0, n, block):
-            y = self.y[start : start + block]
-            A = self.rows
-            if A is None:
-                A = columns_of(self.X, start, start + block, self.columns)
-            R = A @ self.w.reshape(self.K, self.F).T
-            v = np.empty(len(y))
-            linearize(loss, R, y, v)
-            # Whatever the loss declares; fmin and fmax return the bound for NaN.
-            R = np.fmax(np.fmin(R, slope), -slope)
-            v = np.fmax(np.fmin(v, smoothness), 0.0)
-            total += function(A, R, v)
-        return total
+    def _sum(self, function, *arguments) -> np.ndarray:
+        """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""
+        W, loss = self.w.reshape(self.K, self.F).T, self.problem.loss
+        X = self.X if self.rows is None else self.rows
+        return map_reduce(X, self.y, sum_over, loss, self.columns, W, function, arguments)
 
-    def _weights(self, A: np.ndarray) -> np.ndarray:
-        """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
-        norms = np.sqrt(squared_norms(A))
-        return self.clip / np.maximum(norms, self.clip)
+
+def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
+    """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
+
+    X may be what `sparse_columns_of` returns.
+    """
+    total: Any = 0.0
+    slope, smoothness = lipschitz_l2(loss), loss.smoothness()
+    block = max(len(y), 1) if sparse.issparse(X) else BLOCK
+    # Once without records: what it returns then has the shape of the sum.
+    for start in range(0, max(len(y), 1), block):
+        some = y[start : start + block]
+        A = X if sparse.issparse(X) else columns_of(X, start, start + block, columns)
+        R = A @ W
+        v = np.empty(len(some))
+        linearize(loss, R, some, v)
+        # Whatever the loss declares; fmin and fmax return the bound for NaN.
+        R = np.fmax(np.fmin(R, slope), -slope)
+        v = np.fmax(np.fmin(v, smoothness), 0.0)
+        total = total + function(A, R, v, *arguments)
+    return total
+
+
+def square_norms(A, R, v):
+    """Squares of the rows' l2 norms."""
+    return row_squares(A).sum()[None]
+
+
+def second_moments(A, R, v, clip):
+    """Products of the clipped rows' features, times the curvatures."""
+    A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
+    return A.T @ A
+
+
+def curvature_along(A, R, v, clip, direction):
+    """Curvatures times the squares of the clipped rows' products with ``direction``."""
+    along = (A @ direction) * _weights(A, clip)[:, None]
+    return (v @ (along * along))[None].sum(axis=-1)
+
+
+def gradient(A, R, v, clip):
+    """Gradients of clipped rows."""
+    return ((R * _weights(A, clip)[:, None]).T @ A).ravel()
+
+
+def _weights(A: np.ndarray, clip: float) -> np.ndarray:
+    """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
+    norms = np.sqrt(row_squares(A))
+    return clip / np.maximum(norms, clip)

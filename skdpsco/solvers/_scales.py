@@ -7,12 +7,13 @@ looks like, however generous its bound; the mean square is what curvature needs.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._design import CSR, Dense, clip_scale
 from skdpsco._kernels import kernel, njit
+from skdpsco._map_reduce import map_reduce
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, GaussianEvent, compose
 
@@ -129,12 +130,11 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     )
 
 
-def release_scales(plan: ScalePlan, X: Dense | CSR, y: np.ndarray, rng) -> Scales:
+def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
     """Follow ``plan`` on the data."""
     n = plan.n_samples
-    counts = np.zeros((1 if plan.pooled else plan.columns, N_BINS))
-    squares = np.zeros(1 if plan.merged else plan.columns)
-    tally(X, counts, squares)
+    n_counts = 1 if plan.pooled else plan.columns
+    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
     typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
     square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
     if len(square) > len(typical):
@@ -147,15 +147,11 @@ def release_scales(plan: ScalePlan, X: Dense | CSR, y: np.ndarray, rng) -> Scale
     target = plan.target_bound
     if plan.target_grids is not None:
         # In units of the bound; and the bound of the squares follows the histogram.
-        Y = Dense(y.reshape(-1, 1), np.array([target]), 0)
-        counts, squares = np.zeros((1, N_BINS)), np.zeros(1)
-        tally(Y, counts, squares)
+        counts, squares = map_reduce(X, y, tallied_targets, target)
         typical, top = _typical(counts, plan.target_grids[0], n, rng)
         bound = min(1.0, 2.0 * float(top[0]))
         if bound < 1.0:
-            Y = Dense(Y.values, Y.bounds * bound, 0)
-            squares[:] = 0.0
-            tally(Y, counts, squares)
+            _, squares = map_reduce(X, y, tallied_targets, target * bound)
         square = _mean_squares(squares, plan.target_grids[1], n, rng)
         target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
     return Scales(scales[0], scales[1], target)
@@ -214,6 +210,18 @@ def _(X, counts, squares):
         j = X.indices[p]
         x = clip_scale(X.data[p], X.bounds[j])
         _add(x, counts, squares, j)
+
+
+def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.ndarray, np.ndarray]:
+    """Histograms and sums of squares of the features, see `tally`."""
+    counts, squares = np.zeros((n_counts, N_BINS)), np.zeros(n_squares)
+    tally(X, counts, squares)
+    return counts, squares
+
+
+def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
+    """Histogram and sum of squares of the targets over ``bound``."""
+    return tallied(Dense(y.reshape(-1, 1), np.array([bound]), 0), None, 1, 1)
 
 
 @njit

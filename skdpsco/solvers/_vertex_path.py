@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsco._design import add_column, clip_entries, correlate, predict
 from skdpsco._kernels import kernel, njit
+from skdpsco._map_reduce import BlockDesign
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
@@ -22,6 +23,7 @@ from skdpsco.privacy import (
     RepeatedEvent,
     compose,
 )
+from skdpsco.solvers._block_sums import walk_vertices
 from skdpsco.solvers._sparse_path import is_incremental, run_sparse
 from skdpsco.solvers.base import Problem, replace_one
 
@@ -127,6 +129,8 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     stop : int
         The chosen number of steps, ``n_iter`` if none was to be chosen.
     """
+    if isinstance(X, BlockDesign):
+        return walk_vertices(plan, problem, constraint, X, rng, progress)
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
     T = len(plan.weight)

@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsco._design import clip_entries, correlate, predict
 from skdpsco._kernels import njit
+from skdpsco._map_reduce import BlockDesign
 from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import (
@@ -18,6 +19,7 @@ from skdpsco.mechanisms import (
     summation_error,
 )
 from skdpsco.privacy import GaussianEvent
+from skdpsco.solvers._block_sums import walk_minimizers
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 
@@ -51,6 +53,7 @@ class FrankWolfe:
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex_scores,), (vertex,)),
     }
+    by_blocks = True
 
     def __init__(self, mechanism: str = "exponential"):
         if mechanism not in MECHANISMS:
@@ -118,6 +121,7 @@ class NoisyFrankWolfe:
     """
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    by_blocks = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth: its curvature decides the number of steps.
@@ -162,6 +166,8 @@ class NoisyFrankWolfe:
 
     def run(self, plan: NoisyFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
+        if isinstance(X, BlockDesign):
+            return Result(walk_minimizers(plan, problem, X, rng, progress), plan.n_iter)
         coef = np.zeros(problem.n_coefficients)
         Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
         noisy_frank_wolfe(

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._design import correlate, predict, row_norms
-from skdpsco._kernels import inner, njit
+from skdpsco._kernels import njit
+from skdpsco._map_reduce import BlockDesign, map_reduce
 from skdpsco._validation import check_bound
 from skdpsco.losses import Multinomial, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 
+from ._block_sums import clip_records, clipped_gradient_sum
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, plan_scales, release_scales
 from .base import Plan, Result
@@ -56,13 +58,13 @@ class Geometry(NamedTuple):
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
-    norms : ndarray of shape (n_samples,)
-        l2 norms of the records; private.
+    norms : ndarray of shape (n_samples,) or None
+        l2 norms of the records; private. None for blocks, which find them anew.
     """
 
     scale: np.ndarray
     clip: float
-    norms: np.ndarray
+    norms: np.ndarray | None
 
 
 class GradientDescent:
@@ -91,6 +93,7 @@ class GradientDescent:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    by_blocks = True
 
     def __init__(self, clip: float | str = "auto", preconditioned: bool = True) -> None:
         if not isinstance(preconditioned, bool):
@@ -205,18 +208,23 @@ def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> G
         clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
     # The second is reached by no record.
     bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    norms = np.empty(problem.n_samples)
-    scaled_norms(X, scale, norms)
+    norms = None
+    if not isinstance(X, BlockDesign):
+        norms = np.empty(problem.n_samples)
+        scaled_norms(X, scale, norms)
     return Geometry(scale, bound, norms)
 
 
 def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -> np.ndarray:
     """Release the sum over records of clipped gradients, in the coordinates of ``geometry``."""
     w, out = unscaled(problem, geometry, point), np.empty(len(point))
-    Z = np.empty((len(y), problem.loss.n_outputs))
-    release_gradient(
-        X, problem.loss, y, w, geometry.scale, geometry.norms, geometry.clip, grid, rng, Z, out
-    )
+    scale, bound, norms = geometry
+    if norms is None:
+        out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, scale, bound)
+        gaussian_mechanism(rng, out, grid)
+    else:
+        Z = np.empty((len(y), problem.loss.n_outputs))
+        release_gradient(X, problem.loss, y, w, scale, norms, bound, grid, rng, Z, out)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
@@ -251,20 +259,6 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
 def scaled_norms(X, scale, out):
     """Write the l2 norm of every record's features over ``scale``, the ones included."""
     row_norms(X, scale, out)
-
-
-@inner
-def clip_records(R, norms, bound):
-    """Shorten the derivatives of every record until, times its norm, they are within ``bound``."""
-    for i in range(R.shape[0]):
-        total = 0.0
-        for k in range(R.shape[1]):
-            total += R[i, k] * R[i, k]
-        size = math.sqrt(total) * norms[i]
-        factor = bound / size if size > bound else 1.0
-        for k in range(R.shape[1]):
-            # Not even NaN may turn a sum into NaN.
-            R[i, k] = factor * R[i, k] if size < np.inf else 0.0
 
 
 @njit

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import Dense, clipped, columns_of
+from skdpsco._design import Dense
+from skdpsco._map_reduce import BlockDesign, map_reduce
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
@@ -20,12 +21,14 @@ from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
 from ._moment_plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
 from ._moment_sums import (
-    norms_of,
+    longer_than,
     respond,
-    sum_responses,
-    sum_rows,
-    sum_squares,
-    sum_targets,
+    response_sums,
+    rows_of,
+    second_moment_sums,
+    shortened_sums,
+    square_sums,
+    target_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
 from .base import Result, share_mu
@@ -45,7 +48,6 @@ LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain
 # Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
 SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
 FAR = 1e200  # coefficients, beyond all that are of use
-BLOCK = 1024  # records whose rows are gathered at a time
 
 
 class Moments:
@@ -76,6 +78,7 @@ class Moments:
     """
 
     requires = {"loss": ((respond,),)}
+    by_blocks = True
 
     def __init__(self, row_norm: float | None = None):
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
@@ -183,9 +186,10 @@ class _Run:
     def __init__(self, plan, problem, X, y, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y = X, y
+        # Where rows stand and how long they are; of blocks the latter is found anew in every sum.
+        self.view: Any = (None, None)
         self.n, self.F, self.K = problem.n_samples, problem.n_features, problem.loss.n_outputs
         self.d = self.F - problem.intercept
-        self.Z = np.empty((self.n, self.K))
         self.bound = bound_of(problem)
         self.shift = np.zeros(self.d)  # in units of the intercept's entry
         self.shrinkage = SHRINKAGE if plan.matrix_grid else DIAGONAL_SHRINKAGE
@@ -194,31 +198,32 @@ class _Run:
     def fit(self, progress) -> np.ndarray:
         """Coefficients, flat."""
         plan, problem = self.plan, self.problem
-        norms = np.empty(self.n)
-        norms_of(self.X, norms)
+        by_blocks = isinstance(self.X, BlockDesign)
+        is_sparse = self.X.sparse if by_blocks else not isinstance(self.X, Dense)
+        norms = None if by_blocks else rows_of(self.X, None, None)[1]
+        self.view = (None, norms)
         self.c = self.clipping_norm(norms)
         unit = 1.0
         centre = self.centre(norms)
-        if not isinstance(self.X, Dense):
+        if is_sparse:
             if plan.matrix_grid is None:  # it would know of the mean
                 self.shift = centre / (self.c * math.sqrt(INTERCEPT))
             centre = np.zeros(self.d)
         elif centre.any():
-            # Kernels see the halves of x - centre: within [-1, 1], as all they see.
-            values = clipped(self.X.values, self.X.bounds) - centre
-            self.X = Dense(values, np.full(self.d, 2.0), self.X.intercept)
             unit = 0.5
-            norms_of(self.X, norms)
+            if by_blocks:
+                self.view = (centre, None)
+            else:
+                self.X, norms = rows_of(self.X, centre, None)
+                self.view = (None, norms)
             self.c = self.clipping_norm(norms, self.c)
         c = self.c
-        shortened = c / np.maximum(norms, c)
-        self.weight = shortened / c
         # Coefficients of what kernels see over those of shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
         self.scale[self.d :] = math.sqrt(INTERCEPT)
         scale = self.scale * unit  # the problem's over those of shortened rows
         scale[self.d :] = self.scale[self.d :]
-        moment, deviation = self.moment(self.weight * shortened if self.sufficient else self.weight)
+        moment, deviation = self.moment()
         M = self.second_moments() if plan.matrix_grid else self.curvature(self.about(moment))
         moment = self.about(moment)
         model = Model(M, problem, scale)
@@ -289,9 +294,7 @@ class _Run:
         nowhere = np.zeros(self.d)
         if self.plan.centre_grid is None:
             return nowhere
-        sums = np.empty(self.F)
-        sum_rows(self.X, (1.0 / np.maximum(norms, self.c))[:, None], sums)
-        sums = sums[: self.d].copy()
+        sums = map_reduce(self.X, self.y, shortened_sums, norms, self.c)[: self.d].copy()
         deviation = self.release(sums, self.plan.centre_grid)
         mean = shrink(sums, deviation**2) / self.n
         if float(np.linalg.norm(mean)) < LEAST_CENTRE:
@@ -307,11 +310,14 @@ class _Run:
         n_below = 2**n_counts - 1
         top = math.ceil(2.0 * math.log2(largest) - 1e-9)
         candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
+        # Norms that are equal to a candidate may have been rounded.
+        counts = map_reduce(
+            self.X, self.y, longer_than, self.view[0], norms, candidates * (1.0 + 1e-9)
+        )
         low, high = 0, n_below
         while low < high:
             middle = (low + high) // 2
-            # Norms that are equal to a candidate may have been rounded.
-            count = np.array([np.count_nonzero(norms > candidates[middle] * (1.0 + 1e-9))], float)
+            count = counts[[middle]]
             self.release(count, self.plan.norm_grid)
             if count[0] <= self.plan.tolerated:
                 high = middle
@@ -330,18 +336,20 @@ class _Run:
             deviation *= math.sqrt(1.0 - 1.0 / self.K)
         return W, deviation
 
-    def moment(self, weight):
+    def total(self, function, *arguments):
+        """Sum of a function of shortened rows over all records."""
+        return map_reduce(self.X, self.y, function, *self.view, self.c, *arguments)
+
+    def moment(self):
         """Mean of target times row, and its noise."""
-        sums = np.empty(self.F * self.K)
-        sum_targets(self.X, self.y, self.problem.loss, weight, self.Z, sums)
+        sums = self.total(target_sums, self.problem.loss, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
     def responses(self, W):
         """Mean of response times row at ``W``, and its noise."""
-        sums = np.empty(self.F * self.K)
         # Predictions have to be finite: one NaN would take the whole sum with it.
         w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
-        sum_responses(self.X, w, self.problem.loss, self.bound, self.weight, self.Z, sums)
+        sums = self.total(response_sums, w, self.problem.loss, self.bound)
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment):
@@ -349,10 +357,7 @@ class _Run:
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
-        sums = np.zeros(1 + self.plan.line)
-        sums[0] = sum_squares(self.X, direction.ravel(), self.weight, self.Z)
-        if self.plan.line:
-            sums[1] = 0.5 * self.c * (self.weight @ self.Z[:, 0])
+        sums = self.total(square_sums, direction.ravel(), self.K)[: 1 + self.plan.line]
         deviation = self.release(sums, self.plan.curvature_grid)
         square = (max(float(sums[0]), 0.0) + deviation) / self.n
         along = direction[:, : self.d]
@@ -370,15 +375,7 @@ class _Run:
 
     def second_moments(self):
         """Noisy mean of row row', positive definite."""
-        F, n = self.F, self.n
-        M = np.zeros((F, F))
-        for start in range(0, n, BLOCK):
-            stop = min(start + BLOCK, n)
-            A = columns_of(self.X, start, stop, np.arange(F))
-            A *= self.weight[start:stop, None]
-            A[:, self.d :] *= math.sqrt(INTERCEPT) * self.c
-            M += A.T @ A
-        entries = upper_triangle(M)
+        entries = upper_triangle(self.total(second_moment_sums, math.sqrt(INTERCEPT) * self.c))
         deviation = self.release(entries, self.plan.matrix_grid)
         ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
-        return positive_definite(entries, deviation, ridge) / n
+        return positive_definite(entries, deviation, ridge) / self.n

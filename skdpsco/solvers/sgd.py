@@ -157,6 +157,7 @@ class SGD:
         rows = Rows(X)
         for t in range(plan.n_iter):
             batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
+            assert geometry.norms is not None
             sample = Geometry(geometry.scale, geometry.clip, geometry.norms[batch])
             total = noisy_gradient(problem, sample, rows[batch], y[batch], point, grid, rng)
             gradient = total / expected

@@ -83,6 +83,7 @@ class Stagewise:
         ),
         "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
     }
+    by_blocks = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth: its curvature decides lengths of steps.

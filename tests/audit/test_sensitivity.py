@@ -264,9 +264,9 @@ class Releases:
         add_noise, release, refit_sum = self.add_noise, self.release, refit_module.Refit._sum
         self.original = refit_module.Refit._release
 
-        def named_sum(refit, function, shape):
-            self.names.append(function.__name__.replace("<lambda>", "rows"))
-            return refit_sum(refit, function, shape)
+        def named_sum(refit, function, *arguments):
+            self.names.append(function.__name__)
+            return refit_sum(refit, function, *arguments)
 
         monkeypatch.setattr(refit_module, "gaussian_mechanism", add_noise)
         monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
@@ -325,7 +325,7 @@ def releases(monkeypatch):
 
 
 def kinds(newton):
-    return {"rows", "gradient", "second_moments" if newton else "curvature_along"}
+    return {"square_norms", "gradient", "second_moments" if newton else "curvature_along"}
 
 
 # (loss, features, intercept, n, support, start, mu, layout); a large mu takes Newton steps, a

@@ -1,0 +1,314 @@
+"""Sums over records, of arrays in memory or of blocks.
+
+A solver that needs nothing but sums over records calls `map_reduce` for each of them. For arrays
+in memory that is a call of the function. For blocks the function is called for one after the other,
+in this process, in joblib's workers or on a Dask cluster, and what it returns is added up by a
+fixed tree: the sum depends on the blocks alone, not on who computed what, nor on what was ready
+first. Functions draw no noise: noise is drawn once, by the caller, for the whole sum.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from skdpsco._block_sources import canonical
+from skdpsco._design import as_design
+from skdpsco._validation import about_X
+
+FAN_IN = 64  # terms that are added one after the other, at every level of the tree
+
+
+def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Sum over records: ``function(X, y, *arguments)``, or its sum over blocks.
+
+    Parameters
+    ----------
+    X : Dense, CSR or BlockDesign
+    y : ndarray of shape (n_samples,), or None for blocks, which hold their own targets
+    function : callable
+        Of a module, so that it can be sent to a worker; deterministic and without noise. Takes a
+        Dense or CSR design and its targets; returns an array, or a tuple of arrays, whose shapes
+        depend on the arguments only. Numbers are arrays of no dimension.
+    *arguments
+        Public, or released before: they are sent to workers.
+    """
+    if isinstance(X, BlockDesign):
+        return X.blocks.sum(Task(X.bounds, X.intercept, X.target, function, arguments))
+    return function(X, y, *arguments)
+
+
+class Hidden:
+    """What is in the memory of a worker, whose logs and dashboards must not show it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __reduce__(self):
+        return Hidden, (self.value,)
+
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays inside, by which Dask plans memory."""
+        parts = self.value if isinstance(self.value, tuple) else (self.value,)
+        arrays = [a for p in parts for a in (vars(p).values() if hasattr(p, "indptr") else (p,))]
+        return 64 + sum(getattr(a, "nbytes", 0) for a in arrays)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong in a task, which never raises: a worker would log its arguments."""
+
+    error: type[Exception]
+    message: str
+    number: int | None = None  # of the block, if that is not where it stands
+
+    def throw(self, place: int) -> None:
+        """Raise it, with the number of the block."""
+        number = place if self.number is None else self.number
+        raise self.error(f"Block {number} of X: {self.message}") from None
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
+    """The value of a function, or its exception, as a value."""
+    try:
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            return Hidden(function(*arguments))
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        kinds = (ValueError, TypeError, OSError, MemoryError, ImportError)
+        kind: Any = next(kind for kind in kinds if isinstance(error, kind))
+        return Failure(kind, str(error))
+    except Exception as error:  # its text might hold data
+        return Failure(RuntimeError, type(error).__name__)
+
+
+def check_block(
+    X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
+) -> tuple[Any, np.ndarray]:
+    """A block of records: float64 X, a C-ordered array or CSR matrix, and one-dimensional y.
+
+    Parameters
+    ----------
+    X, y
+        As they were read.
+    n_rows : int or None
+        How many records were announced; None if that is not known.
+    n_features : int
+    is_sparse : bool
+        Whether blocks are sparse: all are, or none.
+    checked : bool
+        Whether X has been found to be finite before. (Kernels clip what it holds by now.)
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    # Shapes first: they are public.
+    shape: Any = getattr(X, "shape", ())
+    y = np.asarray(y)
+    if len(shape) != 2 or shape[1] != n_features:
+        raise ValueError(f"it must have {n_features} columns, as X was said to have; got {shape}.")
+    if y.ndim != 1 or shape[0] != len(y) or n_rows not in (None, len(y)):
+        rows = "as many rows as" if n_rows is None else f"{n_rows} rows, and"
+        raise ValueError(f"it must have {rows} one-dimensional targets; got {shape}, {y.shape}.")
+    if hasattr(X, "tocsr") != is_sparse:
+        kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
+        raise ValueError(f"it is {kinds[0]}, but X was said to be {kinds[1]}.")
+    with about_X(X):
+        X = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=not checked,
+            ensure_min_samples=0,
+            input_name="X",
+        )
+    return X, y
+
+
+class Reader(NamedTuple):
+    """How a block is read: as float64 features, and targets as solvers take them.
+
+    Parameters
+    ----------
+    n_features : int
+    sparse : bool
+    encode : callable
+        From the targets of a block to float64 numbers; refuses what is none.
+    checked : bool
+        Whether a look at every feature has been taken before.
+    """
+
+    n_features: int
+    sparse: bool
+    encode: Callable[..., Any]
+    checked: bool = False
+
+    def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
+        """Features and targets of a block, checked.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
+        if self.sparse and not self.checked:
+            X = canonical(X)
+        return X, self.encode(y)
+
+    def read(self, part: Any) -> tuple[Any, np.ndarray]:
+        """Features and targets of a part."""
+        X, y = part.read()
+        return self(X, y, part.n_rows)
+
+
+class Task(NamedTuple):
+    """What is done with every block: a function of the design and its targets."""
+
+    bounds: np.ndarray
+    intercept: int
+    target: Callable[..., Any] | None
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"Task({self.function.__name__})"
+
+    @property
+    def n_floats(self) -> int:
+        """Size of the arrays that are sent with it."""
+        return len(self.bounds) + sum(np.size(a) for a in self.arguments if np.ndim(a) > 0)
+
+    def __call__(self, X: Any, y: np.ndarray) -> Any:
+        design = as_design(X, self.bounds, bool(self.intercept), checked=True)
+        return self.function(design, y if self.target is None else self.target(y), *self.arguments)
+
+
+def read_and_run(reader: Reader, task: Task, part: Any) -> Hidden | Failure:
+    """A task on a part."""
+    return attempt(lambda: task(*reader.read(part)))
+
+
+def read_and_forget(reader: Reader, part: Any) -> Hidden | Failure:
+    """The number of records of a part, all of which have been checked."""
+    return attempt(lambda: len(reader.read(part)[1]))
+
+
+def add(terms: Iterable[Any]) -> Any:
+    """Sum from left to right of arrays, or of tuples of arrays."""
+    total: Any = None
+    for term in terms:
+        if total is None:
+            # A copy: a term may be an array that somebody else holds.
+            total = tuple(map(np.array, term)) if isinstance(term, tuple) else np.array(term)
+        elif isinstance(term, tuple):
+            total = tuple(a + b for a, b in zip(total, term, strict=True))
+        else:
+            total = total + term
+    return total
+
+
+def tree_sum(terms: Iterable[Any]) -> Any:
+    """Sum of runs of `FAN_IN` terms, then of runs of such sums, until there is one."""
+    while True:
+        iterator = iter(terms)
+        sums: list[Any] = []
+        while (total := add(islice(iterator, FAN_IN))) is not None:
+            sums.append(total)
+        if len(sums) == 1:
+            return sums[0]
+        terms = sums
+
+
+def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
+    """The values of tasks, in the order of blocks.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError, MemoryError, ImportError, RuntimeError
+        For the first task that failed.
+    """
+    for number, result in enumerate(results):
+        if isinstance(result, Failure):
+            result.throw(number)
+        else:
+            yield result.value
+
+
+class LocalBlocks:
+    """Blocks that are read anew in every pass, in this process or in joblib's workers.
+
+    Parameters
+    ----------
+    parts : list
+        See `skdpsco._block_sources`.
+    n_samples : int
+        How many records they should hold.
+    n_jobs : int or None
+        Of joblib; None for this process.
+    reader : Reader
+    """
+
+    def __init__(self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader):
+        self._parts, self._n_jobs = parts, n_jobs
+        check_count(n_samples, sum(values_of(self._map(read_and_forget, reader))))
+        self._reader = reader._replace(checked=True)
+
+    def _map(self, function: Callable[..., Any], *arguments: Any) -> Iterable[Any]:
+        if self._n_jobs is None:
+            return (function(*arguments, part) for part in self._parts)
+        from joblib import Parallel, delayed
+
+        # Threads unless the caller's parallel_config says otherwise: kernels run without the GIL.
+        # No memory map: that would be a copy of the data in a file.
+        workers = Parallel(n_jobs=self._n_jobs, prefer="threads", max_nbytes=None)
+        return workers(delayed(function)(*arguments, part) for part in self._parts)
+
+    def sum(self, task: Task) -> Any:
+        """Sum of a task over all blocks."""
+        return tree_sum(values_of(self._map(read_and_run, self._reader, task)))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def check_count(declared: int, found: int) -> None:
+    """Refuse blocks that do not hold as many records as were declared.
+
+    Raises
+    ------
+    ValueError
+    """
+    if declared != found:
+        raise ValueError(
+            f"n_samples={declared} records were declared, but the blocks of X hold {found}."
+        )
+
+
+class BlockDesign(NamedTuple):
+    """Blocks as solvers see them, in place of a `Dense` or `CSR` design.
+
+    Parameters
+    ----------
+    blocks : LocalBlocks or DaskBlocks
+    bounds : ndarray of shape (n_features,)
+    intercept : int
+    target : callable or None
+        Applied to the targets of every block.
+    sparse : bool
+    """
+
+    blocks: Any
+    bounds: np.ndarray
+    intercept: int
+    target: Callable[..., Any] | None
+    sparse: bool
+
+    def close(self) -> None:
+        """Release what workers hold."""
+        self.blocks.close()

@@ -1,0 +1,274 @@
+"""Blocks of rows: every back end fits what NumPy fits, and mistakes show before any charge."""
+
+import contextlib
+import itertools
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco._design import as_design
+from skdpsco._map_reduce import FAN_IN, add, map_reduce, tree_sum
+from skdpsco.solvers import FrankWolfe
+
+N, D = 1500, 6
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (N, D))
+Y = 2.0 * X[:, 0] - X[:, 3] + 0.1 * RNG.normal(size=N)
+LABELS = np.where(Y > 0.0, "yes", "no")
+THREE = np.digitize(Y, [-0.8, 0.8])
+
+
+def fit(model, *data):
+    """A fit with the same noise every time."""
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        return model.set_params(random_state=0).fit(*data)
+
+
+def same(model, *data, X=X, y=Y):
+    """Whether a fit to ``data`` is that to arrays: noise hides on its grid how terms were added."""
+    expected, found = fit(model, X, y), fit(model, *data)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-9, atol=1e-9)
+    assert found.privacy_.rho == expected.privacy_.rho
+    assert found.n_iter_ == expected.n_iter_
+    return found
+
+
+# ------------------------------------------------------------------------------ solvers
+
+
+@pytest.mark.parametrize(
+    ("Model", "parameters", "y"),
+    [
+        (PrivateLasso, {}, Y),
+        (PrivateLasso, {"n_iter": 5}, Y),  # a path, whose radius is chosen
+        (PrivateLasso, {"n_iter": 5, "radius": 3.0}, Y),
+        (PrivateLasso, {"solver": "frank-wolfe", "radius": 3.0}, Y),
+        (PrivateLasso, {"solver": "noisy-frank-wolfe", "radius": 3.0}, Y),
+        (PrivateLogisticL1, {"n_iter": 5}, LABELS),
+        (PrivateLogisticL1, {"solver": "frank-wolfe-laplace", "radius": 3.0}, LABELS),
+        (PrivateLogisticL1, {}, THREE),
+        (PrivateRidge, {"solver": "gradient-descent", "n_iter": 5, "feature_bound": None}, Y),
+        (PrivateElasticNet, {"solver": "moments", "alpha": 0.01, "epsilon": 20.0}, Y),
+        (PrivateLogisticRegression, {"solver": "gradient-descent", "n_iter": 5}, THREE),
+        (PrivateLogisticRegression, {"epsilon": 30.0}, LABELS),
+    ],
+)
+def test_full_batch_solvers_run_unchanged(Model, parameters, y):
+    if y is not Y:
+        parameters = {"classes": np.unique(y).tolist(), **parameters}
+    same(Model(**parameters), RowBlocks.from_arrays(X, y, block_size=400), y=y)
+
+
+def test_moments_centre_the_rows_of_blocks():
+    shifted = 0.3 * X + 0.6
+    model = PrivateLogisticRegression(epsilon=30.0, classes=["no", "yes"], solver="moments")
+    found = same(model, RowBlocks.from_arrays(shifted, LABELS, block_size=400), X=shifted, y=LABELS)
+    assert found.score(shifted, LABELS) > 0.9  # it would not be without a centre
+
+
+@pytest.mark.parametrize("solver", ["coordinate-descent", "greedy-coordinate-descent", "sgd"])
+def test_other_solvers_say_which_can(solver):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = PrivateRidge(solver=solver, ledger=ledger, delta=1e-6)
+    with pytest.raises(ValueError, match=r"cannot sum over blocks of records.*'gradient-descent'"):
+        model.fit(RowBlocks.from_arrays(X, Y))
+    assert len(ledger.history()) == 0
+
+
+def test_auto_takes_a_solver_that_can():
+    wide = np.tile(X, (1, 5))
+    blocks = RowBlocks.from_arrays(wide, Y, block_size=400)
+    fit(PrivateRidge(epsilon=20.0), blocks)  # coordinate descent for arrays
+    with pytest.raises(ValueError, match="cannot sum over blocks"):
+        PrivateRidge(epsilon=20.0, solver="coordinate-descent").fit(blocks)
+
+
+def test_one_pass_solvers_take_blocks_in_order():
+    parameters = {"radius": 3.0, "target_bound": 3.0, "shuffle": False}
+    model = PrivateLinearRegressor(**parameters)
+    same(model, RowBlocks.from_arrays(X, Y, block_size=400))
+    with pytest.raises(ValueError, match=f"n_samples must be None or that of the blocks, {N}"):
+        PrivateLinearRegressor(n_samples=7).fit(RowBlocks.from_arrays(X, Y))
+
+
+# ------------------------------------------------------------------------------ back ends
+
+
+def test_arrays_of_any_kind():
+    model = PrivateLasso(n_iter=4)
+    same(model, RowBlocks.from_arrays(X, block_size=1000), Y)  # y apart
+    same(model, RowBlocks.from_arrays(X.tolist(), Y.tolist(), block_size=1000))
+    same(model, RowBlocks.from_arrays(np.asfortranarray(X), Y, block_size=1000))
+    whole = np.rint(10 * X).astype(np.int8)
+    same(model, RowBlocks.from_arrays(whole, Y, block_size=1000), X=whole)
+    single = X.astype(np.float32)
+    same(model, RowBlocks.from_arrays(single, Y, block_size=1000), X=single)
+    matrix = sparse.csr_matrix(X * (X > 0.3))
+    same(model, RowBlocks.from_arrays(matrix.tocsc(), Y, block_size=400), X=matrix)
+    same(PrivateRidge(solver="moments"), RowBlocks.from_arrays(matrix, Y, block_size=400), X=matrix)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    found = same(model, RowBlocks.from_arrays(frame, pd.Series(Y), block_size=1000), X=frame)
+    assert found.feature_names_in_.tolist() == list("abcdef")
+
+
+def test_a_memmap_is_read_block_by_block_and_never_written(tmp_path):
+    for name, values in (("X", X), ("y", Y)):
+        np.save(tmp_path / f"{name}.npy", values)
+        (tmp_path / f"{name}.npy").chmod(0o444)
+    mapped, y = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "Xy")
+    model = PrivateLasso(n_iter=4)
+    blocks = RowBlocks.from_arrays(mapped, y, block_size=400)
+    same(model, blocks)
+    same(model, mapped, y)
+    # What another process is sent is a name.
+    assert len(pickle.dumps(blocks.parts)) < 2000
+    block, _ = pickle.loads(pickle.dumps(blocks.parts[1])).read()
+    assert np.array_equal(block, X[400:800])
+    assert not block.flags.writeable
+    same(model, RowBlocks.from_arrays(mapped[10:], y[10:], block_size=400), X=X[10:], y=Y[10:])
+    same(model, RowBlocks.from_arrays(mapped[::2], y[::2], block_size=400), X=X[::2], y=Y[::2])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("backend", ["threading", "loky", "sequential"])
+def test_joblib(backend, n_jobs):
+    """The sum does not depend on who computes it: equal to the last bit."""
+    blocks = RowBlocks.from_arrays(X, Y, block_size=100)
+    parallel = RowBlocks.from_arrays(X, Y, block_size=100, n_jobs=n_jobs)
+    ones, results = np.ones(D), []
+    with joblib.parallel_config(backend=backend):
+        for some in (blocks, parallel):
+            design = records_of(some).open(ones, True)
+            results.append(map_reduce(design, None, moments, 0.1 * ones))
+    assert np.array_equal(*results)
+    assert results[0] == pytest.approx(moments(as_design(X, ones, True), Y, 0.1 * ones))
+
+
+def records_of(blocks):
+    from skdpsco._blocks import BlockRecords
+    from skdpsco._validation import check_target
+
+    return BlockRecords(blocks, check_target)
+
+
+def moments(X, y, w):
+    """A sum that rounding would show in."""
+    return (np.clip(X.values, -1, 1) @ w * y) @ X.values
+
+
+def test_parquet_and_arrow(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra arrow")
+    model = PrivateLasso(n_iter=4)
+    columns = {f"x{j}": X[:, j] for j in range(D)}
+    table = pa.table({"day": np.datetime64("2026-01-01") + np.arange(N), **columns, "target": Y})
+    names = list(columns)
+    found = same(model, RowBlocks.from_arrow(table, "target", columns=names, block_size=400))
+    assert found.feature_names_in_.tolist() == names
+    same(model, table.select(names), Y)
+    path = tmp_path / "data.parquet"
+    parquet.write_table(table, path, row_group_size=200)
+    blocks = RowBlocks.from_parquet(path, "target", columns=names, block_size=500)
+    assert blocks.n_blocks == 4  # of two row groups each
+    same(model, blocks)
+    same(model, RowBlocks.from_parquet([str(path)], columns=names, n_jobs=2), Y)
+    same(PrivateLinearRegressor(shuffle=False), blocks)
+    labels = table.set_column(table.num_columns - 1, "target", pa.array(LABELS))
+    parquet.write_table(labels, path, row_group_size=200)
+    model = PrivateLogisticL1(classes=["no", "yes"], n_iter=4)
+    same(model, RowBlocks.from_parquet(path, "target", columns=names), y=LABELS)
+
+    with pytest.raises(TypeError, match="column 'day' is date32"):
+        RowBlocks.from_parquet(path, "target")
+    with pytest.raises(ValueError, match=r"target must be the name of one column.*got 'z'"):
+        RowBlocks.from_parquet(path, "z")
+    with pytest.raises(ValueError, match=r"columns must be different names.*got 'x1'"):
+        RowBlocks.from_parquet(path, "target", columns=["x1", "x1"])
+    other = tmp_path / "other.parquet"
+    parquet.write_table(table.drop_columns(["day"]), path)
+    parquet.write_table(table.drop_columns(["day", "x1"]), other)
+    with pytest.raises(ValueError, match="other columns than"):
+        RowBlocks.from_parquet([path, other], "target")
+
+
+# ------------------------------------------------------------------------------ the tree
+
+
+@pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 3 * FAN_IN, FAN_IN**2 + 5])
+def test_the_tree_is_fixed_and_adds_every_term_once(n):
+    terms = [(np.array([1.0, 0.1 * k]), np.array(k)) for k in range(n)]
+    total, count = tree_sum(iter(terms))
+    assert total == pytest.approx(np.array([n, 0.1 * n * (n - 1) / 2]))
+    assert count == n * (n - 1) // 2
+    runs = [add(terms[start : start + FAN_IN]) for start in range(0, n, FAN_IN)]
+    if n <= FAN_IN**2:
+        assert np.array_equal(add(runs)[0], total)
+    else:
+        assert np.array_equal(add([add(runs[:FAN_IN]), add(runs[FAN_IN:])])[0], total)
+    assert terms[0][0].tolist() == [1.0, 0.0]  # a term is left as it was
+
+
+def test_empty_blocks_and_single_rows_change_nothing():
+    cuts = [0, 0, 1, 1, 700, N, N]
+    pairs = [(X[a:b], Y[a:b]) for a, b in itertools.pairwise(cuts)]
+    blocks = RowBlocks.from_blocks(pairs)
+    assert (blocks.n_blocks, blocks.n_samples) == (6, N)
+    for model in (
+        PrivateLasso(n_iter=4),
+        PrivateRidge(solver="moments"),
+        PrivateRidge(solver="gradient-descent", n_iter=3, feature_bound=None),
+    ):
+        same(model, blocks)
+    same(PrivateLinearRegressor(shuffle=False), blocks)
+    matrix = sparse.csr_matrix(X)
+    pairs = [(matrix[a:b], Y[a:b]) for a, b in itertools.pairwise(cuts)]
+    same(PrivateLasso(n_iter=4), RowBlocks.from_blocks(pairs), X=matrix)
+
+
+def test_the_order_of_blocks_matters_to_no_sum():
+    halves = [(X[700:], Y[700:]), (X[:700], Y[:700])]
+    same(PrivateLasso(n_iter=4), RowBlocks.from_blocks(halves))
+
+
+def test_verbose(capsys, monkeypatch):
+    pytest.importorskip("tqdm", reason="needs the extra progress")
+    monkeypatch.setattr("skdpsco._progress.DELAY", 0.0)
+    with contextlib.suppress(OSError):
+        fit(PrivateLasso(n_iter=4, verbose=1), RowBlocks.from_arrays(X, Y, block_size=50))
+    assert "PrivateLasso" in capsys.readouterr().err
+
+
+def test_solvers_called_by_hand_see_the_same_sums():
+    """A polytope other than the l1 ball, for which a model has no parameter."""
+    from skdpsco.constraints import Polytope
+    from skdpsco.losses import Squared
+    from skdpsco.privacy import Budget
+    from skdpsco.solvers import Problem
+
+    corners = np.vstack([2.0 * np.eye(D), -1.5 * np.eye(D)])
+    problem = Problem(Squared(1.0), Polytope(corners), N, D)
+    plan = FrankWolfe().plan(problem, Budget(1.0, 1e-6), 5)
+    target = np.clip(Y / 3, -1, 1)
+    coefs = []
+    blocks = records_of(RowBlocks.from_arrays(X, target, block_size=400))
+    ones = np.ones(D)
+    for design, y in ((as_design(X, ones, False), target), (blocks.open(ones, False), None)):
+        rng, progress = np.random.Generator(np.random.PCG64(0)), np.zeros(1, dtype=np.int64)
+        coefs.append(FrankWolfe().run(plan, problem, design, y, rng, progress).coef)
+    assert np.allclose(*coefs)

@@ -1,0 +1,184 @@
+"""Blocks of rows: mistakes show before any charge, and nothing un-noised leaves."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import skdpsco._map_reduce as module
+from skdpsco import Ledger, PrivacyWarning, PrivateLasso, PrivateLogisticL1, RowBlocks
+
+N, D = 1500, 6
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (N, D))
+Y = 2.0 * X[:, 0] - X[:, 3] + 0.1 * RNG.normal(size=N)
+LABELS = np.where(Y > 0.0, "yes", "no")
+
+
+def fit(model, *data):
+    """A fit with the same noise every time."""
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        return model.set_params(random_state=0).fit(*data)
+
+
+# ------------------------------------------------------------------------------ mistakes
+
+
+def broken(**changes):
+    """Three blocks, of which the last is another one."""
+    last = {"X": X[1000:].copy(), "y": Y[1000:].copy()}
+    for name, change in changes.items():
+        last[name] = change(last[name])
+    pairs = [(X[:500], Y[:500]), (X[500:1000], Y[500:1000]), (last["X"], last["y"])]
+    return RowBlocks.from_blocks(pairs)
+
+
+def with_entry(value):
+    def change(array):
+        array[(7,) + (2,) * (array.ndim - 1)] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"X": with_entry(np.nan)}, ValueError, "Block 2 of X: Input X contains NaN"),
+        ({"X": with_entry(np.inf)}, ValueError, "Block 2 of X: Input X contains infinity"),
+        ({"y": with_entry(np.nan)}, ValueError, "Block 2 of X: y must be finite"),
+        ({"X": lambda x: x[:, :5]}, ValueError, r"it must have 6 columns.*got \(500, 5\)"),
+        ({"X": sparse.csr_matrix}, ValueError, "it is sparse, but X was said to be dense"),
+        ({"y": lambda y: y[:-1]}, ValueError, "500 rows, and one-dimensional targets"),
+        ({"X": lambda x: np.full(x.shape, "a")}, ValueError, "Block 2 of X: X must be numeric"),
+        ({"X": lambda x: x + 1j}, ValueError, "Complex data not supported: X must be real"),
+        ({"X": lambda x: x.astype("M8[s]")}, ValueError, "X must be numeric, got datetime"),
+        ({"y": lambda y: y.astype("M8[s]")}, ValueError, "y must be numeric, got dtype"),
+    ],
+)
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_block_that_is_wrong_costs_nothing(changes, error, message, n_jobs):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = PrivateLasso(ledger=ledger, delta=1e-6)
+    blocks = broken(**changes)
+    blocks.n_jobs = n_jobs
+    with pytest.raises(error, match=message):
+        model.fit(blocks)
+    assert len(ledger.history()) == 0
+    assert not hasattr(model, "coef_")
+
+
+def test_messages_show_no_values():
+    text = X.astype(object)
+    text[1200, 2] = "a secret"
+    with pytest.raises(ValueError, match="X must be numeric, but contains text") as caught:
+        PrivateLasso().fit(RowBlocks.from_arrays(text, Y, block_size=500))
+    error = caught.value
+    while error is not None:
+        assert "secret" not in str(error)
+        error = error.__cause__
+    with pytest.raises(ValueError, match="labels that are not among classes") as caught:
+        PrivateLogisticL1(classes=["no", "maybe"]).fit(RowBlocks.from_arrays(X, LABELS))
+    assert "yes" not in str(caught.value)
+
+
+def test_labels_must_be_declared():
+    with pytest.raises(ValueError, match="classes must be declared where X is in blocks"):
+        PrivateLogisticL1().fit(RowBlocks.from_arrays(X, LABELS))
+
+
+def test_targets_are_given_once():
+    with pytest.raises(ValueError, match="y must be given, or be part of the blocks"):
+        PrivateLasso().fit(RowBlocks.from_arrays(X))
+    with pytest.raises(ValueError, match="y must be None where the blocks of X hold the targets"):
+        PrivateLasso().fit(RowBlocks.from_arrays(X, Y), Y)
+    with pytest.raises(ValueError, match=f"one entry for each of {N} records"):
+        PrivateLasso().fit(RowBlocks.from_arrays(X), Y[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "error", "message"),
+    [
+        ((X, Y), {"block_size": 0}, ValueError, "block_size must be None or an int >= 1, got 0"),
+        ((X, Y), {"block_size": 1.5}, TypeError, "block_size must be None or an int >= 1"),
+        ((X, Y), {"block_size": True}, TypeError, "block_size must be None or an int >= 1"),
+        ((X, Y), {"n_jobs": 0}, ValueError, "n_jobs must be None or an int other than 0"),
+        ((X, Y), {"n_jobs": 1.0}, TypeError, "n_jobs must be None or an int other than 0"),
+        ((X, Y[1:]), {}, ValueError, "X and y must have the same length"),
+        ((Y, Y), {}, ValueError, "X must have 2 dimensions"),
+        ((X, X), {}, ValueError, "y must have 1 dimension, got"),
+        ((X[:0], Y[:0]), {}, ValueError, "X must have at least one of its records, got 0"),
+        ((X[:, :0], Y), {}, ValueError, "X must have at least one of its features, got 0"),
+    ],
+)
+def test_parameters(arguments, parameters, error, message):
+    with pytest.raises(error, match=message):
+        RowBlocks.from_arrays(*arguments, **parameters)
+
+
+def test_lists_of_blocks_are_of_one_kind():
+    with pytest.raises(ValueError, match="blocks must not be empty"):
+        RowBlocks.from_blocks([])
+    with pytest.raises(ValueError, match="blocks must have a y in all pairs, or None in all"):
+        RowBlocks.from_blocks([(X, Y), (X, None)])
+
+
+# ------------------------------------------------------------------------------ privacy
+
+
+def test_noise_is_drawn_once_and_here(monkeypatch):
+    """No generator is sent anywhere, and no task runs outside of the caller's threads."""
+    seen = []
+    original = module.Task.__call__
+
+    def spy(self, X, y):
+        seen.append(threading.get_ident())
+        assert not any(isinstance(a, np.random.Generator) for a in self.arguments)
+        before = original(self, X, y)
+        again = original(self, X, y)  # a task that is retried
+        both = [r if isinstance(r, tuple) else (r,) for r in (before, again)]
+        assert all(map(np.array_equal, *both))
+        return before
+
+    expected = fit(PrivateLasso(n_iter=4), X, Y)
+    monkeypatch.setattr(module.Task, "__call__", spy)
+    found = fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=500))
+    assert len(seen) > 3 * 4
+    assert np.array_equal(found.coef_, expected.coef_)
+
+
+def test_a_fit_that_fails_in_the_middle_keeps_the_charge(monkeypatch):
+    calls = []
+    original = module.Task.__call__
+
+    def fail(self, X, y):
+        calls.append(self)
+        if len(calls) > 8:
+            raise OSError("the disk is gone")
+        return original(self, X, y)
+
+    monkeypatch.setattr(module.Task, "__call__", fail)
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = PrivateLasso(ledger=ledger, delta=1e-6, n_iter=4)
+    with pytest.raises(OSError, match="Block 2 of X: the disk is gone"):
+        model.fit(RowBlocks.from_arrays(X, Y, block_size=500))
+    assert len(ledger.history()) == 1
+    assert not hasattr(model, "coef_")
+
+
+def test_nothing_of_the_blocks_is_kept():
+    fitted = fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=500))
+    arrays = fit(PrivateLasso(n_iter=4), X, Y)
+    assert set(vars(fitted)) == set(vars(arrays))
+    assert len(pickle.dumps(fitted)) < len(pickle.dumps(arrays)) + 200
+
+
+def test_results_do_not_show_their_values():
+    hidden = module.Hidden(np.array([123.25]))
+    assert "123" not in repr(hidden) + str(hidden)
+    assert hidden.__sizeof__() >= 8
+    matrix = sparse.csr_matrix(X)
+    assert module.Hidden((matrix, Y)).__sizeof__() > matrix.data.nbytes + Y.nbytes
+    assert module.attempt(lambda: 1 / 0) == module.Failure(RuntimeError, "ZeroDivisionError")

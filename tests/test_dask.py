@@ -1,0 +1,262 @@
+"""Fits on Dask: by local threads and on a cluster, whose workers may die."""
+
+import contextlib
+import os
+import time
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateGridSearchCV,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco._blocks import BlockRecords
+from skdpsco._map_reduce import FAN_IN, map_reduce
+from skdpsco._validation import check_target
+
+da = pytest.importorskip("dask.array", reason="needs the extra dask")
+distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
+pd = pytest.importorskip("pandas", reason="needs pandas")
+module = pytest.importorskip("skdpsco._dask", reason="needs the extra dask")
+
+N, D = 1200, 6
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (N, D))
+Y = 2.0 * X[:, 0] - X[:, 3] + 0.1 * RNG.normal(size=N)
+LABELS = np.where(Y > 0.0, "yes", "no")
+FRAME = pd.DataFrame(X, columns=list("abcdef"))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes, shared by the tests of this file."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def anywhere(request):
+    """With and without a client."""
+    if request.param == "threads":
+        yield None
+        return
+    client = request.getfixturevalue("cluster")
+    with client.as_current():
+        yield client
+
+
+def fit(model, *data):
+    """A fit with the same noise every time."""
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        return model.set_params(random_state=0).fit(*data)
+
+
+def same(model, *data, y=Y):
+    expected, found = fit(model, X, y), fit(model, *data)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-9, atol=1e-9)
+    return found
+
+
+def total(X, y, w):
+    """A sum that rounding would show in; the last entry counts records."""
+    return np.append((np.clip(X.values, -1, 1) @ w * y) @ X.values, len(y))
+
+
+def opened(blocks):
+    return BlockRecords(blocks, check_target).open(np.ones(D), False)
+
+
+def test_arrays(anywhere):
+    arrays = da.from_array(X, chunks=(250, 4)), da.from_array(Y, chunks=400)
+    same(PrivateLasso(n_iter=3), *arrays)
+    same(PrivateLasso(n_iter=3), arrays[0], Y)
+    same(PrivateRidge(solver="moments"), RowBlocks.from_dask(*arrays, block_size=500))
+    labels = da.from_array(LABELS, chunks=300)
+    same(PrivateLogisticL1(classes=["no", "yes"], n_iter=3), arrays[0], labels, y=LABELS)
+    same(PrivateLinearRegressor(shuffle=False), *arrays)
+
+
+def test_frames(anywhere):
+    frame = dd.from_pandas(FRAME.assign(target=Y), npartitions=5)
+    blocks = RowBlocks.from_dask(frame, target="target", n_samples=N, block_size=300)
+    found = same(PrivateLasso(n_iter=3), blocks)
+    assert found.feature_names_in_.tolist() == list("abcdef")
+    apart = frame.drop(columns="target"), frame["target"]
+    same(PrivateLasso(n_iter=3), RowBlocks.from_dask(*apart, n_samples=N))
+    same(PrivateLasso(n_iter=3), apart[0].to_dask_array(lengths=True), Y)
+
+
+@pytest.mark.parametrize("n_blocks", [5, 150])
+def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, n_blocks):
+    size = N // n_blocks
+    w = 0.1 * np.arange(1.0, D + 1)
+    arrays = da.from_array(X, chunks=(size, -1)), da.from_array(Y, chunks=size)
+    assert n_blocks < FAN_IN or n_blocks > 2 * FAN_IN
+    results = []
+    for blocks in (
+        RowBlocks.from_arrays(X, Y, block_size=size),
+        RowBlocks.from_dask(*arrays, block_size=size),
+    ):
+        design = opened(blocks)
+        results.append(map_reduce(design, None, total, w))
+        design.close()
+    assert np.array_equal(*results)
+    assert results[0][-1] == N
+
+
+def test_large_arguments_are_sent_once(cluster, monkeypatch):
+    monkeypatch.setattr(module, "INLINE", 3)
+    with cluster.as_current():
+        for _ in range(2):  # the same values again
+            same(PrivateLasso(n_iter=5), da.from_array(X, chunks=(400, -1)), Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: (da.from_array(X)[da.from_array(Y) > 0], None), ValueError, "compute_chunk_sizes"),
+        (lambda: (dd.from_pandas(FRAME, npartitions=2), None), ValueError, "n_samples=..."),
+        (lambda: (da.from_array(X), da.from_array(Y[1:])), ValueError, "the same length"),
+        (lambda: (da.from_array(X), Y[1:]), ValueError, "one entry for each of 1200 records"),
+        (lambda: (da.from_array(X), da.from_array(X)), ValueError, "y must have one dimension"),
+        (lambda: (da.from_array(Y), Y), TypeError, "X must be a Dask array or data frame"),
+    ],
+)
+def test_input(make, error, message):
+    with pytest.raises(error, match=message):
+        RowBlocks.from_dask(*make())
+
+
+def test_a_declared_number_of_records_must_be_right(anywhere):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    frame = dd.from_pandas(FRAME.assign(target=Y), npartitions=3)
+    blocks = RowBlocks.from_dask(frame, target="target", n_samples=N + 1)
+    with pytest.raises(ValueError, match=r"n_samples=1201 records were declared, but .* hold 1200"):
+        PrivateLasso(ledger=ledger, delta=1e-6).fit(blocks)
+    with pytest.raises(TypeError, match="n_samples must be None or an int"):
+        RowBlocks.from_dask(frame, target="target", n_samples=2.0)
+    with pytest.raises(ValueError, match="n_samples=7 was declared, but X has 1200 records"):
+        RowBlocks.from_dask(da.from_array(X), Y, n_samples=7)
+    assert len(ledger.history()) == 0
+
+
+def test_mistakes_in_blocks_cost_nothing(anywhere):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = PrivateLasso(ledger=ledger, delta=1e-6)
+    missing = X.copy()
+    missing[700, 2] = np.nan
+    with pytest.raises(ValueError, match="Block 1 of X: Input X contains NaN"):
+        model.fit(RowBlocks.from_dask(da.from_array(missing, chunks=(400, -1)), Y, block_size=400))
+    liar = da.map_blocks(lambda x: x[:, :5], da.from_array(X, chunks=(400, -1)), meta=X[:0])
+    with pytest.raises(ValueError, match="Block 0 of X: it must have 6 columns"):
+        model.fit(RowBlocks.from_dask(liar, Y, block_size=400))
+    assert len(ledger.history()) == 0
+
+
+def wait_until_dead(client, pids):
+    """Wait for other workers to be there."""
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, KeyError):  # while they die
+            now = set(client.run(os.getpid).values())
+            if len(now) == 2 and not now & pids:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the workers have not been replaced")
+
+
+def test_a_killed_worker_does_not_change_the_fit(cluster, monkeypatch):
+    """Its blocks are read again, its sums taken again: deterministic, without noise."""
+    expected = fit(PrivateLasso(n_iter=6), X, Y).coef_
+    original, sums = module.ClusterBlocks.sum, []
+
+    def kill(self, task):
+        sums.append(task)
+        if len(sums) == 4:
+            address = next(iter(cluster.scheduler_info()["workers"]))
+            pid = cluster.run(os.getpid, workers=[address])[address]
+            os.kill(pid, 9)
+        return original(self, task)
+
+    monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
+    with cluster.as_current():
+        found = fit(PrivateLasso(n_iter=6), da.from_array(X, chunks=(200, -1)), Y)
+    assert len(sums) > 6
+    assert np.array_equal(found.coef_, expected)
+
+
+def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, monkeypatch):
+    """What was sent to one worker cannot be made again."""
+    with cluster.as_current():
+        futures = cluster.scatter([X[:600], X[600:]])
+        cluster.gather([cluster.submit(len, f) for f in futures])
+        pieces = [da.from_delayed(f, (600, D), float) for f in futures]
+        data = da.concatenate(pieces)
+        original, sums = module.ClusterBlocks.sum, []
+
+        def kill(self, task):
+            sums.append(task)
+            if len(sums) == 2:
+                pids = set(cluster.run(os.getpid).values())
+                for pid in pids:
+                    os.kill(pid, 9)
+                wait_until_dead(cluster, pids)
+            return original(self, task)
+
+        monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
+        ledger = Ledger(epsilon=5.0, delta=1e-5)
+        model = PrivateLasso(n_iter=5, ledger=ledger, delta=1e-6)
+        with pytest.raises(Exception, match=r"lost|[Cc]ancelled"):
+            model.fit(data, Y)
+    assert len(ledger.history()) == 1
+    assert not hasattr(model, "coef_")
+
+
+def test_a_search_runs_on_workers(cluster):
+    """Candidates are fitted on joblib's Dask backend; see test_model_selection.py for loky."""
+    search = PrivateGridSearchCV(
+        PrivateLasso(n_iter=3), {"radius": [1.0, 3.0]}, epsilon=5.0, n_jobs=2, random_state=0
+    )
+    results = []
+    for backend in ("threading", "dask"):
+        with cluster.as_current(), joblib.parallel_config(backend=backend):
+            with pytest.warns(PrivacyWarning, match="random_state"):
+                results.append(clone(search).fit(X, Y))
+    assert results[0].best_params_ == results[1].best_params_
+    assert np.array_equal(results[0].best_estimator_.coef_, results[1].best_estimator_.coef_)
+
+
+def test_nothing_stays_on_the_cluster(cluster, monkeypatch):
+    """Blocks and sums are forgotten; while they are there, they do not show their values."""
+    shown = []
+    original = module.ClusterBlocks.sum
+
+    def look(self, task):
+        shown.extend(repr(f) + str(f.key) for f in self._blocks)
+        return original(self, task)
+
+    monkeypatch.setattr(module.ClusterBlocks, "sum", look)
+    with cluster.as_current():
+        fit(PrivateLasso(n_iter=3), da.from_array(X, chunks=(400, -1)), Y)
+    assert shown
+    assert not any(f"{X[0, 0]:.4f}" in text for text in shown)
+    deadline = time.monotonic() + 30.0
+    while any(cluster.has_what().values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(cluster.has_what().values())
