@@ -71,6 +71,7 @@ for size, coef in zip(sizes, coefs, strict=True):
     right.plot(coef, ".", alpha=0.6, label=f"{size} rows")
 right.set(xlabel="feature", ylabel="private coefficient")
 right.legend(fontsize="small")
+print(model.privacy_)
 del X, y
 folder.cleanup()
 plt.show()
