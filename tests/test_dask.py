@@ -42,7 +42,7 @@ def cluster():
     """Two worker processes, shared by the tests of this file."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

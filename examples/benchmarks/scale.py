@@ -147,7 +147,7 @@ def workers(arguments, folder):
     assert np.array_equal(coef, same)
     load = dask.delayed(lambda start: np.load(files[0], mmap_mode="r")[start : start + size])
     parts = [da.from_delayed(load(start), (size, d), float) for start in range(0, n, size)]
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         with Client(cluster):
             blocks = RowBlocks.from_dask(da.concatenate(parts), y, block_size=size)
             together, same = seconds(blocks, n_iter=100)
