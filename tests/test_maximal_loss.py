@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skdpsco import Ledger
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -16,9 +17,15 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
+    derivative,
     value,
 )
-from skdpsco.minimax import MaximalLoss, duality_gap, solve_variational_inequality
+from skdpsco.minimax import (
+    MaximalLoss,
+    PrivateMinimaxRegressor,
+    duality_gap,
+    solve_variational_inequality,
+)
 from skdpsco.minimax._prepared_loss import PreparedBall, PreparedVertices
 from skdpsco.minimax._records import check_operator
 from skdpsco.minimax.variational import _operator
@@ -112,6 +119,27 @@ def test_monotone_smooth_and_within_bounds_on_probes(game):
     assert wrapped.monotone
     assert wrapped.game is not None
     check_operator(wrapped, Geometry(game.blocks), records(game, 40, rng))
+
+
+@pytest.mark.parametrize("target", [2.0, 0.5, 0.0, -0.3])
+@pytest.mark.parametrize("losses", [Logistic(), SmoothHinge(0.5), [Logistic(), SmoothHinge()]])
+def test_targets_that_are_no_labels_count_by_their_sign(losses, target):
+    """The constants of these losses are for -1 and 1, and so is the logistic kernel."""
+    game = MaximalLoss(losses, F, 4.0, target_bound=2.0)
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (30, F))
+    data = X, np.full(30, target)
+    check_operator(_operator(game, None, None, None), Geometry(game.blocks), data)
+    z = somewhere(game, rng)
+    labels = np.full(30, 1.0 if target > 0 else -1.0)
+    assert np.array_equal(game.total(z, data), game.total(z, (X, labels)))
+
+
+def test_a_steep_derivative_is_not_declared_monotone():
+    """Rounding of the predictions would move it by more than solvers expect."""
+    assert MaximalLoss(SmoothHinge(0.01), F, 5.0).monotone
+    assert not MaximalLoss(SmoothHinge(1e-6), F, 5.0).monotone
+    assert not MaximalLoss(Squared(1.0), F, 1e5).monotone
 
 
 @pytest.mark.parametrize(
@@ -216,6 +244,11 @@ class Lying(NamedTuple):
         (("logistic", F), TypeError, "losses must be"),
         (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),
         ((Lying(), F), TypeError, "kernel|value|derivative"),
+        ((Multinomial(1), F), ValueError, "at least two classes"),
+        ((Multinomial(2.5), F), TypeError, "n_classes"),
+        (([Logistic(), Huber(-1.0)], F), ValueError, "Huber"),
+        (([Absolute(), Quantile(1.5)], F), ValueError, "Quantile is not convex"),
+        ((SmoothHinge(0.0), F), ValueError, "SmoothHinge"),
         ((Logistic(), 0), ValueError, "n_features"),
         ((Logistic(), 2.5), TypeError, "n_features"),
         ((Logistic(), F, 0.0), ValueError, "radius"),
@@ -273,3 +306,50 @@ def test_a_game_that_was_changed_is_clipped_like_any_operator():
         assert wrapped.game is None
         z = somewhere(game, rng, 0.3)
         assert np.abs(wrapped.total(z, data)[: 2 * F]).max() <= game.blocks[0].lipschitz
+
+
+class Shifted(NamedTuple):
+    """The absolute residual less 3: convex, but negative."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
+        return 1.0
+
+    def smoothness(self):
+        return math.inf
+
+
+class Python(Shifted):
+    """The absolute residual by what Numba does not know."""
+
+
+@value.register(Shifted)
+def _(loss, z, y):
+    return abs(z - y) - 3.0
+
+
+@value.register(Python)
+def _(loss, z, y):
+    return eval("abs(z - y)")
+
+
+@derivative.register(Shifted)
+@derivative.register(Python)
+def _(loss, z, y):
+    return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "error", "message"),
+    [
+        (Shifted(), ValueError, "finite and not negative"),
+        (Python(), TypeError, "Numba cannot compile"),
+    ],
+)
+def test_bad_losses_cost_nothing(loss, error, message):
+    X = np.random.default_rng(0).uniform(-1, 1, (50, F))
+    ledger = Ledger(epsilon=100.0, delta=1e-6)
+    with pytest.raises(error, match=message):
+        PrivateMinimaxRegressor(losses=["absolute", loss], ledger=ledger).fit(X, X[:, 0])
+    assert len(ledger.history()) == 0

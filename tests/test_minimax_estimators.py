@@ -16,7 +16,8 @@ from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Square
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor, worst_group_score
 from skdpsco.minimax._minimax_solver import ClassMoments, Tasks, resolve_solver
 from skdpsco.privacy import Budget, rho_of
-from skdpsco.solvers import MirrorDescent, MirrorProx
+from skdpsco.solvers import AcceleratedRecursive, MirrorDescent, MirrorProx
+from skdpsco.solvers.recursive_regularization import RecursiveRegularization
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -249,6 +250,23 @@ def test_other_solvers(solver):
     assert rho_of(model.privacy_.event) <= Budget(20.0, 1e-6).mu ** 2 / 2 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("prior", [None, [0.7, 0.3]])
+def test_steps_are_those_that_were_asked_for(prior):
+    """Also of every round, where the plan is made again for the released shares."""
+
+    class Counting(MirrorProx):
+        steps = 0
+
+        def run(self, plan, *data):
+            self.steps += plan.n_iter
+            return super().run(plan, *data)
+
+    inner = Counting()
+    solver = RecursiveRegularization(inner, n_rounds=3)
+    model = classifier(solver=solver, class_prior=prior, n_iter=5).fit(*classification(600))
+    assert model.n_iter_ == inner.steps == 15
+
+
 # ------------------------------------------------------------------------------ bad input
 
 
@@ -273,6 +291,7 @@ def test_other_solvers(solver):
         ({"solver": MirrorDescent}, (TypeError, ValueError), "solver"),
         ({"solver": "moments", "tasks": None}, ValueError, "solver='moments' needs"),
         ({"solver": "moments", "losses": "hinge"}, ValueError, "solver='moments' needs"),
+        ({"solver": AcceleratedRecursive()}, TypeError, "must not be AcceleratedRecursive"),
         ({"radius": "auto"}, ValueError, "radius"),
         ({"radius": np.inf}, ValueError, "radius"),
         ({"radius": True}, TypeError, "radius"),
@@ -290,6 +309,12 @@ def test_bad_parameters_of_a_classifier(params, error, message):
     with pytest.raises(error, match=re.escape(message)):
         classifier(**params, ledger=ledger).fit(X, y)
     assert len(ledger.history()) == 0
+
+
+def test_moments_of_many_features():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="solver='moments' takes at most 2000 features"):
+        classifier(solver="moments").fit(rng.uniform(-1, 1, (20, 2000)), np.arange(20) % 2)
 
 
 def test_more_than_two_classes_have_the_softmax_only():

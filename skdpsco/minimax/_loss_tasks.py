@@ -13,7 +13,15 @@ from skdpsco import losses as library
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.constraints import Simplex
-from skdpsco.losses import Logistic, Multinomial, Squared, derivatives, value, values
+from skdpsco.losses import (
+    Hinge,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    derivatives,
+    values,
+)
 from skdpsco.solvers._geometry import Block
 from skdpsco.solvers._variational import Data, check_count
 
@@ -22,6 +30,9 @@ from ._games import _clipped
 ENTRIES = 1 << 19  # of the features that are in memory at a time: rows are still there when used
 IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
 THIRD = 1.0 / (6.0 * math.sqrt(3.0))  # largest third derivative of the logistic loss
+PROBES = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
+OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # whose constants, and kernels, are for targets -1 and 1
+STEEPEST = 2.0**12  # of beta R F / slope, beyond which rounding moves slopes: proof, section 2
 
 
 @njit
@@ -38,11 +49,40 @@ def third_derivative(loss: Any, residual: float) -> float | None:
 
 
 def largest_value(loss: Any, reach: float, target_bound: float) -> float:
-    """Bound on the loss of predictions within ``reach`` of 0, or of each other."""
+    """Bound on the loss of predictions within ``reach`` of 0, or of each other.
+
+    Raises
+    ------
+    TypeError
+        If Numba cannot compile the loss: before anything is charged.
+    ValueError
+        If the loss is negative or not finite at one of a grid of public points.
+    """
     if loss.n_outputs > 1:
         return reach + math.log(loss.n_outputs - 1 + math.exp(-reach))
-    targets = np.linspace(-target_bound, target_bound, 33).tolist()
-    return max(float(value(loss, z, t)) for z in (-reach, reach) for t in targets)
+    Z = np.repeat(np.linspace(-reach, reach, 33), 33)[:, None]
+    targets = np.tile(np.linspace(-target_bound, target_bound, 33), 33)
+    level, slope = np.empty(len(Z)), np.empty_like(Z)
+    try:
+        _evaluate(loss, Z, _targets_of(loss, targets), level, slope)
+    except Exception as error:  # Numba's own, or one of a kernel
+        reason = str(error).strip().split("\n")[0]
+        raise TypeError(
+            f"losses contains {loss!r}, whose kernels Numba cannot compile or run: {reason}"
+        ) from error
+    extreme = level[np.abs(targets) == target_bound]  # of a classifier there are no others
+    least, largest = float(extreme.min()), float(extreme.max())
+    if not -1e-9 * largest <= least <= largest < math.inf:
+        raise ValueError(
+            f"losses contains {loss!r}, whose values must be finite and not negative for "
+            f"predictions up to {reach:g}: they are between {least:g} and {largest:g}."
+        )
+    return float(level[np.isfinite(level)].max())
+
+
+def _targets_of(loss: Any, t: np.ndarray) -> np.ndarray:
+    """Targets as a loss may have them: of some the signs, where 0 is not positive."""
+    return np.where(t > 0.0, 1.0, -1.0) if isinstance(loss, OF_SIGNS) else t
 
 
 class LossTasks:
@@ -84,9 +124,12 @@ class LossTasks:
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
         self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
-        # Only of the library's own losses are the constants known to hold, before they are clipped.
+        # Only of the library's own losses are the constants known to hold, before they are clipped;
+        # and only where the rounding of predictions makes little difference to slopes.
         own = all(type(loss).__module__ == library.__name__ for loss in self.losses)
-        self.monotone = own
+        beta = max(loss.smoothness() for loss in self.losses)
+        rounding = beta * self.radius * (self.n_features + 3)
+        self.monotone = own and (beta == math.inf or rounding <= STEEPEST * self.slope)
 
     def _bends(self, weight: float, unit: float) -> tuple[Any, float | None]:
         """Smoothness of the blocks, and of partial derivatives, for vertices of length ``unit``."""
@@ -108,10 +151,10 @@ class LossTasks:
         n = len(targets)
         Z = np.ascontiguousarray(rows @ W.T, dtype=np.float64)
         for j in range(self.n_targets):
-            t = np.ascontiguousarray(targets[:, j], dtype=np.float64)
+            column = np.ascontiguousarray(targets[:, j], dtype=np.float64)
             for k, loss in enumerate(self.losses):
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
-                _evaluate(loss, Z, t, level, slope)
+                _evaluate(loss, Z, _targets_of(loss, column), level, slope)
                 level = _within(level, 0.0, self._highest[k]) - self.centre
                 yield k, j, level, _clipped(slope, self._slopes[k])
 
@@ -245,8 +288,10 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
             f"{losses!r}."
         )
     for loss in several:
-        if type(loss).__module__ != library.__name__:
-            library.check_loss(loss)
+        if type(loss) is not Multinomial:
+            library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else PROBES)
+        elif check_count("n_classes of Multinomial", loss.n_classes) < 2:
+            raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)
 
 

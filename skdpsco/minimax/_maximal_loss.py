@@ -31,7 +31,8 @@ class MaximalLoss(VertexTasks):
     Parameters
     ----------
     losses : loss or sequence of losses
-        Of `skdpsco.losses`; several must agree in the number of predictions that they take.
+        Of `skdpsco.losses`, or convex and nonnegative ones of your own; several must agree in the
+        number of predictions that they take.
     n_features : int
         Features lie in [-1, 1], beyond which they are clipped. Add a column of ones for an
         intercept.
@@ -40,7 +41,8 @@ class MaximalLoss(VertexTasks):
     n_targets : int, default=1
     target_bound : float, default=1.0
         Targets are clipped to [-target_bound, target_bound]. Those of `skdpsco.losses.Multinomial`
-        are class indices instead.
+        are class indices instead. Of `Logistic`, `SmoothHinge` and `Hinge` only the sign counts:
+        positive targets are 1, all others -1.
     weight_bounds : array-like of shape (n_groups,) or None, default=None
         Weights are clipped to [0, weight_bounds]. None for one group, of all records.
 

@@ -14,8 +14,8 @@ from skdpsco._design import clipped_rows
 from skdpsco.constraints import L2Ball
 from skdpsco.losses import Logistic
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import GaussianEvent, ZCDPEvent, compose
-from skdpsco.solvers import Allowance, MirrorDescent, check_cost
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
+from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.group_moments import MAX_FEATURES, GroupMoments, GroupProblem, LogisticMoments
 from skdpsco.solvers.mirror_prox import MirrorProx, VariationalProblem
@@ -107,12 +107,18 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
     Raises
     ------
     TypeError
-        For a class.
+        For a class, and for a solver whose privacy would rest on what no report says.
     ValueError
-        For noisy moments where the tasks are not two classes with one logistic loss.
+        For noisy moments where the tasks are not two classes with one logistic loss, or of more
+        than 2000 features.
     """
     if isinstance(solver, type):
         raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+    if isinstance(solver, AcceleratedRecursive):
+        raise TypeError(
+            "solver must not be AcceleratedRecursive, which is private under assumptions about the "
+            "operator only: see solve_variational_inequality and MaximalLoss."
+        )
     has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
     if isinstance(solver, str) and solver == "auto":
         small = n_features <= min(MAX_FEATURES, n_samples * mu / LITTLE_NOISE)
@@ -125,6 +131,11 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
                 "solver='moments' needs tasks='classes', two classes and losses='logistic'; use "
                 "solver='mirror-descent'."
             )
+        if n_features > MAX_FEATURES:
+            raise ValueError(
+                f"solver='moments' takes at most {MAX_FEATURES} features, with that of an "
+                f"intercept, got {n_features}; use solver='mirror-descent'."
+            )
         return ClassMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
     if solver == "mirror-descent" and not smooth:
@@ -134,10 +145,14 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
 
 @dataclass(frozen=True)
 class MinimaxPlan(Plan):
-    """The solver's plan, or what it may spend once shares of classes are known, and their grid."""
+    """The solver's plan, or what it may spend once shares of classes are known, and their grid.
+
+    ``wanted`` is the number of steps that the solver is asked for, None if it decides.
+    """
 
     inner: Any = None
     rest: Any = None
+    wanted: int | None = None
     count_grid: float = 0.0
     least_count: float = 0.0
 
@@ -181,17 +196,19 @@ class GameSolver:
         multiplier = 1.0 / math.sqrt(2.0 * COUNT_SHARE * rho)
         least = min(max(LEAST_SHARE * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
-        inner = self.solver.plan(problem.game(self.solver, np.full(k, 1.0 / k)), rest, n_iter)
-        # What may fail must fail now: the shares that are furthest from these.
-        counts = np.array([least] + [float(n)] * (k - 1))
-        extreme = problem.game(self.solver, counts / counts.sum())
-        check_cost(self.solver.plan(extreme, rest, inner.n_iter).event, rest)
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
+        # What may fail must fail now: for the shares that are furthest from each other, and for
+        # equal ones, from which the number of steps is expected.
+        for others in (float(n), least):
+            counts = np.array([least] + [others] * (k - 1))
+            inner = self.solver.plan(problem.game(self.solver, counts / counts.sum()), rest, n_iter)
+            _check_rest(inner.event, rest, spent)
         return MinimaxPlan(
             event=compose(GaussianEvent(multiplier), spent),
             n_iter=inner.n_iter,
             summary=("noisy numbers of records in every class", *inner.summary),
             rest=rest,
+            wanted=n_iter,
             count_grid=gaussian_grid(math.sqrt(2.0), multiplier, k, n),
             least_count=least,
         )
@@ -231,13 +248,25 @@ class GameSolver:
                 shares = counts / counts.sum()
         game = problem.game(self.solver, shares)
         if inner is None:
-            inner = self.solver.plan(game, plan.rest, plan.n_iter)
-            check_cost(inner.event, plan.rest)
+            inner = self.solver.plan(game, plan.rest, plan.wanted)
+            _check_rest(inner.event, plan.rest, plan.event)
         z = self.solver.run(inner, game, data, rng, progress)
         operator: Any = game.operator
         weights = z[len(z) - operator.n_tasks :].reshape(len(tasks.losses), -1)
         coef = np.ravel(operator.coef(z))
-        return MinimaxResult(coef, plan.n_iter, task_weights=weights, shares=shares)
+        return MinimaxResult(coef, inner.n_iter, task_weights=weights, shares=shares)
+
+
+def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
+    """Refuse a plan that costs more than what is left of ``charged``.
+
+    Raises
+    ------
+    ValueError
+    """
+    check_cost(event, rest)
+    if is_gaussian(charged) and not is_gaussian(event):  # of equal rho, it is less private
+        raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
 
 
 class ClassMoments:

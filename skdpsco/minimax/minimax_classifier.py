@@ -42,10 +42,10 @@ class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
     Parameters
     ----------
     losses : {"logistic", "smooth-hinge", "hinge"}, loss or list of these, default="logistic"
-        Losses of `skdpsco.losses`, or of your own, see docs/extending.md; their targets are -1 and
-        1. With several, each is a task on every record (or class, or column): the largest of their
-        means is minimised, as they are, so their scales matter. With more than two classes there is
-        "logistic" only, the softmax cross-entropy.
+        Losses of `skdpsco.losses`, or convex and nonnegative ones of your own, see
+        docs/extending.md; their targets are -1 and 1. With several, each is a task on every record
+        (or class, or column): the largest of their means is minimised, as they are, so their scales
+        matter. With more than two classes there is "logistic" only, the softmax cross-entropy.
     tasks : {"classes", "columns"} or None, default="classes"
         "classes": the mean loss of the records of every class is a task. "columns": y has several
         columns, the labels that several annotators give for instance, out of the same classes;

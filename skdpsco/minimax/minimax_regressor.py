@@ -34,8 +34,9 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
         Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
         "huber" beyond 0.1. Losses of `skdpsco.losses`, such as ``[Quantile(0.3), Quantile(0.7)]``,
-        or of your own, see docs/extending.md; their targets are in [-1, 1]. With several, the
-        largest of their means is minimised, as they are: their scales matter.
+        or convex and nonnegative ones of your own, see docs/extending.md; their targets are in
+        [-1, 1]. With several, the largest of their means is minimised, as they are: their scales
+        matter.
     tasks : {"columns"} or None, default=None
         "columns": y has several columns, and each is a task for one common prediction. None: y has
         one. With one loss and one target nothing is left to maximise.

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ from skdpsco.minimax import MaximalLoss, PrivateMinimaxClassifier
 from skdpsco.minimax import _loss_tasks as tasks_module
 from skdpsco.minimax._minimax_solver import MinimaxProblem, Tasks, resolve_solver
 from skdpsco.minimax._prepared_loss import PreparedBall, PreparedVertices
-from skdpsco.privacy import Budget, NoOpEvent, rho_of
-from skdpsco.solvers import Allowance, Plan
+from skdpsco.privacy import Budget, NoOpEvent, ZCDPEvent, rho_of
+from skdpsco.solvers import Allowance, MirrorProx, Plan, check_cost
 
 F = 3  # the last column is that of an intercept
 CORNERS = [(*x, 1.0) for x in itertools.product([-1.0, 1.0], repeat=F - 1)]
@@ -170,8 +171,23 @@ def test_cost_is_the_budget_whatever_the_shares(name, prior):
         assert released > 0.0
         for shares in ([1.0, 1e-3, 1e-3], [1.0, 1.0, 1.0], [1e-3, 1.0, 5.0]):
             game = problem.game(solver.solver, np.array(shares) / np.sum(shares))
-            inner = solver.solver.plan(game, plan.rest, plan.n_iter)
+            inner = solver.solver.plan(game, plan.rest, plan.wanted)
             assert rho_of(inner.event) <= plan.rest.rho * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("prior", [None, (0.2, 0.8)])
+def test_other_noise_is_not_charged_as_gaussian(prior):
+    """Of equal rho it is less private: a solver that looks Gaussian must be."""
+
+    class Other(MirrorProx):
+        def plan(self, problem, budget, n_iter=None):
+            return replace(super().plan(problem, budget, n_iter), event=ZCDPEvent(budget.mu**2 / 2))
+
+    budget = Budget(1.0, 1e-6)
+    tasks = Tasks((Logistic(),), 1, 2, prior)
+    solver = resolve_solver(Other(), tasks, 500, F, 1.0)
+    with pytest.raises(ValueError, match=r"Gaussian noise|budget"):
+        check_cost(solver.plan(MinimaxProblem(tasks, 2.0, 500, F), budget, 3).event, budget)
 
 
 def test_counts_have_their_noise():
