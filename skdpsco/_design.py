@@ -147,11 +147,16 @@ def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
     """Increasing ``columns`` of all records as kernels see them, a sparse copy."""
     n, d = len(X.indptr) - 1, len(X.bounds)
     given = columns[columns < d]
-    rows = sparse.csr_array((X.data, X.indices, X.indptr), shape=(n, d))[:, given]
-    rows.data = clipped(rows.data, X.bounds[given][rows.indices])
-    if len(given) < len(columns):
-        rows = sparse.hstack([rows, np.ones((n, 1))], format="csr")
-    return rows
+    wanted = np.zeros(d, dtype=bool)
+    wanted[given] = True
+    kept = np.flatnonzero(wanted[X.indices[: X.indptr[-1]]])  # quicker than SciPy's X[:, given]
+    places = X.indices[kept]
+    values = clipped(X.data[kept], X.bounds[places])
+    indices, indptr = np.searchsorted(given, places), np.searchsorted(kept, X.indptr)
+    rows = sparse.csr_array((values, indices, indptr), shape=(n, len(given)))
+    if len(given) == len(columns):
+        return rows
+    return sparse.csr_array(sparse.hstack([rows, np.ones((n, 1))]))
 
 
 @kernel

@@ -93,7 +93,9 @@ def linearize(loss, Z, y, v):
 
 def row_squares(A) -> np.ndarray:
     """Squared l2 norms of the rows of a dense or sparse array."""
-    return A.multiply(A).sum(axis=1) if sparse.issparse(A) else np.einsum("ij,ij->i", A, A)
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
 
 
 class Refit:

@@ -234,7 +234,7 @@ class StepSums:
 
     def point(self, t: int) -> np.ndarray:
         """The coefficients after t steps, flat."""
-        return self.steps[: t + 1].sum(axis=0) * self.length
+        return np.asarray(self.steps[: t + 1].sum(axis=0)).ravel() * self.length
 
     def toarray(self) -> np.ndarray:
         """All points, of shape (n_points, D)."""
