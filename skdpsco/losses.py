@@ -242,8 +242,10 @@ def lipschitz_l2(loss) -> float:
 
 def lipschitz_norm(loss, order: float) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
-    # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
-    return loss.lipschitz() if loss.n_outputs == 1 else 2.0 ** (1.0 / order)
+    if isinstance(loss, Multinomial):
+        # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
+        return 2.0 ** (1.0 / order)
+    return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
 
 
 def _residual_value(loss, z, y):

@@ -1,6 +1,7 @@
 """Selection of coordinates by one noisy gradient: its sensitivity, what it finds, when it runs."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,15 @@ from scipy import sparse
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    derivatives,
+    lipschitz_l2,
+)
 from skdpsco.mechanisms import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
@@ -42,6 +51,32 @@ def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
 # ------------------------------------------------------------------------------ sensitivity
 
 
+class Untrue(NamedTuple):
+    """Steeper than it says, and it says less where it is not asked about bounds."""
+
+    n_outputs: int = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return 0.3 if prediction_bound == math.inf else 0.5
+
+    def curvature_constant(self, diameter):
+        return diameter * diameter
+
+
+@derivatives.register(Untrue)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = -9.0 if y[i] > 0.0 else 9.0
+
+
+def test_the_norm_of_several_derivatives():
+    """That of a softmax is smaller than its components alone would allow."""
+    assert lipschitz_l2(Multinomial(5)) == 2.0**0.5
+    assert lipschitz_l2(Untrue(1)) == 0.3
+    assert lipschitz_l2(Untrue(25)) == pytest.approx(1.5)
+
+
 class Recorded:
     """Stand-in for the noise: keeps units, replays public outputs."""
 
@@ -66,7 +101,17 @@ class Recorded:
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(
-    "loss", [Logistic(), Squared(), Squared(0.7), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
+    "loss",
+    [
+        Logistic(),
+        Squared(),
+        Squared(0.7),
+        Huber(0.5),
+        SmoothHinge(0.5),
+        Multinomial(3),
+        Untrue(),
+        Untrue(3),
+    ],
 )
 def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     """Over neighbours of extreme records; and nothing but releases decides what is selected."""

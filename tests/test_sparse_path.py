@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,17 @@ from skdpsco._bucket_sampler import new_buckets
 from skdpsco._design import as_design, columns_of, correlate, predict, sparse_columns_of
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives, values
+from skdpsco.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    derivative,
+    derivatives,
+    value,
+    values,
+)
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import FrankWolfe, Problem, Stagewise
@@ -150,6 +161,45 @@ def test_derivatives_beyond_their_bound_are_clipped():
         assert units == expected
 
 
+class Untrue(NamedTuple):
+    """Steeper than it says, by bounds that grow along the path, or fall."""
+
+    growth: float
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return 0.5 + self.growth * min(prediction_bound, 1.0)
+
+    def curvature_constant(self, diameter):
+        return diameter * diameter
+
+    def baseline(self, target_bound=1.0):
+        return 1.0
+
+
+@value.register(Untrue)
+def _(loss, z, y):
+    return -9.0 * y * z
+
+
+@derivative.register(Untrue)
+def _(loss, z, y):
+    return -9.0 * y
+
+
+@pytest.mark.parametrize("growth", [0.4, -0.4])
+def test_all_derivatives_keep_to_the_bound_of_the_step(growth):
+    """Also of records that no step touches: a neighbour followed by full passes has the same."""
+    X, y, plan, _, _, _, state = follow(Untrue(growth), 100, False)
+    bounds = np.unique(plan.path.slope)
+    assert len(bounds) > 3
+    assert state["R"][:, 0].tolist() == (-plan.path.slope[-1] * y).tolist()
+    fresh = np.empty_like(state["sums"])
+    sparse_module.correlate_units(X, state["features"], state["R"], state["unit"], fresh)
+    assert np.array_equal(state["sums"], fresh)
+
+
 # ------------------------------------------------------------------------------ matrices
 
 
@@ -224,6 +274,11 @@ def test_the_way_follows_from_sizes():
     for data in (filled, dense):
         assert not incremental(long, data)
     assert not incremental(long, design, dataclasses.replace(problem, n_features=2**29))
+    # Units of integers would not be exact, or overflow.
+    T = len(long.weight)
+    for change in ({"grid": (1e-260,) * T}, {"grid": (1e300,) * T}, {"slope": (1e-260,) * T}):
+        assert not incremental(dataclasses.replace(long, **change))
+    assert not sparse_module.is_incremental(long, problem, L1Ball(1e-251), design)
 
 
 def test_grids_are_few_and_wide_enough():

@@ -259,6 +259,8 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
         linearize(loss, R, some, v)
         # Whatever the loss declares; fmin and fmax return the bound for NaN.
         R = np.fmax(np.fmin(R, slope), -slope)
+        if loss.n_outputs > 1:
+            R *= (slope / np.maximum(np.sqrt(row_squares(R)), slope))[:, None]
         v = np.fmax(np.fmin(v, smoothness), 0.0)
         total = total + function(A, R, v, *arguments)
     return total

@@ -23,6 +23,7 @@ from skdpsco._kernels import inner, njit
 from skdpsco.constraints import L1Ball
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import SCALE_BITS, Exponential, exponential_mechanism, to_grid
+from skdpsco.solvers.base import LARGEST, LEAST
 
 # Fewer steps are not worth a second copy of the data in memory, and dense columns save nothing.
 MIN_STEPS, MAX_DENSITY = 40, 0.25
@@ -42,7 +43,15 @@ def is_incremental(plan, problem, constraint, X) -> bool:
         and len(plan.weight) >= MIN_STEPS
         and all(scale == 1.0 for scale in plan.scale)  # else a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
+        and is_scaled(plan, constraint.radius)
     )
+
+
+def is_scaled(plan, radius: float) -> bool:
+    """Whether units of integers are far from where float64 numbers have fewer digits."""
+    slope = max(plan.slope)
+    scales = (slope, slope * radius, *plan.grid, plan.cap if plan.cap > 0.0 else 1.0)
+    return LEAST <= min(scales) and max(scales) <= LARGEST
 
 
 def integer_unit(n_samples: int, bound: float) -> float:
@@ -150,6 +159,16 @@ def change_sums(X, features, i, c, old, new, unit, sums, buckets):
 
 
 @inner
+def renew(loss, X, features, Z, y, bound, i, r, R, unit, sums, buckets):
+    """Take the derivatives of record i anew, and change all sums that they are in."""
+    slopes(loss, Z, y, bound, i, r)
+    for c in range(R.shape[1]):
+        if r[0, c] != R[i, c]:
+            change_sums(X, features, i, c, R[i, c], r[0, c], unit, sums, buckets)
+            R[i, c] = r[0, c]
+
+
+@inner
 def row_of(indptr, p):
     """The row that has entry p."""
     low, high = 0, indptr.shape[0] - 1  # it is at least low, and below high
@@ -187,6 +206,11 @@ def sparse_path(
     for t in range(weight.shape[0]):
         if t == 0 or grid[t] != grid[t - 1]:
             forget(buckets, -radius / unit, grid[t])  # a minimum is sought
+        if t > 0 and slope[t] != slope[t - 1]:
+            # Also of records that no step touches, as a full pass would: a no-op if the loss keeps
+            # to its bounds.
+            for i in range(n):
+                renew(loss, X, features, Z, y, slope[t], i, r, R, unit, sums, buckets)
         chosen[t] = draw_signed(rng, sums, buckets)
         j, step = chosen[t], weight[t] * radius
         if j >= D:
@@ -205,11 +229,7 @@ def sparse_path(
             Z[i, output] += step * x
             if cap > 0.0:
                 total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
-            slopes(loss, Z, y, bound, i, r)
-            for c in range(R.shape[1]):
-                if r[0, c] != R[i, c]:
-                    change_sums(X, features, i, c, R[i, c], r[0, c], unit, sums, buckets)
-                    R[i, c] = r[0, c]
+            renew(loss, X, features, Z, y, bound, i, r, R, unit, sums, buckets)
         if cap > 0.0:
             losses[t + 1] = to_grid(-(total / loss_unit), stop_grid)
         progress[0] += 1
