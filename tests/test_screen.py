@@ -16,6 +16,7 @@ from skdpsco.losses import (
     Multinomial,
     SmoothHinge,
     Squared,
+    curvature,
     derivatives,
     lipschitz_l2,
 )
@@ -23,7 +24,7 @@ from skdpsco.mechanisms import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
 from skdpsco.solvers import _screen as screen_module
-from skdpsco.solvers._refit import newton_pays
+from skdpsco.solvers._refit import newton_pays, sum_over
 from skdpsco.solvers._screen import max_columns, select_coordinates
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
@@ -62,6 +63,9 @@ class Untrue(NamedTuple):
     def curvature_constant(self, diameter):
         return diameter * diameter
 
+    def smoothness(self):
+        return 1.0
+
 
 @derivatives.register(Untrue)
 def _(loss, Z, y, out):
@@ -70,11 +74,24 @@ def _(loss, Z, y, out):
             out[i, k] = -9.0 if y[i] > 0.0 else 9.0
 
 
+@curvature.register(Untrue)
+def _(loss, z, y):
+    return 1.0
+
+
 def test_the_norm_of_several_derivatives():
     """That of a softmax is smaller than its components alone would allow."""
     assert lipschitz_l2(Multinomial(5)) == 2.0**0.5
     assert lipschitz_l2(Untrue(1)) == 0.3
     assert lipschitz_l2(Untrue(25)) == pytest.approx(1.5)
+
+
+def test_the_refit_enforces_the_norm():
+    X, y = as_design(np.ones((4, 1)), np.ones(1), False), np.array([1.0, -1.0, 1.0, -1.0])
+    for K in (1, 3):
+        loss = Untrue(K)
+        R = sum_over(X, y, loss, np.array([0]), np.zeros((1, K)), lambda A, R, v: R, ())
+        assert np.linalg.norm(R, axis=1) == pytest.approx(lipschitz_l2(loss), rel=1e-15)
 
 
 class Recorded:
