@@ -83,7 +83,8 @@ class Table(NamedTuple):
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
-        X = np.empty((self.n_rows, len(self.features)))
+        # Of a file that has changed, a single row must not be taken for all: no broadcast.
+        X = np.empty((self.table.num_rows, len(self.features)))
         for j, number in enumerate(self.features):
             X[:, j] = self.table.column(number).to_numpy()
         return X, None if self.target is None else self.table.column(self.target).to_numpy()

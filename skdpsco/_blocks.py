@@ -231,6 +231,8 @@ class RowBlocks:
             raise ValueError("blocks must not be empty.")
         if len({y is None for _, y in pairs}) > 1:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
+        if len({_names(X) for X, _ in pairs} - {None}) > 1:
+            raise ValueError("blocks must have the same names of columns, in the same order.")
         parts = [
             Pair(
                 rows_of_array(X, 0, X.shape[0]),
@@ -352,7 +354,14 @@ class RowBlocks:
         )
 
     def with_target(self, y) -> "RowBlocks":
-        """The same features with the targets ``y``, an array for all records."""
+        """The same features with the targets ``y``, an array for all records.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        if hasattr(y, "__dask_graph__"):
+            raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")
         y = as_rows("y", y, 1)
         sizes = [part.n_rows for part in self.parts]
         if None in sizes or y.shape[0] != self.n_samples:
@@ -361,10 +370,10 @@ class RowBlocks:
                 f"sizes; got {y.shape[0]}."
             )
         stops = np.cumsum(sizes).tolist()
-        parts = [
-            Retargeted(part, rows_of_array(y, stop - size, stop))
-            for part, size, stop in zip(self.parts, sizes, stops, strict=True)
-        ]
+        parts: list[Any] = []
+        for part, size, stop in zip(self.parts, sizes, stops, strict=True):
+            mine = rows_of_array(y, stop - size, stop)
+            parts.append(part._replace(y=mine) if self.on_dask else Retargeted(part, mine))
         return RowBlocks(
             parts,
             self.n_samples,

@@ -16,7 +16,7 @@ import numpy as np
 from dask.delayed import delayed
 from scipy import sparse
 
-from skdpsco._block_sources import Held, block_rows, cuts, merged
+from skdpsco._block_sources import Held, Mapped, block_rows, cuts, merged
 from skdpsco._map_reduce import (
     FAN_IN,
     Failure,
@@ -40,7 +40,7 @@ class DaskPart(NamedTuple):
     Parameters
     ----------
     X : list of Delayed
-    y : list of Delayed, Held or None
+    y : list of Delayed, Held, Mapped or None
     target : str or None
         Column of X that holds the targets.
     n_rows : int or None
@@ -53,13 +53,16 @@ class DaskPart(NamedTuple):
 
     def call(self, function: Callable[..., Any]) -> Any:
         """What ``function(X, y, n_rows)`` returns, as a Delayed."""
-        y = Hidden(self.y.read()) if isinstance(self.y, Held) else self.y
+        y = Hidden(self.y.read()) if isinstance(self.y, Held | Mapped) else self.y
         joined = partial(_joined, function, self.target, self.n_rows)
         return delayed(joined, name=False, pure=False)(self.X, y)
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
-        return self.call(_pair).compute().value
+        pair = self.call(_pair).compute()
+        if isinstance(pair, Failure):
+            raise pair.error(pair.message)
+        return pair.value
 
 
 def _joined(function, target, n_rows, X, y):
@@ -215,7 +218,10 @@ class ThreadBlocks:
 
     def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._parts = parts
-        check_count(n_samples, sum(values_of(self._compute(partial(_count, reader)))))
+        sizes = list(values_of(self._compute(partial(_count, reader))))
+        check_count(n_samples, sum(sizes))
+        # What is computed anew must have as many records in every pass.
+        self._parts = [part._replace(n_rows=n) for part, n in zip(parts, sizes, strict=True)]
         # A matrix is made anew, with the entries in any order.
         self._reader = reader._replace(checked=not reader.sparse)
 
@@ -235,8 +241,12 @@ def _length(block: Hidden | Failure) -> Hidden | Failure:
     return block if isinstance(block, Failure) else Hidden(len(block.value[1]))
 
 
-def _run(task: Hidden, block: Hidden | Failure) -> Hidden | Failure:
-    return block if isinstance(block, Failure) else attempt(lambda: task.value(*block.value))
+def _run(task: Hidden, n_rows: int, block: Hidden | Failure) -> Hidden | Failure:
+    if isinstance(block, Failure):
+        return block
+    if len(block.value[1]) != n_rows:  # it was lost, and made anew
+        return Failure(ValueError, f"it must have {n_rows} rows, as it had before.")
+    return attempt(lambda: task.value(*block.value))
 
 
 def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
@@ -263,7 +273,8 @@ class ClusterBlocks:
         self._blocks = client.compute([part.call(partial(_read, reader)) for part in parts])
         try:
             lengths = [client.submit(_length, block, pure=False) for block in self._blocks]
-            check_count(n_samples, sum(values_of(client.gather(lengths))))
+            self._sizes = list(values_of(client.gather(lengths)))
+            check_count(n_samples, sum(self._sizes))
         except BaseException:
             self.close()
             raise
@@ -274,7 +285,10 @@ class ClusterBlocks:
         # Not under a key made of its content: to send the same one again would confuse it with the
         # one that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
-        made = terms = [client.submit(_run, sent, block, pure=False) for block in self._blocks]
+        made = terms = [
+            client.submit(_run, sent, n_rows, block, pure=False)
+            for n_rows, block in zip(self._sizes, self._blocks, strict=True)
+        ]
         try:
             while len(terms) > FAN_IN:
                 terms = [

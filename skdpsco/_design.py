@@ -50,6 +50,7 @@ def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> 
         return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
     try:
         # SciPy caches whether a matrix is canonical; a new one around the same arrays asks them.
+        # It also leaves out what its arrays hold beyond the last row, which no check sees.
         fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
         fresh.check_format(full_check=True)
         if len(X.data) != len(X.indices):
@@ -58,7 +59,8 @@ def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> 
             raise ValueError("its index arrays must hold integers.")
     except (ValueError, TypeError) as error:
         raise ValueError(f"X is not a valid CSR matrix: {error}") from error
-    if not (X.data.dtype.isnative and X.indices.dtype.isnative and X.indptr.dtype.isnative):
+    native = X.data.dtype.isnative and X.indices.dtype.isnative and X.indptr.dtype.isnative
+    if not native or len(X.data) != len(fresh.data):
         X = fresh  # the arrays that were checked: Numba would take swapped bytes as they are
     if not fresh.has_canonical_format:
         # Two entries of one cell would be clipped one by one, and their sum exceed the bound.

@@ -189,6 +189,10 @@ def test_parquet_and_arrow(tmp_path):
     same(model, blocks)
     same(model, RowBlocks.from_parquet([str(path)], columns=names, n_jobs=2), Y)
     same(PrivateLinearRegressor(shuffle=False), blocks)
+    changed = RowBlocks.from_parquet(path, columns=names)
+    parquet.write_table(table.slice(0, 1), path)
+    with pytest.raises(ValueError, match=r"it must have 1500 rows.*got \(1, 6\)"):
+        model.fit(changed, Y)  # one record is not taken for all
     labels = table.set_column(table.num_columns - 1, "target", pa.array(LABELS))
     parquet.write_table(labels, path, row_group_size=200)
     model = PrivateLogisticL1(classes=["no", "yes"], n_iter=4)

@@ -123,6 +123,10 @@ def test_lists_of_blocks_are_of_one_kind():
         RowBlocks.from_blocks([])
     with pytest.raises(ValueError, match="blocks must have a y in all pairs, or None in all"):
         RowBlocks.from_blocks([(X, Y), (X, None)])
+    pd = pytest.importorskip("pandas", reason="needs pandas")
+    frames = [pd.DataFrame(X[:5], columns=list(names)) for names in ("abcdef", "abcdfe")]
+    with pytest.raises(ValueError, match="blocks must have the same names of columns"):
+        RowBlocks.from_blocks([(frame, Y[:5]) for frame in frames])
 
 
 # ------------------------------------------------------------------------------ privacy

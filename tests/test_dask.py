@@ -23,6 +23,7 @@ from skdpsco._blocks import BlockRecords
 from skdpsco._map_reduce import FAN_IN, map_reduce
 from skdpsco._validation import check_target
 
+dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
@@ -199,6 +200,41 @@ def test_a_killed_worker_does_not_change_the_fit(cluster, monkeypatch):
         found = fit(PrivateLasso(n_iter=6), da.from_array(X, chunks=(200, -1)), Y)
     assert len(sums) > 6
     assert np.array_equal(found.coef_, expected)
+
+
+def test_targets_beside_blocks(anywhere):
+    blocks = RowBlocks.from_dask(da.from_array(X, chunks=(400, -1)))
+    expected = fit(PrivateLasso(n_iter=3), X, Y).coef_
+    assert np.array_equal(fit(PrivateLasso(n_iter=3), blocks, Y).coef_, expected)
+    with pytest.raises(TypeError, match="Pass a Dask y with its X"):
+        blocks.with_target(da.from_array(Y))
+
+
+def test_blocks_of_one_pass_name_their_mistake():
+    part = RowBlocks.from_dask(da.from_array(X, chunks=(600, -1)), block_size=N).parts[0]
+    pieces = [part.X[0], dask.delayed(X[:, :2])]
+    with pytest.raises(ValueError, match="dimension"):
+        part._replace(X=pieces).read()
+
+
+def test_blocks_that_are_made_anew_keep_their_sizes():
+    """Of unknown sizes, too: the number of records is fixed before the charge."""
+    times = []
+
+    def grow():
+        times.append(0)
+        return X[: 600 + len(times)]
+
+    pieces = [da.from_delayed(dask.delayed(grow, pure=False)(), (np.nan, D), float)]
+    targets = [da.from_delayed(dask.delayed(lambda: Y[: 600 + len(times)])(), (np.nan,), float)]
+    blocks = RowBlocks.from_dask(da.concatenate(pieces), da.concatenate(targets), n_samples=601)
+    with dask.config.set(scheduler="synchronous"):
+        opened = BlockRecords(blocks, check_target).open(np.ones(D), False)
+        with pytest.raises(ValueError, match="Block 0 of X: it must have 601 rows"):
+            map_reduce(opened, None, lambda X, y: np.array(float(len(y))))
+    block = module.Hidden((X, Y))
+    assert module._run(module.Hidden(lambda X, y: len(y)), N, block).value == N
+    assert "1201 rows, as it had before" in module._run(module.Hidden(len), N + 1, block).message
 
 
 def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, monkeypatch):

@@ -285,6 +285,14 @@ def test_fortran_order_is_converted():
     np.testing.assert_array_equal(seen(X, np.ones(6)), features(X, np.ones(6), False))
 
 
+def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indptr = np.array([0, 1, 2, 2], dtype=X.indptr.dtype)
+    X.indices[2] = 99  # a column that does not exist
+    design = as_design(X, np.ones(3), False)
+    assert design.data.tolist() == [1.0, 1.0] and design.indices.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("name", ["data", "indices", "indptr"])
 def test_swapped_bytes_are_read_right(name):
     # Numba would take them for native ones, and read far beyond the arrays.
