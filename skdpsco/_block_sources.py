@@ -159,8 +159,10 @@ def merged(sizes: list[int], rows: int) -> Iterator[list[int]]:
 def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
     """Some rows of an array, a matrix or a frame, without a copy."""
     if isinstance(values, np.memmap) and isinstance(values.base, mmap.mmap):
-        # The whole file, not a view of it, whose place in the file NumPy does not know.
-        if values.flags.c_contiguous and values.filename is not None:
+        # The whole file, not a view of it, whose place in the file NumPy does not know. With mode
+        # "c" what was written is in memory only.
+        whole = values.flags.c_contiguous and values.filename is not None
+        if whole and values.mode != "c":
             row = values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64))
             shape = (stop - start, *values.shape[1:])
             return Mapped(values.filename, values.dtype, values.offset + start * row, shape)

@@ -143,6 +143,10 @@ def test_a_memmap_is_read_block_by_block_and_never_written(tmp_path):
     assert not block.flags.writeable
     same(model, RowBlocks.from_arrays(mapped[10:], y[10:], block_size=400), X=X[10:], y=Y[10:])
     same(model, RowBlocks.from_arrays(mapped[::2], y[::2], block_size=400), X=X[::2], y=Y[::2])
+    mine = np.load(tmp_path / "X.npy", mmap_mode="c")
+    mine[:500] = 0.5  # in memory, and not in the file
+    (found, _), *_ = RowBlocks.from_arrays(mine, y, block_size=400)
+    assert np.all(found == 0.5)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -189,6 +193,7 @@ def test_parquet_and_arrow(tmp_path):
     same(model, blocks)
     same(model, RowBlocks.from_parquet([str(path)], columns=names, n_jobs=2), Y)
     same(PrivateLinearRegressor(shuffle=False), blocks)
+    parquet.write_table(table, path)
     changed = RowBlocks.from_parquet(path, columns=names)
     parquet.write_table(table.slice(0, 1), path)
     with pytest.raises(ValueError, match=r"it must have 1500 rows.*got \(1, 6\)"):

@@ -290,7 +290,8 @@ def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
     X.indptr = np.array([0, 1, 2, 2], dtype=X.indptr.dtype)
     X.indices[2] = 99  # a column that does not exist
     design = as_design(X, np.ones(3), False)
-    assert design.data.tolist() == [1.0, 1.0] and design.indices.tolist() == [0, 1]
+    assert design.data.tolist() == [1.0, 1.0]
+    assert design.indices.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["data", "indices", "indptr"])
