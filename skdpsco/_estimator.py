@@ -208,7 +208,7 @@ class PrivateLinearModel(PrivateEstimator):
                 available = Allowance(budget.rho).minus(released)
         for rehearsed, scale in product(all_bounds, scales):
             problem = self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale))
-            problem = replace(problem, sparse=sparse.issparse(X))
+            problem = _with_layout(problem, X)
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
@@ -234,7 +234,7 @@ class PrivateLinearModel(PrivateEstimator):
                     assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
                 if not isinstance(released, NoOpEvent):
                     problem = self._problem(loss, n, bounds, target)
-                    problem = replace(problem, sparse=sparse.issparse(X))
+                    problem = _with_layout(problem, X)
                     plan = solver.plan(problem, available, n_iter)
                     check_cost(plan.event, available)
                 result = self._follow(solver, plan, problem, design, y, rng)
@@ -278,6 +278,11 @@ def _opened(design: Any):
     finally:
         if isinstance(design, BlockDesign):
             design.close()
+
+
+def _with_layout(problem: Any, X: Any) -> Any:
+    """The problem with the layout of X, a public hint for solvers of linear models."""
+    return replace(problem, sparse=sparse.issparse(X)) if isinstance(problem, Problem) else problem
 
 
 def _brief(bounds: np.ndarray) -> str:
