@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._design import as_design
+from skdpsco._validation import FLOATS
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
 
@@ -193,7 +194,7 @@ def canonical(X: Any) -> Any:
     ------
     ValueError
     """
-    X = X if X.dtype == np.float64 else X.astype(np.float64)
+    X = X if X.dtype in FLOATS else X.astype(np.float64)
     checked: Any = as_design(X, np.ones(X.shape[1]), False)
     return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
 

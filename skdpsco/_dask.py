@@ -18,17 +18,15 @@ from scipy import sparse
 
 from skdpsco._block_sources import Held, Mapped, block_rows, cuts, merged
 from skdpsco._map_reduce import (
-    FAN_IN,
     Failure,
     Hidden,
     Reader,
     Task,
-    add,
     attempt,
     check_count,
-    tree_sum,
     values_of,
 )
+from skdpsco._summation import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
 INLINE = 100_000  # floats that are sent with every task; more are sent to a worker once

@@ -7,7 +7,6 @@ Predictions have shape (n, n_outputs). Coefficients are flat: feature j of outpu
 ``k * n_features + j``, the ones included in n_features.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from skdpsco._kernels import inner, kernel
 
 
 class Dense(NamedTuple):
-    """A C-ordered float64 array, its feature bounds, and 1 if a column of ones follows, else 0."""
+    """A C-ordered array of float64 or float32, its feature bounds, and 1 if a column of ones follows, else 0."""
 
     values: np.ndarray
     bounds: np.ndarray
@@ -35,7 +34,7 @@ class CSR(NamedTuple):
 
 
 def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> Dense | CSR:
-    """Wrap a validated float64 array or CSR matrix, without a copy where possible.
+    """Wrap a validated floating-point array or CSR matrix, without a copy where possible.
 
     ``checked`` says that a matrix is known to be valid and canonical.
 
@@ -162,29 +161,8 @@ def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
 
 
 @kernel
-def correlate(X, R, out):
-    """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
-    raise NotImplementedError
-
-
-@kernel
 def add_column(X, j, step, Z, k):
     """``Z[:, k] += step * column j``."""
-    raise NotImplementedError
-
-
-@kernel
-def predict(X, w, Z):
-    """Write the predictions ``X W`` into ``Z`` of shape (n, K), ``w`` flat."""
-    raise NotImplementedError
-
-
-@kernel
-def row_norms(X, scale, out):
-    """Write the l2 norm of every record's features over ``scale``.
-
-    The ones of an intercept count if ``scale`` has an entry for them.
-    """
     raise NotImplementedError
 
 
@@ -208,44 +186,6 @@ def clip_entries(R, b):
 def clip_scale(x, b):
     """Clip ``x`` to ``[-b, b]`` and divide by ``b``."""
     return clip(x, b) / b
-
-
-@correlate.register(Dense)
-def _(X, R, out):
-    n, d = X.values.shape
-    D = d + X.intercept
-    for j in range(out.shape[0]):
-        out[j] = 0.0
-    for i in range(n):
-        for k in range(R.shape[1]):
-            r = R[i, k]
-            mine = out[k * D : k * D + D]  # a view, so that the loop below is vectorised
-            for j in range(d):
-                mine[j] += r * clip(X.values[i, j], X.bounds[j])
-            if X.intercept:
-                mine[d] += r
-    for k in range(R.shape[1]):
-        for j in range(d):
-            out[k * D + j] /= X.bounds[j]
-
-
-@correlate.register(CSR)
-def _(X, R, out):
-    d = X.bounds.shape[0]
-    D = d + X.intercept
-    for j in range(out.shape[0]):
-        out[j] = 0.0
-    for i in range(X.indptr.shape[0] - 1):
-        for k in range(R.shape[1]):
-            r = R[i, k]
-            for p in range(X.indptr[i], X.indptr[i + 1]):
-                j = X.indices[p]
-                out[k * D + j] += r * clip(X.data[p], X.bounds[j])
-            if X.intercept:
-                out[k * D + d] += r
-    for k in range(R.shape[1]):
-        for j in range(d):
-            out[k * D + j] /= X.bounds[j]
 
 
 @add_column.register(Dense)
@@ -279,55 +219,3 @@ def _(X, j, step, Z, k):
 def _(X, j, step, Z, k):
     for p in range(X.indptr[j], X.indptr[j + 1]):
         Z[X.indices[p], k] += step * X.data[p]
-
-
-@predict.register(Dense)
-def _(X, w, Z):
-    n, d = X.values.shape
-    D = d + X.intercept
-    for i in range(n):
-        for k in range(Z.shape[1]):
-            z = w[k * D + d] if X.intercept else 0.0
-            for j in range(d):
-                z += clip_scale(X.values[i, j], X.bounds[j]) * w[k * D + j]
-            Z[i, k] = z
-
-
-@predict.register(CSR)
-def _(X, w, Z):
-    d = X.bounds.shape[0]
-    D = d + X.intercept
-    for i in range(X.indptr.shape[0] - 1):
-        for k in range(Z.shape[1]):
-            z = w[k * D + d] if X.intercept else 0.0
-            for p in range(X.indptr[i], X.indptr[i + 1]):
-                j = X.indices[p]
-                z += clip_scale(X.data[p], X.bounds[j]) * w[k * D + j]
-            Z[i, k] = z
-
-
-@row_norms.register(Dense)
-def _(X, scale, out):
-    d = X.bounds.shape[0]
-    for i in range(out.shape[0]):
-        total = 0.0
-        for j in range(d):
-            x = clip_scale(X.values[i, j], X.bounds[j]) / scale[j]
-            total += x * x
-        if scale.shape[0] > d:
-            total += 1.0 / (scale[d] * scale[d])
-        out[i] = math.sqrt(total)
-
-
-@row_norms.register(CSR)
-def _(X, scale, out):
-    d = X.bounds.shape[0]
-    for i in range(out.shape[0]):
-        total = 0.0
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            j = X.indices[p]
-            x = clip_scale(X.data[p], X.bounds[j]) / scale[j]
-            total += x * x
-        if scale.shape[0] > d:
-            total += 1.0 / (scale[d] * scale[d])
-        out[i] = math.sqrt(total)

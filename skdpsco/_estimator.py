@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -267,7 +268,12 @@ class PrivateLinearModel(PrivateEstimator):
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)
         X = check_X(self, X)
-        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        # Some records at a time: float32 numbers become float64 ones.
+        parts = [
+            safe_sparse_dot(X[rows], self.coef_.T, dense_output=True)
+            for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 2**16)
+        ]
+        return np.concatenate(parts) + self.intercept_
 
 
 @contextmanager

@@ -1,25 +1,26 @@
 """Sums over records, of arrays in memory or of blocks.
 
-A solver that needs nothing but sums over records calls `map_reduce` for each of them. For arrays
-in memory that is a call of the function. For blocks the function is called for one after the other,
-in this process, in joblib's workers or on a Dask cluster, and what it returns is added up by a
-fixed tree: the sum depends on the blocks alone, not on who computed what, nor on what was ready
-first. Functions draw no noise: noise is drawn once, by the caller, for the whole sum.
+A solver that needs nothing but sums over records calls `map_reduce` for each of them. For small
+arrays in memory that is a call of the function. Large ones are cut into pieces, which threads of
+this process sum up. For blocks the function is called for one after the other, in this process, in
+joblib's workers or on a Dask cluster. What it returns is added up by a fixed tree: the sum depends
+on the arrays or blocks alone, not on who computed what, nor on what was ready first. Functions
+draw no noise: noise is drawn once, by the caller, for the whole sum.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from skdpsco._block_sources import canonical
-from skdpsco._design import as_design
-from skdpsco._validation import about_X
-
-FAN_IN = 64  # terms that are added one after the other, at every level of the tree
+from skdpsco._design import CSR, Dense, as_design
+from skdpsco._summation import PIECE_ENTRIES, PIECE_ROWS, n_entries, pieces, tree_sum
+from skdpsco._validation import FLOATS, about_X
 
 
 def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -28,6 +29,7 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
     Parameters
     ----------
     X : Dense, CSR or BlockDesign
+        See `in_pieces`.
     y : ndarray of shape (n_samples,), or None for blocks, which hold their own targets
     function : callable
         Of a module, so that it can be sent to a worker; deterministic and without noise. Takes a
@@ -89,7 +91,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
 def check_block(
     X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
-    """A block of records: float64 X, a C-ordered array or CSR matrix, and one-dimensional y.
+    """A block of records: X of float64 or float32, a C-ordered array or CSR matrix, and one-dimensional y.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def check_block(
         X = check_array(
             X,
             accept_sparse="csr",
-            dtype=np.float64,
+            dtype=FLOATS,
             order="C",
             ensure_all_finite=not checked,
             ensure_min_samples=0,
@@ -132,7 +134,7 @@ def check_block(
 
 
 class Reader(NamedTuple):
-    """How a block is read: as float64 features, and targets as solvers take them.
+    """How a block is read: as floating-point features, and targets as solvers take them.
 
     Parameters
     ----------
@@ -186,7 +188,8 @@ class Task(NamedTuple):
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
         design = as_design(X, self.bounds, bool(self.intercept), checked=True)
-        return self.function(design, y if self.target is None else self.target(y), *self.arguments)
+        y = y if self.target is None else self.target(y)
+        return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
 
 
 def read_and_run(reader: Reader, task: Task, part: Any) -> Hidden | Failure:
@@ -197,32 +200,6 @@ def read_and_run(reader: Reader, task: Task, part: Any) -> Hidden | Failure:
 def read_and_forget(reader: Reader, part: Any) -> Hidden | Failure:
     """The number of records of a part, all of which have been checked."""
     return attempt(lambda: len(reader.read(part)[1]))
-
-
-def add(terms: Iterable[Any]) -> Any:
-    """Sum from left to right of arrays, or of tuples of arrays."""
-    total: Any = None
-    for term in terms:
-        if total is None:
-            # A copy: a term may be an array that somebody else holds.
-            total = tuple(map(np.array, term)) if isinstance(term, tuple) else np.array(term)
-        elif isinstance(term, tuple):
-            total = tuple(a + b for a, b in zip(total, term, strict=True))
-        else:
-            total = total + term
-    return total
-
-
-def tree_sum(terms: Iterable[Any]) -> Any:
-    """Sum of runs of `FAN_IN` terms, then of runs of such sums, until there is one."""
-    while True:
-        iterator = iter(terms)
-        sums: list[Any] = []
-        while (total := add(islice(iterator, FAN_IN))) is not None:
-            sums.append(total)
-        if len(sums) == 1:
-            return sums[0]
-        terms = sums
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
@@ -238,6 +215,44 @@ def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
             result.throw(number)
         else:
             yield result.value
+
+
+def in_pieces(X: Any, y: Any) -> Any:
+    """The design of arrays in memory for sums by `map_reduce`: large ones in pieces, with y.
+
+    Records are cut, and sums added up, whatever the number of threads.
+    """
+    if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and n_entries(X) < 2 * PIECE_ENTRIES):
+        return X
+    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, isinstance(X, CSR))
+
+
+class Pieces:
+    """Pieces of arrays in memory, which threads of this process sum up, as many as Numba's.
+
+    Parameters
+    ----------
+    X : Dense or CSR
+    y : ndarray of shape (n_samples,)
+    """
+
+    def __init__(self, X: Dense | CSR, y: np.ndarray):
+        self._pieces = pieces(X, y)
+
+    def sum(self, task: "Task") -> Any:
+        """Sum of a task over all pieces."""
+
+        def run(piece):
+            with np.errstate(all="ignore"):  # every thread has its own
+                return task.function(*piece, *task.arguments)
+
+        # Not Numba's own threads: their pool ends the process if it is used from two at a time.
+        n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
+            return tree_sum(pool.map(run, self._pieces))
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class LocalBlocks:

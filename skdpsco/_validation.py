@@ -17,6 +17,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes the first
+
 # Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
 # Noise grows with every step: automatic rules ask for far fewer, and a path keeps all its points.
@@ -142,14 +144,15 @@ def check_X_y(
 ) -> tuple[Any, np.ndarray]:
     """Finite float64 X, a C-ordered array or CSR matrix, and a one-dimensional y.
 
-    What is that already is not copied. ``options`` are those of scikit-learn's ``validate_data``.
+    What is that already is not copied. ``options`` are those of scikit-learn's ``validate_data``,
+    such as ``dtype=FLOATS`` for kernels that read float32 numbers as they are.
 
     Raises
     ------
     ValueError, TypeError
     """
     _refuse_complex("y", getattr(y, "dtype", None))
-    options.update(accept_sparse="csr", dtype=np.float64, order="C")
+    options = {"dtype": np.float64, **options, "accept_sparse": "csr", "order": "C"}
     with about_X(X):
         X, y = validate_data(estimator, X, y, **options)
     return X, check_target(y) if y_numeric else y
@@ -158,9 +161,7 @@ def check_X_y(
 def check_X(estimator: Any, X: Any) -> Any:
     """X for a prediction: finite, with the features of the fit."""
     with about_X(X):
-        return validate_data(
-            estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
 
 
 def _refuse_complex(name: str, dtype: Any) -> None:

@@ -200,14 +200,15 @@ def gaussian_mechanism(rng, values, grid):
         values[j] = (to_grid(values[j], grid) + discrete_gaussian(rng, SCALE_BITS)) * grid
 
 
-def summation_error(n_terms: int, bound: float) -> float:
-    """Bound on the error of a float64 sum, in any order, of ``n_terms`` terms within +-``bound``.
+def summation_error(n_terms: int, bound: float, depth: int | None = None) -> float:
+    """Bound on the error of a float64 sum of ``n_terms`` terms within +-``bound``.
 
-    (n - 1) u / (1 - (n - 1) u) times n * bound, with u = 2**-53 (Higham 2002, section 4.2). One u
+    m u / (1 - m u) times n * bound, with u = 2**-53 (Higham 2002, section 4.2), if no term takes
+    part in more than m = ``depth`` additions; None means n - 1, which holds for any order. One u
     more covers a division of the sum. Each of two neighbouring data sets errs by this much.
     """
     _check_positive(n_terms=n_terms, bound=bound)
-    relative = n_terms * 2.0**-53
+    relative = (n_terms if depth is None else min(n_terms, depth + 1)) * 2.0**-53
     if relative > 0.5:
         raise ValueError(f"n_terms={n_terms!r} is too large for a float64 sum.")
     return relative / (1 - relative) * n_terms * bound * (1 + 2.0**-40)

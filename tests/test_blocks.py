@@ -22,7 +22,8 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._design import as_design
-from skdpsco._map_reduce import FAN_IN, add, map_reduce, tree_sum
+from skdpsco._map_reduce import map_reduce
+from skdpsco._summation import FAN_IN, add, tree_sum
 from skdpsco.solvers import FrankWolfe
 
 N, D = 1500, 6

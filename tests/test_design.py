@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import (
-    CSR,
-    Dense,
-    add_column,
-    as_design,
-    clip_scale,
-    columns_of,
-    correlate,
-    predict,
-)
+from skdpsco._design import CSR, Dense, add_column, as_design, clip_scale, columns_of
 from skdpsco._kernels import njit
+from skdpsco._passes import correlate, predict
 from skdpsco._validation import check_feature_bound
 
 FORMATS = ["dense", "int32", "int64"]

@@ -139,32 +139,43 @@ def test_shrinking():
 
 
 @each_loss
-def test_targets_and_responses_make_the_gradient(loss):
+def test_targets_and_responses_make_the_gradient(loss, monkeypatch):
     """The derivative is response less target, and neither is longer than the bound."""
     rng = np.random.default_rng(0)
     K, n = loss.n_outputs, 400
     X = rng.uniform(-1, 1, (n, 3))
     y = data(loss, n=n)[1]
-    design, weight = as_design(X, np.array([1.0, 0.5, 2.0]), True), rng.uniform(0, 1, n)
+    design, c = as_design(X, np.array([1.0, 0.5, 2.0]), True), 0.8
     x = np.column_stack([np.clip(X / [1.0, 0.5, 2.0], -1, 1), np.ones(n)])
+    shortened = np.minimum(1.0, c / np.linalg.norm(x[:, :3], axis=1))
+    assert 0.2 < np.mean(shortened < 1.0) < 0.8
+    weight = shortened / c
     problem = problem_for(loss, None, n, 3)
     bound = bound_of(problem)
-    zero, Z, T, out = np.zeros((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(4 * K)
+    zero, T = np.zeros((n, K)), np.empty((n, K))
     derivatives(loss, zero, y, T)
     assert np.linalg.norm(T, axis=1).max() == pytest.approx(bound, rel=0.05)
     assert np.linalg.norm(T, axis=1).max() <= bound * (1 + 1e-14)
     for compiled in (True, False):
-        call = (lambda f: f) if compiled else (lambda f: f.py_func)
-        call(sums.sum_targets)(design, y, loss, weight, Z, out)
-        assert out.reshape(K, 4) == pytest.approx(-(T * weight[:, None]).T @ x)
+        if not compiled:
+            for name in ("add_shortened", "norms_of", "sum_squares"):
+                monkeypatch.setattr(sums, name, getattr(sums, name).py_func)
+        for w in (None, rng.normal(size=4 * K)):
+            total = sums.shortened_sums(design, y, None, c, sums.Ones(), K, w)
+            assert total.reshape(K, 4) == pytest.approx(np.tile(weight @ x, (K, 1)))
+        for twice, power in ((False, weight), (True, weight * shortened)):
+            total = sums.shortened_sums(design, y, None, c, sums.Targets(loss), K, None, twice)
+            assert total.reshape(K, 4) == pytest.approx(-(T * power[:, None]).T @ x)
         size = 0.2 if isinstance(loss, Squared) else 3.0  # predictions of the squared loss are cut
         w = size * rng.normal(size=4 * K)
         D, P = np.empty((n, K)), x @ w.reshape(K, 4).T
         derivatives(loss, np.clip(P, -1, 1) if isinstance(loss, Squared) else P, y, D)
-        call(sums.sum_responses)(design, w, loss, bound, weight, Z, out)
-        assert out.reshape(K, 4) == pytest.approx(((D - T) * weight[:, None]).T @ x)
-        total = call(sums.sum_squares)(design, w, weight, Z)
-        assert total == pytest.approx((np.square(P) * weight[:, None] ** 2).sum())
+        rule = sums.Responses(loss, bound)
+        total = sums.shortened_sums(design, y, None, c, rule, K, w)
+        assert total.reshape(K, 4) == pytest.approx(((D - T) * weight[:, None]).T @ x)
+        squares = sums.square_sums(design, y, None, c, w, K)
+        assert squares[0] == pytest.approx((np.square(P) * weight[:, None] ** 2).sum())
+        assert squares[1] == pytest.approx(0.5 * c * weight**2 @ P[:, 0])
         for far in (50.0, 1e6, 1e300):
             P = far * rng.normal(size=(n, K))
             sums.respond(loss, bound, P)
@@ -178,7 +189,8 @@ def test_norms(layout):
     norms = [math.sqrt(2), 0.0, math.sqrt(0.1**2 + 1 + 0.2**2)]
     for function in (sums.norms_of, sums.norms_of.py_func):
         out = np.empty(3)
-        function(as_design(layout(X), np.array([1.0, 0.5, 2.0]), True), out)
+        bounds = np.array([1.0, 0.5, 2.0])
+        function(as_design(layout(X), bounds, True), 1.0 / bounds, out)
         assert out == pytest.approx(np.array(norms))
 
 
@@ -189,12 +201,20 @@ def test_the_clipping_norm_is_the_smallest_that_all_rows_keep(no_noise, d, n_nor
     norms = math.sqrt(d) * rng.uniform(0.01, 1.0, n_norms) ** 3
     problem = problem_for(Logistic(), None, n_norms, d)
     plan = Moments().plan(problem, PLENTY)
-    X = np.zeros((n_norms, d))
-    run = module._Run(plan, problem, as_design(X, np.ones(d), True), np.ones(n_norms), None)
-    c = run.clipping_norm(norms)
+    X = rng.uniform(-1.0, 1.0, (n_norms, d))
+    X[:, 0] += np.sign(X[:, 0])  # far enough from 0
+    X *= (norms / np.linalg.norm(X, axis=1))[:, None]
+    if np.abs(X).max() > 1.0:  # clipped, it would be shorter
+        X[:] = (norms / math.sqrt(d))[:, None]
+
+    def clipping_norm(X):
+        design = as_design(X, np.ones(d), True)
+        return module._Run(plan, problem, design, np.ones(len(X)), None).clipping_norm()
+
+    c = clipping_norm(X)
     assert norms.max() <= c <= max(norms.max(), 1e-4 * math.sqrt(d)) * math.sqrt(2) * (1 + 1e-9)
     assert c <= math.sqrt(d)
-    assert run.clipping_norm(np.ones(n_norms)) == pytest.approx(1.0)  # rows of unit norm
+    assert clipping_norm(np.eye(1, d).repeat(n_norms, axis=0)) == pytest.approx(1.0)
 
 
 # ------------------------------------------------------------------------------ plans

@@ -34,8 +34,8 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers import _block_sums as sums_module
 from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers import frank_wolfe as frank_wolfe_module
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
@@ -512,7 +512,7 @@ def test_compiled_solvers_agree_with_python(monkeypatch, solver, loss, constrain
         X = sparse.csr_matrix(X)
     problem = Problem(loss, constraint, 25, 4, True)
     compiled = solve(solver, problem, X, y, 8, seed=7, epsilon=20.0)
-    for module, name in ((path_module, "vertex_path"), (frank_wolfe_module, "noisy_frank_wolfe")):
+    for module, name in ((path_module, "vertex_path"), (sums_module, "add_gradients")):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
     python = solve(solver, problem, X, y, 8, seed=7, epsilon=20.0)
     assert python.coef == pytest.approx(compiled.coef, rel=1e-9, abs=1e-9)

@@ -10,8 +10,9 @@ from scipy import sparse, stats
 
 from skdpsco import PrivateLogisticL1
 from skdpsco._bucket_sampler import new_buckets
-from skdpsco._design import as_design, columns_of, correlate, predict, sparse_columns_of
+from skdpsco._design import as_design, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
+from skdpsco._passes import correlate, predict
 from skdpsco.constraints import L1Ball
 from skdpsco.losses import (
     Huber,

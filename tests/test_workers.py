@@ -20,7 +20,8 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._blocks import BlockRecords
-from skdpsco._map_reduce import FAN_IN, map_reduce
+from skdpsco._map_reduce import map_reduce
+from skdpsco._summation import FAN_IN
 from skdpsco._validation import check_target
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")

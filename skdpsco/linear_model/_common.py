@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from skdpsco._blocks import read_records
 from skdpsco._estimator import PrivateLinearModel
 from skdpsco._validation import (
+    FLOATS,
     check_bound,
     check_fit_params,
     check_target,
@@ -91,7 +92,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         self._validate_params()
         draft = self._draft()
         records = read_records(draft, X, y, check_target)
-        X, y = (records, None) if records else check_X_y(draft, X, y, y_numeric=True)
+        X, y = (records, None) if records else check_X_y(draft, X, y, y_numeric=True, dtype=FLOATS)
         bound = self.target_bound
         if bound is not None:
             bound = check_bound("target_bound", bound)
@@ -157,7 +158,7 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
             draft.classes_ = declared_classes(self.classes)
             X, target = records, None
         else:
-            X, y = check_X_y(draft, X, y, y_numeric=False)
+            X, y = check_X_y(draft, X, y, y_numeric=False, dtype=FLOATS)
             draft.classes_, _ = classes, index = encode_classes(y, self.classes)
             target = as_targets(classes, index)
         n_classes = len(draft.classes_)

@@ -18,6 +18,7 @@ from skdpsco._records import Blocks
 from skdpsco._target import Target
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
+    FLOATS,
     HasMethods,
     Integral,
     Interval,
@@ -226,7 +227,7 @@ class LpModel(PrivateLinearModel):
                 )
             X, y, n_samples = blocks, None, blocks.n_samples
         if not is_stream(X):
-            X, y = check_X_y(self, X, y, y_numeric)
+            X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)
             if n_samples not in (None, len(y)):
                 raise ValueError(
                     f"n_samples must be None or the number of records in X, {len(y)}; got "
@@ -242,7 +243,7 @@ class LpModel(PrivateLinearModel):
             )
 
         def read(X, y, first):
-            X, y = check_X_y(self, X, y, y_numeric, reset=first, ensure_min_samples=0)
+            X, y = check_X_y(self, X, y, y_numeric, reset=first, ensure_min_samples=0, dtype=FLOATS)
             return X, encode(y)
 
         self._streaming = True

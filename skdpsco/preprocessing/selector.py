@@ -9,8 +9,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
-from skdpsco._design import as_design, correlate
+from skdpsco._design import as_design
 from skdpsco._kernels import njit
+from skdpsco._passes import correlate
 from skdpsco._quantiles import choose
 from skdpsco._target import TargetPlan, plan_target, release_target
 from skdpsco._validation import (

@@ -1,8 +1,4 @@
-"""What solvers sum over blocks of records: gradients at a point, of all records or clipped ones.
-
-`gradient_sum` is the one place where a gradient of a block is computed. Arrays in memory keep
-their predictions, and the norms of their records, from one step to the next; a block keeps nothing.
-"""
+"""Sums of gradients at a point, of all records or clipped ones, in one pass over memory."""
 
 import math
 from typing import Any
@@ -12,42 +8,46 @@ import numpy as np
 from skdpsco._design import CSR, Dense, clip_entries
 from skdpsco._kernels import inner, njit
 from skdpsco._map_reduce import map_reduce
-from skdpsco._records import Row, read_row, row_add, row_dot
+from skdpsco._passes import add_rows, as_vector, dot_rows, norm_rows, run_length
 from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import gaussian_mechanism, select, to_grid
 
 
 def gradient_sum(
-    X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float
+    X: Dense | CSR,
+    y: np.ndarray,
+    loss: Any,
+    w: np.ndarray,
+    slope: float,
+    size: float = math.inf,
 ) -> np.ndarray:
-    """Sum of gradients at ``w``, of derivatives clipped to ``slope``."""
-    return _sums(X, y, loss, w, np.empty(0), math.inf, slope, 0.0)[0]
+    """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
+    return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
 def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`gradient_sum`, and the sum of losses clipped to ``cap``."""
-    return _sums(X, y, loss, w, np.empty(0), math.inf, slope, cap)
+    return _sums(X, y, loss, w, None, math.inf, slope, cap)
 
 
 def clipped_gradient_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
 ) -> np.ndarray:
     """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``."""
-    out, _ = _sums(X, y, loss, w, scale, bound, math.inf, 0.0)
+    out, _ = _sums(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
     return (out.reshape(loss.n_outputs, -1) / scale).ravel()
 
 
-def _sums(X, y, loss, w, scale, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
-    out, room = np.zeros_like(w), np.empty((1, loss.n_outputs))
-    row = Row(X, math.inf).arguments
-    squares, one, value = np.empty_like(row[-1]), np.empty(1), np.empty(1)
-    total = add_gradients(
-        X, y, loss, w, scale**-2.0, bound, slope, cap, *row, squares, room, one, value, out
-    )
-    return out, np.array(total)
+def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
+    out, m = np.zeros_like(w), run_length(X)
+    v = as_vector(w, X)
+    u = v[:0] if unit is None else as_vector(unit, X)
+    room = np.empty((m, loss.n_outputs))
+    total = add_gradients(X, y, loss, v, u, bound, slope, cap, room, np.empty(m), out)
+    return as_vector(out, X), np.array(total)
 
 
 @inner
@@ -65,55 +65,40 @@ def clip_records(R, norms, bound):
 
 
 @njit
-def add_gradients(
-    X,
-    y,
-    loss,
-    w,
-    weight,
-    bound,
-    slope,
-    cap,
-    inverse,
-    row_norm,
-    columns,
-    entries,
-    squares,
-    Z,
-    one,
-    value,
-    out,
-):
+def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
     """Add up gradients, and return the sum of losses up to ``cap``, if it is positive.
 
-    One pass over memory: a record is read once. If ``bound`` is finite, derivatives are clipped so
-    that gradients keep to it, in the norm in which coordinates have the given weights. ``squares``,
-    ``Z``, ``one`` and ``value`` are room to work in.
+    One pass over memory: records are read a run at a time. ``v`` holds the coefficients over the
+    bounds; what is added to ``out`` is yet to be divided by them. If ``bound`` is finite,
+    derivatives are clipped so that gradients keep to it, in coordinates in which features are
+    multiplied by ``u``, or so that derivatives do, if ``u`` is empty. ``Z`` and ``numbers`` are
+    room for a run.
     """
-    D = columns.shape[0]
     total = 0.0
-    for i in range(y.shape[0]):
-        size = read_row(X, i, inverse, row_norm, columns, entries)
-        for k in range(Z.shape[1]):
-            Z[0, k] = row_dot(X, columns, entries, size, w, k * D)
+    for start in range(0, y.shape[0], Z.shape[0]):
+        targets = y[start : start + Z.shape[0]]
+        R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
+        dot_rows(X, start, v, R)
         if cap > 0.0:
-            values(loss, Z, y[i : i + 1], value)
-            total += max(0.0, min(cap, value[0]))  # NaN, too
-        derivatives(loss, Z, y[i : i + 1], Z)  # entry by entry: predictions may be overwritten
+            values(loss, R, targets, some)
+            for i in range(some.shape[0]):
+                total += max(0.0, min(cap, some[i]))  # NaN, too
+        derivatives(loss, R, targets, R)  # entry by entry: predictions may be overwritten
         if slope < np.inf:
-            clip_entries(Z, slope)  # whatever the loss declares
+            clip_entries(R, slope)  # whatever the loss declares
         if bound < np.inf:
-            for p in range(size):
-                squares[p] = entries[p] * entries[p]
-            one[0] = math.sqrt(row_dot(X, columns, squares, size, weight, 0))
-            clip_records(Z, one, bound)
-        for k in range(Z.shape[1]):
-            row_add(X, columns, entries, size, Z[0, k], out, k * D)
+            if u.shape[0] > 0:
+                norm_rows(X, start, u, some)
+            else:
+                for i in range(some.shape[0]):
+                    some[i] = 1.0
+            clip_records(R, some, bound)
+        add_rows(X, start, R, out)
     return total
 
 
-def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, rng, progress):
-    """`skdpsco.solvers._vertex_path.run_vertices` on blocks, whose gradients are taken anew.
+def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
+    """`skdpsco.solvers._vertex_path.run_vertices` by `map_reduce`: gradients are taken anew.
 
     Predictions are those of the point, ``scale[t]`` times the sum of the vertices.
     """
@@ -126,10 +111,10 @@ def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, rng, progres
         point = plan.scale[t] * w
         if plan.cap > 0.0:
             slope = plan.slope[min(t, T - 1)]
-            G, total = map_reduce(X, None, gradient_and_loss_sum, loss, point, slope, plan.cap)
+            G, total = map_reduce(X, y, gradient_and_loss_sum, loss, point, slope, plan.cap)
             losses[t] = to_grid(-float(total), plan.stop_grid)
         else:
-            G = map_reduce(X, None, gradient_sum, loss, point, plan.slope[t])
+            G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
         if t < T:
             chosen[t] = choose_vertex(constraint, G, plan.grid[t], plan.mechanism, rng, room, units)
             write_vertex(constraint, chosen[t], v)
@@ -160,12 +145,12 @@ def write_vertex(constraint, k, out):
     vertex(constraint, k, out)
 
 
-def walk_minimizers(plan: Any, problem: Any, X: Any, rng, progress) -> np.ndarray:
-    """`skdpsco.solvers.frank_wolfe.noisy_frank_wolfe` on blocks."""
+def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+    """Move towards minimisers of noisy linear functions."""
     w = np.zeros(problem.n_coefficients)
     v = np.empty_like(w)
     for step, grid in zip(plan.step, plan.grid, strict=True):
-        G = map_reduce(X, None, gradient_sum, problem.loss, w, plan.slope)
+        G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
         gaussian_mechanism(rng, G, grid)
         write_minimizer(problem.constraint, G, v)
         w = (1.0 - step) * w + step * v

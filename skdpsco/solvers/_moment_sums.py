@@ -1,20 +1,17 @@
-"""Sums over records that `moments` releases, exact: one pass each, without a copy of the rows.
+"""Sums over records that `moments` releases, exact.
 
-Every record's term has an l2 norm that docs/proofs/moments.md bounds. ``weight`` has one entry per
-record, ``Z`` of shape (n, n_outputs) is overwritten.
-
-The functions that return their sums serve arrays and blocks alike. ``centre`` is what blocks are
-to be centred at, or None; ``norms`` those of the rows, or None where they are yet to be found;
-``c`` the norm that rows are shortened to.
+Every record's term has an l2 norm that docs/proofs/moments.md bounds. ``centre`` is what dense rows
+are yet to be centred at, or None; ``c`` is the norm that rows are shortened to.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import Dense, clipped, columns_of, correlate, predict, row_norms
+from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._kernels import kernel, njit
+from skdpsco._passes import add_rows, as_vector, dot_rows, n_rows, norm_rows, run_length
 from skdpsco.losses import Logistic, Multinomial, Squared, derivatives, softmax_parts
 
 
@@ -47,117 +44,149 @@ def _(loss, bound, Z):
         Z[i, 0] = max(-bound, min(bound, Z[i, 0]))
 
 
-@njit
-def norms_of(X, out):
-    """Write the l2 norm of every record's features, without the ones."""
-    row_norms(X, np.ones(X.bounds.shape[0]), out)
+class Targets(NamedTuple):
+    """Rows are multiplied by the targets: minus the derivatives of the loss at 0."""
+
+    loss: Any
 
 
-@njit
-def sum_rows(X, weight, out):
-    """Sum over records of weight times features, ``weight`` of shape (n, 1)."""
-    correlate(X, weight, out)
+class Responses(NamedTuple):
+    """Rows are multiplied by what `respond` makes of the predictions."""
+
+    loss: Any
+    bound: float
 
 
-@njit
-def sum_targets(X, y, loss, weight, Z, out):
-    """Sum over records of target times weight times features."""
+class Ones(NamedTuple):
+    """Rows are summed up as they are."""
+
+    one: float = 1.0
+
+
+@kernel
+def numbers(rule, y, Z):
+    """Overwrite the predictions ``Z`` with what rows are multiplied by."""
+    raise NotImplementedError
+
+
+@numbers.register(Targets)
+def _(rule, y, Z):
     for i in range(Z.shape[0]):
         for k in range(Z.shape[1]):
             Z[i, k] = 0.0
-    derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
+    derivatives(rule.loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
     for i in range(Z.shape[0]):
         for k in range(Z.shape[1]):
-            Z[i, k] *= -weight[i]
-    correlate(X, Z, out)
+            Z[i, k] = -Z[i, k]
+
+
+@numbers.register(Responses)
+def _(rule, y, Z):
+    respond(rule.loss, rule.bound, Z)
+
+
+@numbers.register(Ones)
+def _(rule, y, Z):
+    for i in range(Z.shape[0]):
+        for k in range(Z.shape[1]):
+            Z[i, k] = rule.one
 
 
 @njit
-def sum_responses(X, w, loss, bound, weight, Z, out):
-    """Sum over records of response at the coefficients ``w`` times weight times features."""
-    predict(X, w, Z)
-    respond(loss, bound, Z)
-    for i in range(Z.shape[0]):
-        for k in range(Z.shape[1]):
-            Z[i, k] *= weight[i]
-    correlate(X, Z, out)
+def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
+    """Add up numbers times rows shortened to ``c``, over ``c``, in one pass over memory.
+
+    ``v`` holds coefficients over the bounds, ``u`` ones over the bounds; what is added to ``out``
+    is yet to be divided by them. ``twice`` says that the numbers are shortened as the rows are.
+    ``Z`` and ``norms`` are room for a run of records.
+    """
+    for start in range(0, y.shape[0], Z.shape[0]):
+        targets = y[start : start + Z.shape[0]]
+        R, some = Z[: targets.shape[0]], norms[: targets.shape[0]]
+        if v.shape[0] > 0:
+            dot_rows(X, start, v, R)
+        numbers(rule, targets, R)
+        norm_rows(X, start, u, some)
+        for i in range(R.shape[0]):
+            shortened = c / max(some[i], c)
+            weight = shortened / c
+            if twice:
+                weight *= shortened
+            for k in range(R.shape[1]):
+                R[i, k] *= weight
+        add_rows(X, start, R, out)
 
 
 @njit
-def sum_squares(X, w, weight, Z):
-    """Sum over records of squared predictions of ``w`` times weight, which ``Z`` then holds."""
-    predict(X, w, Z)
+def norms_of(X, u, out):
+    """Write the l2 norm of every record's features, without the ones; see `add_shortened`."""
+    norm_rows(X, 0, u, out)
+
+
+@njit
+def sum_squares(X, v, weight, Z):
+    """Sum over records of squared predictions times weight, which ``Z`` then holds."""
+    dot_rows(X, 0, v, Z)
     total = 0.0
     for i in range(Z.shape[0]):
+        square = 0.0
         for k in range(Z.shape[1]):
             Z[i, k] *= weight[i]
-            total += Z[i, k] * Z[i, k]
+            square += Z[i, k] * Z[i, k]
+        total += square
     return total
 
 
 BLOCK = 1024  # records whose rows are gathered at a time
 
 
-def rows_of(X: Any, centre: np.ndarray | None, norms: np.ndarray | None) -> tuple[Any, np.ndarray]:
-    """The rows, centred, and their l2 norms."""
-    if centre is not None:
-        # Kernels see the halves of x - centre: within [-1, 1], as all they see.
-        X = Dense(clipped(X.values, X.bounds) - centre, np.full(len(centre), 2.0), X.intercept)
-    if norms is None:
-        norms = np.empty(len(X.values) if isinstance(X, Dense) else len(X.indptr) - 1)
-        norms_of(X, norms)
-    return X, norms
+def centred(X: Any, centre: np.ndarray | None) -> Any:
+    """The rows less ``centre``, dense: a copy."""
+    if centre is None:
+        return X
+    # Kernels see the halves of x - centre: within [-1, 1], as all they see.
+    return Dense(clipped(X.values, X.bounds) - centre, np.full(len(centre), 2.0), X.intercept)
 
 
-def longer_than(X, y, centre, norms, limits) -> np.ndarray:
+def row_norms(X: Any) -> np.ndarray:
+    """The l2 norms of the rows."""
+    norms = np.empty(n_rows(X))
+    norms_of(X, 1.0 / X.bounds, norms)
+    return norms
+
+
+def longer_than(X, y, centre, limits) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
-    norms = rows_of(X, centre, norms)[1]
+    norms = row_norms(centred(X, centre))
     up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
     return (len(norms) - up_to).astype(np.float64)
 
 
-def shortened_sums(X, y, norms, c) -> np.ndarray:
-    """Sum of the shortened rows over ``c``."""
-    X, norms = rows_of(X, None, norms)
-    out = np.empty(len(X.bounds) + X.intercept)
-    sum_rows(X, (1.0 / np.maximum(norms, c))[:, None], out)
-    return out
+def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
+    """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
+    X, m = centred(X, centre), run_length(X)
+    out = np.zeros((len(X.bounds) + X.intercept) * n_outputs)
+    v = out[:0] if w is None else as_vector(w, X)
+    room = np.empty((m, n_outputs))
+    add_shortened(X, y, rule, v, 1.0 / X.bounds, c, twice, room, np.empty(m), out)
+    return as_vector(out, X)
 
 
-def target_sums(X, y, centre, norms, c, loss, sufficient) -> np.ndarray:
-    """Sum of target times shortened row over ``c``; the target too is shortened if `sufficient`."""
-    X, norms = rows_of(X, centre, norms)
-    shortened = c / np.maximum(norms, c)
-    weight = shortened / c
-    Z = np.empty((len(norms), loss.n_outputs))
-    out = np.empty((len(X.bounds) + X.intercept) * loss.n_outputs)
-    sum_targets(X, y, loss, weight * shortened if sufficient else weight, Z, out)
-    return out
-
-
-def response_sums(X, y, centre, norms, c, w, loss, bound) -> np.ndarray:
-    """Sum of response at ``w`` times shortened row over ``c``."""
-    X, norms = rows_of(X, centre, norms)
-    Z, out = np.empty((len(norms), loss.n_outputs)), np.empty_like(w)
-    sum_responses(X, w, loss, bound, c / np.maximum(norms, c) / c, Z, out)
-    return out
-
-
-def square_sums(X, y, centre, norms, c, w, n_outputs) -> np.ndarray:
+def square_sums(X, y, centre, c, w, n_outputs) -> np.ndarray:
     """Sums of squared predictions of shortened rows over ``c``, and of half of the first ones."""
-    X, norms = rows_of(X, centre, norms)
-    weight, Z = c / np.maximum(norms, c) / c, np.empty((len(norms), n_outputs))
-    return np.array([sum_squares(X, w, weight, Z), 0.5 * c * (weight @ Z[:, 0])])
+    X = centred(X, centre)
+    weight, Z = c / np.maximum(row_norms(X), c) / c, np.empty((len(y), n_outputs))
+    return np.array([sum_squares(X, as_vector(w, X), weight, Z), 0.5 * c * (weight @ Z[:, 0])])
 
 
-def second_moment_sums(X, y, centre, norms, c, one) -> np.ndarray:
+def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
     """Sum of row row' of shortened rows over ``c``, with ``one`` in place of the intercept's 1."""
-    X, norms = rows_of(X, centre, norms)
-    weight, d = c / np.maximum(norms, c) / c, len(X.bounds)
+    X = centred(X, centre)
+    weight, d = c / np.maximum(row_norms(X), c) / c, len(X.bounds)
     columns = np.arange(d + X.intercept)
     total = np.zeros((len(columns), len(columns)))
-    for start in range(0, len(norms), BLOCK):
-        stop = min(start + BLOCK, len(norms))
+    for start in range(0, len(weight), BLOCK):
+        stop = min(start + BLOCK, len(weight))
         A = columns_of(X, start, stop, columns)
         A *= weight[start:stop, None]
         A[:, d:] *= one

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from skdpsco._design import columns_of, correlate, predict
+from skdpsco._design import columns_of
 from skdpsco._kernels import njit
+from skdpsco._passes import correlate, predict
 from skdpsco.constraints import L2Ball
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent, compose

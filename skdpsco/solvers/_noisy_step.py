@@ -14,8 +14,8 @@ from skdpsco.constraints import conjugate, project
 from skdpsco.losses import derivatives, lipschitz_norm
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
 
+from ._block_sums import clip_records
 from .base import Problem
-from .gradient_descent import clip_records
 
 LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
 

@@ -12,10 +12,11 @@ from scipy import sparse
 
 from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
-from skdpsco._map_reduce import map_reduce
+from skdpsco._map_reduce import in_pieces, map_reduce
+from skdpsco._summation import PIECE_ROWS, sum_error
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.base import Problem
@@ -141,12 +142,14 @@ class Refit:
         self.rows = None
         if isinstance(self.X, CSR) and not newton:
             self.rows = sparse_columns_of(self.X, self.columns)
+        else:
+            self.X = in_pieces(self.X, self.y)
         self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
         square = self._sum(square_norms)
-        error = summation_error(n * self.F, 1.0)
+        error = sum_error(n, 1.0, self.F)
         self._release(square, self.F + 2 * error, MOMENT_SHARE, n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
         ratio = n * self.mu / self.F**1.5
@@ -179,7 +182,7 @@ class Refit:
         # that a replacement moves the sum by at most sqrt(2) times that.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
-        sensitivity = math.sqrt(2.0) * size + 2 * F * summation_error(n, math.sqrt(2.0) * size)
+        sensitivity = math.sqrt(2.0) * size + 2 * F * sum_error(n, math.sqrt(2.0) * size)
         scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
@@ -210,7 +213,7 @@ class Refit:
         # 3. One record contributes between 0 and smoothness * clip**2.
         size = loss.smoothness() * self.clip**2 * self.slack
         along = self._sum(curvature_along, self.clip, direction)
-        error = summation_error(n * self.K, size)
+        error = sum_error(n, size, self.K)
         scale = self._release(along, size + 2 * error, LINE_SHARE, n * size)
         cautious = n / (max(float(along[0]), 0.0) + 2.0 * scale)
         # Noise alone should not move predictions by more than a twelfth of the loss's own scale.
@@ -223,7 +226,7 @@ class Refit:
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
         total = self._sum(gradient, self.clip)[self.local]
-        rounding = 2 * math.sqrt(len(total)) * summation_error(n, size)
+        rounding = 2 * math.sqrt(len(total)) * sum_error(n, size)
         scale = self._release(total, 2 * size + rounding, share, n * size)
         self.progress[0] += 1
         return total / n, scale / n
@@ -249,11 +252,14 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
     """
     total: Any = 0.0
     slope, smoothness = lipschitz_l2(loss), loss.smoothness()
-    block = max(len(y), 1) if sparse.issparse(X) else BLOCK
+    block = PIECE_ROWS if sparse.issparse(X) else BLOCK
     # Once without records: what it returns then has the shape of the sum.
     for start in range(0, max(len(y), 1), block):
         some = y[start : start + block]
-        A = X if sparse.issparse(X) else columns_of(X, start, start + block, columns)
+        if not sparse.issparse(X):
+            A = columns_of(X, start, start + block, columns)
+        else:
+            A = X if len(y) <= block else X[start : start + block]
         R = A @ W
         v = np.empty(len(some))
         linearize(loss, R, some, v)

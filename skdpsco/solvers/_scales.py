@@ -13,7 +13,8 @@ import numpy as np
 
 from skdpsco._design import CSR, Dense, clip_scale
 from skdpsco._kernels import kernel, njit
-from skdpsco._map_reduce import map_reduce
+from skdpsco._map_reduce import in_pieces, map_reduce
+from skdpsco._summation import depth_of
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, GaussianEvent, compose
 
@@ -114,7 +115,8 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     def square_grid(weight: int) -> float:
         """Grid of sums of squares over records and ``weight`` columns."""
         releases = 1 + target if merged else k
-        change = weight + 2.0 * summation_error(n * weight, 1.0)
+        depth = depth_of(n) * weight  # squares are added one after the other, also of a record
+        change = weight + 2.0 * summation_error(n * weight, 1.0, depth)
         return gaussian_grid(change, math.sqrt(releases) / mu_square, 1, n * weight)
 
     return ScalePlan(
@@ -132,7 +134,7 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
 
 def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
     """Follow ``plan`` on the data."""
-    n = plan.n_samples
+    n, X = plan.n_samples, in_pieces(X, y)
     n_counts = 1 if plan.pooled else plan.columns
     counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
     typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)

@@ -10,8 +10,9 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsco._design import clip_entries, correlate, row_norms
+from skdpsco._design import clip_entries
 from skdpsco._kernels import njit
+from skdpsco._passes import correlate, row_norms
 from skdpsco.losses import derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.solvers._block_sums import clip_records

@@ -27,6 +27,7 @@ from skdpsco.solvers.base import LARGEST, LEAST
 
 # Fewer steps are not worth a second copy of the data in memory, and dense columns save nothing.
 MIN_STEPS, MAX_DENSITY = 40, 0.25
+MAX_RECORDS = 2**26  # the rounding of more would take noise to hide
 
 
 def is_incremental(plan, problem, constraint, X) -> bool:
@@ -37,6 +38,7 @@ def is_incremental(plan, problem, constraint, X) -> bool:
     """
     return (
         isinstance(X, CSR)
+        and problem.n_samples <= MAX_RECORDS
         and X.indptr[-1] <= MAX_DENSITY * problem.n_samples * len(X.bounds)
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
@@ -60,6 +62,15 @@ def integer_unit(n_samples: int, bound: float) -> float:
     Each is rounded to an integer, by at most 1/2.
     """
     return math.ldexp(1.0, min(60 - math.frexp(n_samples)[1] - math.frexp(bound)[1], 1000))
+
+
+def integer_error(n_samples: int, bound: float) -> float:
+    """Bound on the error of a sum of numbers up to ``bound`` in `integer_unit`, then as a float.
+
+    The unit is at least ``2**58 / (n_samples * bound)``; see docs/proofs/stagewise.md.
+    """
+    n = min(n_samples, MAX_RECORDS)
+    return n * bound * (n * 2.0**-59 + 2.0**-52)
 
 
 def run_sparse(plan, problem, constraint, X, y, rng, progress):

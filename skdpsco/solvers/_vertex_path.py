@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import add_column, clip_entries, correlate, predict
+from skdpsco._design import add_column, clip_entries
 from skdpsco._kernels import kernel, njit
-from skdpsco._map_reduce import BlockDesign
+from skdpsco._map_reduce import BlockDesign, in_pieces
+from skdpsco._passes import correlate, predict
+from skdpsco._summation import depth_of, sum_error
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
     Exponential,
     exponential_grid,
     select,
+    summation_error,
     to_grid,
 )
 from skdpsco.privacy import (
@@ -24,8 +27,8 @@ from skdpsco.privacy import (
     compose,
 )
 from skdpsco.solvers._block_sums import walk_vertices
-from skdpsco.solvers._sparse_path import is_incremental, run_sparse
-from skdpsco.solvers.base import Problem, replace_one
+from skdpsco.solvers._sparse_path import integer_error, is_incremental, run_sparse
+from skdpsco.solvers.base import Problem
 
 EXPONENTIAL = Exponential()
 SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
@@ -83,15 +86,19 @@ def plan_vertices(
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
+    bounds = [float(problem.loss.lipschitz(float(z), problem.target_bound)) for z in travelled[:T]]
+    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in that
+    # of integers, whose unit is the same in all steps.
+    D = problem.n_coefficients
+    depth, least = depth_of(n) + D, integer_error(n, max(bounds))
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
-    for t in reversed(range(T)):
-        lipschitz = float(problem.loss.lipschitz(float(travelled[t]), problem.target_bound))
+    for t, lipschitz in reversed(list(enumerate(bounds))):
         # Steps whose bounds differ by little share the widest grid: with it all scores change.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
-            # A score is rounded in the sum over records and, for polytopes, over coefficients.
-            change = size * replace_one(n + problem.n_coefficients, lipschitz) * slack
+            error = max(summation_error(n + D, lipschitz, depth), least)
+            change = size * 2.0 * (lipschitz + error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
         slope[t], grid[t] = charged, width
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
@@ -102,7 +109,8 @@ def plan_vertices(
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
-        change = replace_one(n + 1, cap) - cap  # one more for a sum of integers as a float
+        # 2: a sum of integers becomes a float.
+        change = cap + 2.0 * max(sum_error(n, cap, 2), integer_error(n, cap))
         stop_grid = exponential_grid(2.0 * change, epsilon_stop, n * cap * slack)
         event = compose(event, ExponentialMechanismEvent(epsilon_stop))
     return VertexPlan(
@@ -129,10 +137,11 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     stop : int
         The chosen number of steps, ``n_iter`` if none was to be chosen.
     """
-    if isinstance(X, BlockDesign):
-        return walk_vertices(plan, problem, constraint, X, rng, progress)
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
+    X = in_pieces(X, y)
+    if isinstance(X, BlockDesign):
+        return walk_vertices(plan, problem, constraint, X, y, rng, progress)
     T = len(plan.weight)
     coef = np.zeros(problem.n_coefficients)
     Z = np.zeros((problem.n_samples, problem.loss.n_outputs))

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import clip_entries, correlate, predict
-from skdpsco._kernels import njit
-from skdpsco._map_reduce import BlockDesign
+from skdpsco._map_reduce import in_pieces
+from skdpsco._summation import sum_error
 from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import (
     Exponential,
     LaplaceNoisyMax,
     gaussian_grid,
-    gaussian_mechanism,
-    summation_error,
 )
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._block_sums import walk_minimizers
@@ -154,7 +151,7 @@ class NoisyFrankWolfe:
             n_iter = _whole_steps(useful)
         steps = 2.0 / (np.arange(n_iter) + 2.0)  # the first goes all the way to a vertex
         bound = lipschitz_l2(problem.loss) * row_norm
-        sensitivity = 2 * bound + 2 * math.sqrt(D) * summation_error(n, bound)
+        sensitivity = 2 * bound + 2 * math.sqrt(D) * sum_error(n, bound)
         grid = gaussian_grid(sensitivity, math.sqrt(n_iter) / mu, D, n * bound)
         return NoisyFrankWolfePlan(
             event=GaussianEvent(1.0 / mu),
@@ -166,14 +163,7 @@ class NoisyFrankWolfe:
 
     def run(self, plan: NoisyFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
-        if isinstance(X, BlockDesign):
-            return Result(walk_minimizers(plan, problem, X, rng, progress), plan.n_iter)
-        coef = np.zeros(problem.n_coefficients)
-        Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
-        noisy_frank_wolfe(
-            X, y, problem.loss, problem.constraint, np.array(plan.step), plan.slope,
-            np.array(plan.grid), rng, coef, Z, progress,
-        )  # fmt: skip
+        coef = walk_minimizers(plan, problem, in_pieces(X, y), y, rng, progress)
         return Result(coef, plan.n_iter)
 
 
@@ -182,21 +172,3 @@ def _whole_steps(useful: float) -> int:
         raise ValueError("The bound on the excess risk overflows.")
     # The bound is for the worst case: on data, a twentieth of its steps is about best.
     return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MAX_ITER)))
-
-
-@njit
-def noisy_frank_wolfe(X, y, loss, constraint, step, slope, grid, rng, w, Z, progress):
-    """Move ``w`` and its predictions ``Z`` towards minimisers of noisy linear functions."""
-    R = np.empty_like(Z)
-    G = np.empty_like(w)
-    v = np.empty_like(w)
-    for t in range(step.shape[0]):
-        derivatives(loss, Z, y, R)
-        clip_entries(R, slope)  # of one output: of several, losses of this package keep to more
-        correlate(X, R, G)
-        gaussian_mechanism(rng, G, grid[t])
-        minimizer(constraint, G, v)
-        for j in range(w.shape[0]):
-            w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]
-        predict(X, w, Z)
-        progress[0] += 1

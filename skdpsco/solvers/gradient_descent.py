@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import correlate, predict, row_norms
 from skdpsco._kernels import njit
-from skdpsco._map_reduce import BlockDesign, map_reduce
+from skdpsco._map_reduce import in_pieces, map_reduce
+from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
 from skdpsco.losses import Multinomial, derivative, derivatives, lipschitz_l2
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 
-from ._block_sums import clip_records, clipped_gradient_sum
+from ._block_sums import clipped_gradient_sum
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, plan_scales, release_scales
 from .base import Plan, Result
@@ -51,20 +51,17 @@ class GradientDescentPlan(Plan):
 
 
 class Geometry(NamedTuple):
-    """The coordinates ``scale * w`` that steps are made in: releases, but for ``norms``.
+    """The coordinates ``scale * w`` that steps are made in: releases.
 
     Parameters
     ----------
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
-    norms : ndarray of shape (n_samples,) or None
-        l2 norms of the records; private. None for blocks, which find them anew.
     """
 
     scale: np.ndarray
     clip: float
-    norms: np.ndarray | None
 
 
 class GradientDescent:
@@ -130,6 +127,7 @@ class GradientDescent:
         self, plan: GradientDescentPlan, problem: CompositeProblem, X, y, rng, progress
     ) -> Result:
         """Follow ``plan`` on the data."""
+        X = in_pieces(X, y)
         geometry = release_geometry(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * geometry.clip
@@ -189,8 +187,8 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     """Grid of sums of gradients of norm 1, of which one record moves ``factor``."""
     n, D = problem.n_samples, problem.n_coefficients
     bound = 1.0 + (D + 4) * 2.0**-50  # norms and products are rounded
-    # n + 1: a sum is divided twice, by a bound and by a scale.
-    sensitivity = factor * bound + 2.0 * math.sqrt(D) * summation_error(n + 1, bound)
+    # 2: a sum is divided twice, by a bound and by a scale.
+    sensitivity = factor * bound + 2.0 * math.sqrt(D) * sum_error(n, bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
@@ -208,23 +206,14 @@ def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> G
         clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
     # The second is reached by no record.
     bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    norms = None
-    if not isinstance(X, BlockDesign):
-        norms = np.empty(problem.n_samples)
-        scaled_norms(X, scale, norms)
-    return Geometry(scale, bound, norms)
+    return Geometry(scale, bound)
 
 
 def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -> np.ndarray:
     """Release the sum over records of clipped gradients, in the coordinates of ``geometry``."""
-    w, out = unscaled(problem, geometry, point), np.empty(len(point))
-    scale, bound, norms = geometry
-    if norms is None:
-        out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, scale, bound)
-        gaussian_mechanism(rng, out, grid)
-    else:
-        Z = np.empty((len(y), problem.loss.n_outputs))
-        release_gradient(X, problem.loss, y, w, scale, norms, bound, grid, rng, Z, out)
+    w = unscaled(problem, geometry, point)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *geometry)
+    gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
@@ -253,24 +242,6 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
         return step
     curvature = (float(change @ move) / size - SURE * math.sqrt(2.0) * noise) / size
     return min(step, 1.0 / curvature) if curvature > 0.0 else step
-
-
-@njit
-def scaled_norms(X, scale, out):
-    """Write the l2 norm of every record's features over ``scale``, the ones included."""
-    row_norms(X, scale, out)
-
-
-@njit
-def release_gradient(X, loss, y, w, scale, norms, bound, grid, rng, Z, out):
-    """Release the sum of clipped gradients in ``scale * w``; ``Z`` is room for predictions."""
-    predict(X, w, Z)
-    derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
-    clip_records(Z, norms, bound)
-    correlate(X, Z, out)
-    for j in range(out.shape[0]):
-        out[j] /= scale[j % scale.shape[0]]
-    gaussian_mechanism(rng, out, grid)
 
 
 @njit

@@ -12,23 +12,25 @@ from typing import Any
 import numpy as np
 
 from skdpsco._design import Dense
-from skdpsco._map_reduce import BlockDesign, map_reduce
+from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
+from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, Squared
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 
 from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
 from ._moment_plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
 from ._moment_sums import (
+    Ones,
+    Responses,
+    Targets,
+    centred,
     longer_than,
     respond,
-    response_sums,
-    rows_of,
     second_moment_sums,
     shortened_sums,
     square_sums,
-    target_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
 from .base import Result, share_mu
@@ -123,7 +125,7 @@ class Moments:
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
         row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
         size = bound_of(problem) * row
-        error = summation_error(n, size)
+        error = sum_error(n, size)
 
         def grid(name, sensitivity, dimension, magnitude):
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
@@ -138,15 +140,15 @@ class Moments:
                 min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
             )
         if centred:
-            rounding = 2.0 * math.sqrt(d) * summation_error(n, slack)
+            rounding = 2.0 * math.sqrt(d) * sum_error(n, slack)
             centre_grid = grid("centre", 2.0 * slack + rounding, d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
-            rounding = 2.0 * F * summation_error(n, square)
+            rounding = 2.0 * F * sum_error(n, square)
             matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
         else:
             square = (LINE if line else 1.0) * slack * slack
-            rounding = 2.0 * math.sqrt(1.0 + line) * summation_error(n * K, slack * slack)
+            rounding = 2.0 * math.sqrt(1.0 + line) * sum_error(n, slack * slack, K)
             curvature_grid = grid("curvature", square + rounding, 1 + line, n * K)
         if T > 0:
             response_grid = grid("responses", moved, F * K, n * size)
@@ -186,8 +188,7 @@ class _Run:
     def __init__(self, plan, problem, X, y, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y = X, y
-        # Where rows stand and how long they are; of blocks the latter is found anew in every sum.
-        self.view: Any = (None, None)
+        self.centred_at: Any = None  # what blocks are centred at in every sum
         self.n, self.F, self.K = problem.n_samples, problem.n_features, problem.loss.n_outputs
         self.d = self.F - problem.intercept
         self.bound = bound_of(problem)
@@ -200,11 +201,10 @@ class _Run:
         plan, problem = self.plan, self.problem
         by_blocks = isinstance(self.X, BlockDesign)
         is_sparse = self.X.sparse if by_blocks else not isinstance(self.X, Dense)
-        norms = None if by_blocks else rows_of(self.X, None, None)[1]
-        self.view = (None, norms)
-        self.c = self.clipping_norm(norms)
+        arrays, self.X = self.X, in_pieces(self.X, self.y)
+        self.c = self.clipping_norm()
         unit = 1.0
-        centre = self.centre(norms)
+        centre = self.centre()
         if is_sparse:
             if plan.matrix_grid is None:  # it would know of the mean
                 self.shift = centre / (self.c * math.sqrt(INTERCEPT))
@@ -212,11 +212,10 @@ class _Run:
         elif centre.any():
             unit = 0.5
             if by_blocks:
-                self.view = (centre, None)
+                self.centred_at = centre
             else:
-                self.X, norms = rows_of(self.X, centre, None)
-                self.view = (None, norms)
-            self.c = self.clipping_norm(norms, self.c)
+                self.X = in_pieces(centred(arrays, centre), self.y)
+            self.c = self.clipping_norm(self.c)
         c = self.c
         # Coefficients of what kernels see over those of shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
@@ -289,19 +288,19 @@ class _Run:
         gaussian_mechanism(self.rng, values, grid)
         return grid * 2.0**SCALE_BITS
 
-    def centre(self, norms):
+    def centre(self):
         """A noisy mean of the shortened features, or 0."""
         nowhere = np.zeros(self.d)
         if self.plan.centre_grid is None:
             return nowhere
-        sums = map_reduce(self.X, self.y, shortened_sums, norms, self.c)[: self.d].copy()
+        sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
         deviation = self.release(sums, self.plan.centre_grid)
         mean = shrink(sums, deviation**2) / self.n
         if float(np.linalg.norm(mean)) < LEAST_CENTRE:
             return nowhere
         return np.clip(self.c * mean, -1.0, 1.0)
 
-    def clipping_norm(self, norms, largest=None):
+    def clipping_norm(self, largest=None):
         """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
         n_counts = N_COUNTS if largest is None else N_CENTRED_COUNTS
         largest = math.sqrt(max(self.d, 1)) if largest is None else largest
@@ -311,9 +310,8 @@ class _Run:
         top = math.ceil(2.0 * math.log2(largest) - 1e-9)
         candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
         # Norms that are equal to a candidate may have been rounded.
-        counts = map_reduce(
-            self.X, self.y, longer_than, self.view[0], norms, candidates * (1.0 + 1e-9)
-        )
+        limits = candidates * (1.0 + 1e-9)
+        counts = map_reduce(self.X, self.y, longer_than, self.centred_at, limits)
         low, high = 0, n_below
         while low < high:
             middle = (low + high) // 2
@@ -338,18 +336,19 @@ class _Run:
 
     def total(self, function, *arguments):
         """Sum of a function of shortened rows over all records."""
-        return map_reduce(self.X, self.y, function, *self.view, self.c, *arguments)
+        return map_reduce(self.X, self.y, function, self.centred_at, self.c, *arguments)
 
     def moment(self):
         """Mean of target times row, and its noise."""
-        sums = self.total(target_sums, self.problem.loss, self.sufficient)
+        sums = self.total(shortened_sums, Targets(self.problem.loss), self.K, None, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
     def responses(self, W):
         """Mean of response times row at ``W``, and its noise."""
         # Predictions have to be finite: one NaN would take the whole sum with it.
         w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
-        sums = self.total(response_sums, w, self.problem.loss, self.bound)
+        rule = Responses(self.problem.loss, self.bound)
+        sums = self.total(shortened_sums, rule, self.K, w)
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment):

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from skdpsco._design import CSR, Dense
 from skdpsco._kernels import njit
+from skdpsco._map_reduce import in_pieces
 from skdpsco._random import next_uint64
 from skdpsco._validation import check_bound
 from skdpsco.losses import derivative, derivatives
@@ -27,7 +28,6 @@ from ._composite import CompositeProblem
 from .base import Result
 from .gradient_descent import (
     TAIL,
-    Geometry,
     GradientDescent,
     GradientDescentPlan,
     gradient_grid,
@@ -157,9 +157,9 @@ class SGD:
         rows = Rows(X)
         for t in range(plan.n_iter):
             batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
-            assert geometry.norms is not None
-            sample = Geometry(geometry.scale, geometry.clip, geometry.norms[batch])
-            total = noisy_gradient(problem, sample, rows[batch], y[batch], point, grid, rng)
+            targets = y[batch]
+            some = in_pieces(rows[batch], targets)
+            total = noisy_gradient(problem, geometry, some, targets, point, grid, rng)
             gradient = total / expected
             if t >= plan.n_iter - n_averaged:
                 sums += point, gradient

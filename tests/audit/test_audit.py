@@ -22,6 +22,7 @@ from skdpsco.losses import Logistic, Squared
 from skdpsco.privacy import Budget, gaussian_mu
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
+from skdpsco.solvers import _block_sums as sums_module
 from skdpsco.solvers import _refit as refit_module
 from skdpsco.solvers import _vertex_path as path_module
 from skdpsco.solvers import anytime_mirror_descent as anytime_module
@@ -191,20 +192,17 @@ def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
     problem = Problem(Logistic(), constraint, 5, 2)
     plan = frank_wolfe_module.NoisyFrankWolfe().plan(problem, Budget(1.0, 1e-6), 200)
     released = []
-    mechanism = frank_wolfe_module.gaussian_mechanism
+    mechanism = sums_module.gaussian_mechanism
 
     def record(rng, values, grid):
         exact = values.copy()
         mechanism(rng, values, grid)
         released.extend((noisy, grid, x) for noisy, x in zip(values, exact, strict=True))
 
-    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
+    monkeypatch.setattr(sums_module, "gaussian_mechanism", record)
     design = as_design(np.full((5, 2), value), np.ones(2), False)
-    frank_wolfe_module.noisy_frank_wolfe.py_func(
-        design, np.ones(5), problem.loss, constraint, np.array(plan.step), plan.slope,
-        np.array(plan.grid), np.random.default_rng(0), np.zeros(2), np.zeros((5, 1)),
-        np.zeros(1, dtype=int),
-    )  # fmt: skip
+    rng, progress = np.random.default_rng(0), np.zeros(1, dtype=int)
+    sums_module.walk_minimizers(plan, problem, design, np.ones(5), rng, progress)
     noisy, grid, exact = np.array(released).T
     assert len(noisy) == 400
     assert set(grid) == set(plan.grid)  # the public one

@@ -18,13 +18,15 @@ from scipy import optimize, sparse, stats
 from skdpsco._design import Dense, as_design
 from skdpsco._kernels import njit
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
+from skdpsco.solvers import _block_sums as sums_module
 from skdpsco.solvers import gradient_descent as module
-from skdpsco.solvers.gradient_descent import Geometry, noisy_gradient, release_gradient
+from skdpsco.solvers._block_sums import add_gradients
+from skdpsco.solvers.gradient_descent import Geometry, noisy_gradient
 from skdpsco.solvers.sgd import Rows, poisson_sample
 
 ONE = 2.0**SCALE_BITS
@@ -49,7 +51,7 @@ def recorded(monkeypatch):
         log.append([to_grid(v, grid) for v in values])
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
-    monkeypatch.setattr(module, "release_gradient", release_gradient.py_func)
+    monkeypatch.setattr(sums_module, "add_gradients", add_gradients.py_func)
     return log
 
 
@@ -88,11 +90,9 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             X = np.array([x for x, _ in rows])
             y = np.array([y for _, y in rows])
             design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
-            norms = np.empty(len(rows))
-            module.scaled_norms(design, scale, norms)
             # The norm of `release_geometry`, where scales are these.
             bound = clip * math.sqrt(d + intercept)
-            geometry = Geometry(scale, bound, norms[batch])
+            geometry = Geometry(scale, bound)
             rows = Rows(design)[batch]
             noisy_gradient(problem, geometry, rows, y[batch], point, plan.grid * bound, None)
             return np.array(recorded.pop())
@@ -119,7 +119,7 @@ def test_one_record_without_a_finite_norm_counts_for_nothing():
     R = np.array([[3.0], [1e200], [np.nan], [np.inf], [0.5]])
     norms = np.array([2.0, 1e200, 1.0, 1.0, 1.0])
     with np.errstate(all="ignore"):
-        module.clip_records(R, norms, 1.0)
+        sums_module.clip_records(R, norms, 1.0)
     np.testing.assert_array_equal(R[:, 0], [0.5, 0.0, 0.0, 0.0, 0.5])
 
 
@@ -130,10 +130,10 @@ ALWAYS = 2**53  # the threshold of full batches
 
 
 @njit
-def trials(rng, X, loss, y, scale, norms, bound, grid, threshold, n_steps, out):
+def trials(rng, X, loss, y, scale, bound, grid, threshold, n_steps, out):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w = np.empty(y.shape[0], np.int64), np.zeros(1)
-    g = np.empty(1)
+    g, Z, norms = np.empty(1), np.empty((1, 1)), np.empty(1)
     for trial in range(out.shape[0]):
         w[0] = 0.0
         out[trial] = 0.0
@@ -142,8 +142,9 @@ def trials(rng, X, loss, y, scale, norms, bound, grid, threshold, n_steps, out):
             if threshold < 2**53:
                 size = poisson_sample(rng, threshold, members)
             batch = Dense(X.values[:size], X.bounds, X.intercept)  # one record: it or none
-            Z = np.empty((size, 1))
-            release_gradient(batch, loss, y[:size], w, scale, norms[:size], bound, grid, rng, Z, g)
+            g[0] = 0.0
+            add_gradients(batch, y[:size], loss, w, scale, bound, np.inf, 0.0, Z, norms, g)
+            gaussian_mechanism(rng, g, grid)
             w[0] -= 1e-3 * g[0]
             out[trial] += g[0]
 
@@ -156,7 +157,7 @@ def evidence(plan, problem, grid, seed):
         design = as_design(np.ones((1, 1)), one, False)
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed + int(target)))
         trials(
-            rng, design, problem.loss, np.array([-target]), one, one, 0.01, 0.01 * grid, threshold,
+            rng, design, problem.loss, np.array([-target]), one, 0.01, 0.01 * grid, threshold,
             plan.n_iter, out,
         )  # fmt: skip
         sums.append(out / 0.01)

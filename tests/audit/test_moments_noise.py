@@ -19,6 +19,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers import moments as module
 from skdpsco.solvers._composite import CompositeProblem
+from skdpsco.solvers._moment_sums import centred, row_norms
 from skdpsco.solvers.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
@@ -173,7 +174,7 @@ def test_rounded_centred_rows_keep_their_norm(d):
         X = np.clip(centre + size * rng.uniform(-1, 1, (2000, d)), -1, 1)
         X[:2] = np.sign(centre), -np.sign(centre)
         assert (np.abs(X - centre) <= 2.0).all()
-        _, norms = module.rows_of(as_design(X, np.ones(d), True), centre, None)
+        norms = row_norms(centred(as_design(X, np.ones(d), True), centre))
         for c in (2.0**-8, 0.1, math.sqrt(d)):
             rows = ((X - centre) / 2).astype(np.longdouble)
             rows *= ((c / np.maximum(norms, c)) / c)[:, None]

@@ -25,9 +25,9 @@ from skdpsco.mechanisms import SCALE_BITS, select, to_grid
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
+from skdpsco.solvers import _block_sums as sums_module
 from skdpsco.solvers import _refit as refit_module
 from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers import frank_wolfe as frank_wolfe_module
 
 ONE = 2.0**SCALE_BITS
 # The largest range of the changes, or the largest norm, over the charge.
@@ -448,7 +448,7 @@ def test_noisy_gradients_change_by_what_is_charged(
     n_iter = 3
     problem = Problem(loss, constraint, n, d + intercept, intercept)
     plan = NoisyFrankWolfe().plan(problem, Budget(2.0, 1e-3), n_iter)
-    D, K = problem.n_coefficients, loss.n_outputs
+    D = problem.n_coefficients
     (leaf, _) = next(iter(leaves(plan.event)))
     # Sensitivity over standard deviation of one step: mu / sqrt(n_iter).
     charge = math.sqrt(4.0**SCALE_BITS - 16) / leaf.noise_multiplier / math.sqrt(n_iter)
@@ -460,15 +460,12 @@ def test_noisy_gradients_change_by_what_is_charged(
         log.extend(int(to_grid(value, grid)) for value in values)
         values[:] = noisy[step]
 
-    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
+    monkeypatch.setattr(sums_module, "gaussian_mechanism", record)
 
     def gradients(rows):
         log.clear()
         X, y = design(rows, intercept, layout)
-        frank_wolfe_module.noisy_frank_wolfe.py_func(
-            X, y, loss, constraint, np.array(plan.step), plan.slope, np.array(plan.grid), None,
-            np.zeros(D), np.zeros((n, K)), np.zeros(1, dtype=int),
-        )  # fmt: skip
+        sums_module.walk_minimizers(plan, problem, X, y, None, np.zeros(1, dtype=int))
         return np.array(log, dtype=float).reshape(n_iter, D)
 
     worst, rng = np.zeros(n_iter), np.random.default_rng(0)

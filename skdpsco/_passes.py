@@ -1,0 +1,259 @@
+"""Kernels that go over the rows of a design: products with coefficients, and sums of rows.
+
+`dot_rows`, `norm_rows` and `add_rows` take a run of records, so that all three can be done while
+the run is in the cache: then memory is read once. They see entries that are clipped, but not yet
+divided by their bounds: one number per column, the caller's, is divided instead of every entry.
+"""
+
+import math
+
+import numpy as np
+
+from skdpsco._design import CSR, Dense, clip
+from skdpsco._kernels import inner, kernel, reduction
+
+CACHE = 4096  # entries of a run: those of a dense one stay in the fastest cache
+
+
+@kernel
+def dot_rows(X, start, v, Z):
+    """Write into ``Z`` of shape (m, K) the products of m rows, from ``start`` on, with ``v``.
+
+    ``v`` holds K times the coefficients over the bounds, flat.
+    """
+    raise NotImplementedError
+
+
+@kernel
+def norm_rows(X, start, u, out):
+    """Write into ``out`` of shape (m,) the l2 norms of m rows, their entries times ``u``.
+
+    The ones of an intercept count if ``u`` has an entry for them.
+    """
+    raise NotImplementedError
+
+
+@kernel
+def add_rows(X, start, R, out):
+    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat."""
+    raise NotImplementedError
+
+
+@kernel
+def n_rows(X):
+    """Number of records."""
+    raise NotImplementedError
+
+
+@n_rows.register(Dense)
+def _(X):
+    return X.values.shape[0]
+
+
+@n_rows.register(CSR)
+def _(X):
+    return X.indptr.shape[0] - 1
+
+
+@kernel
+def run_length(X):
+    """How many rows make a run."""
+    return 64
+
+
+@run_length.register(Dense)
+def _(X):
+    return min(64, 4 * (CACHE // (4 * X.values.shape[1] + 4)) + 4)
+
+
+@inner
+def over_bounds(X, v):
+    """Divide what stands beside features by their bounds, in place; ``v`` is flat."""
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for start in range(0, v.shape[0], D):
+        for j in range(d):
+            v[start + j] /= X.bounds[j]
+
+
+@inner
+def predict(X, w, Z):
+    """Write the predictions ``X W`` into ``Z`` of shape (n, K), ``w`` flat."""
+    v = w.copy()
+    over_bounds(X, v)
+    dot_rows(X, 0, v, Z)
+
+
+@inner
+def correlate(X, R, out):
+    """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
+    for j in range(out.shape[0]):
+        out[j] = 0.0
+    add_rows(X, 0, R, out)
+    over_bounds(X, out)
+
+
+@inner
+def row_norms(X, scale, out):
+    """Write the l2 norm of every record's features over ``scale``.
+
+    The ones of an intercept count if ``scale`` has an entry for them.
+    """
+    u = 1.0 / scale
+    for j in range(X.bounds.shape[0]):
+        u[j] /= X.bounds[j]
+    norm_rows(X, 0, u, out)
+
+
+# Four rows at a time: what is read and written once per column serves all of them. The array is
+# handed over with numbers of rows: a view of each would be counted.
+
+
+@reduction
+def _dot_four(values, i, bounds, v):
+    a, b, c, e = 0.0, 0.0, 0.0, 0.0
+    for j in range(bounds.shape[0]):
+        a += clip(values[i, j], bounds[j]) * v[j]
+        b += clip(values[i + 1, j], bounds[j]) * v[j]
+        c += clip(values[i + 2, j], bounds[j]) * v[j]
+        e += clip(values[i + 3, j], bounds[j]) * v[j]
+    return a, b, c, e
+
+
+@reduction
+def _dot_one(values, i, bounds, v):
+    total = 0.0
+    for j in range(bounds.shape[0]):
+        total += clip(values[i, j], bounds[j]) * v[j]
+    return total
+
+
+@reduction
+def _square_one(values, i, bounds, u):
+    total = 0.0
+    for j in range(bounds.shape[0]):
+        x = clip(values[i, j], bounds[j]) * u[j]
+        total += x * x
+    return total
+
+
+@reduction
+def _add_four(values, i, bounds, a, b, c, e, out):
+    for j in range(bounds.shape[0]):
+        out[j] += (
+            a * clip(values[i, j], bounds[j])
+            + b * clip(values[i + 1, j], bounds[j])
+            + (c * clip(values[i + 2, j], bounds[j]) + e * clip(values[i + 3, j], bounds[j]))
+        )
+
+
+@reduction
+def _add_one(values, i, bounds, a, out):
+    for j in range(bounds.shape[0]):
+        out[j] += a * clip(values[i, j], bounds[j])
+
+
+@dot_rows.register(Dense)
+def _(X, start, v, Z):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    m = Z.shape[0]
+    even = m - m % 4
+    for k in range(Z.shape[1]):
+        mine = v[k * D : k * D + d]
+        constant = v[k * D + d] if X.intercept else 0.0
+        for i in range(0, even, 4):
+            a, b, c, e = _dot_four(X.values, start + i, X.bounds, mine)
+            Z[i, k], Z[i + 1, k] = a + constant, b + constant
+            Z[i + 2, k], Z[i + 3, k] = c + constant, e + constant
+        for i in range(even, m):
+            Z[i, k] = _dot_one(X.values, start + i, X.bounds, mine) + constant
+
+
+@norm_rows.register(Dense)
+def _(X, start, u, out):
+    d = X.bounds.shape[0]
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    for i in range(out.shape[0]):
+        out[i] = math.sqrt(_square_one(X.values, start + i, X.bounds, u) + one)
+
+
+@add_rows.register(Dense)
+def _(X, start, R, out):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    m = R.shape[0]
+    even = m - m % 4
+    for k in range(R.shape[1]):
+        mine = out[k * D : k * D + d]
+        for i in range(0, even, 4):
+            _add_four(
+                X.values, start + i, X.bounds, R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k], mine
+            )
+        for i in range(even, m):
+            _add_one(X.values, start + i, X.bounds, R[i, k], mine)
+        if X.intercept:
+            out[k * D + d] += _column_sum(R, k)
+
+
+@reduction
+def _column_sum(R, k):
+    total = 0.0
+    for i in range(R.shape[0]):
+        total += R[i, k]
+    return total
+
+
+@reduction
+def _dot_entries(X, first, last, v, start):
+    total = 0.0
+    for p in range(first, last):
+        j = X.indices[p]
+        total += clip(X.data[p], X.bounds[j]) * v[start + j]
+    return total
+
+
+@dot_rows.register(CSR)
+def _(X, start, v, Z):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for i in range(Z.shape[0]):
+        first, last = X.indptr[start + i], X.indptr[start + i + 1]
+        for k in range(Z.shape[1]):
+            constant = v[k * D + d] if X.intercept else 0.0
+            Z[i, k] = _dot_entries(X, first, last, v, k * D) + constant
+
+
+@norm_rows.register(CSR)
+def _(X, start, u, out):
+    d = X.bounds.shape[0]
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    for i in range(out.shape[0]):
+        total = one
+        for p in range(X.indptr[start + i], X.indptr[start + i + 1]):
+            j = X.indices[p]
+            x = clip(X.data[p], X.bounds[j]) * u[j]
+            total += x * x
+        out[i] = math.sqrt(total)
+
+
+@add_rows.register(CSR)
+def _(X, start, R, out):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for i in range(R.shape[0]):
+        first, last = X.indptr[start + i], X.indptr[start + i + 1]
+        for k in range(R.shape[1]):
+            r = R[i, k]
+            for p in range(first, last):
+                j = X.indices[p]
+                out[k * D + j] += r * clip(X.data[p], X.bounds[j])
+            if X.intercept:
+                out[k * D + d] += r
+
+
+def as_vector(coefficients: np.ndarray, X) -> np.ndarray:
+    """Coefficients over the bounds, a copy, for `dot_rows`."""
+    v = coefficients.reshape(-1, len(X.bounds) + X.intercept).copy()
+    v[:, : len(X.bounds)] /= X.bounds
+    return v.ravel()
