@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -268,6 +269,47 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         X = check_X(self, X)
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+class LinearClassifierMixin(ClassifierMixin):
+    """Predictions of a `PrivateLinearModel` of two or more classes."""
+
+    classes_: np.ndarray
+
+    def decision_function(self, X):
+        """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._predictions(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Predict the class with the largest score.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores > 0.0).astype(int)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 @contextmanager

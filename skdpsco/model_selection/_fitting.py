@@ -9,7 +9,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.validation import column_or_1d
 
-from skdpsco._validation import check_bound, check_target, encode_classes, labels_note, rows_of
+from skdpsco._labels import encode_classes, labels_note
+from skdpsco._validation import check_bound, check_target, rows_of
 from skdpsco.inspection import private_steps
 
 from ._allotment import quieten
