@@ -12,7 +12,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
-from skdpsco._blocks import BlockRecords
+from skdpsco._blocks import BlockRecords, RowBlocks
 from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
@@ -267,8 +267,23 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)
+        refuse_blocks(X)
         X = check_X(self, X)
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+
+def refuse_blocks(X: Any) -> None:
+    """Say what to do for predictions of blocks.
+
+    Raises
+    ------
+    TypeError
+    """
+    if isinstance(X, RowBlocks):
+        raise TypeError(
+            "X must be an array, a sparse matrix or a data frame, got RowBlocks. Predict and score "
+            "block by block: for X, y in blocks: model.predict(X)."
+        )
 
 
 class LinearClassifierMixin(ClassifierMixin):
@@ -305,6 +320,28 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        return super().score(X, y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.base import RegressorMixin
 
 from skdpsco._blocks import read_records
-from skdpsco._estimator import LinearClassifierMixin, PrivateLinearModel
+from skdpsco._estimator import LinearClassifierMixin, PrivateLinearModel, refuse_blocks
 from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._validation import (
     check_bound,
@@ -106,6 +106,28 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         y : ndarray of shape (n_samples,)
         """
         return self._predictions(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """R^2 of the predictions, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        return super().score(X, y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
