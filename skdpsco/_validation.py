@@ -1,5 +1,6 @@
 """Checks of what users pass in. The only file that imports private names of scikit-learn."""
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -168,13 +169,23 @@ def _refuse_complex(name: str, dtype: Any) -> None:
         raise ValueError(f"Complex data not supported: {name} must be real, got {dtype}.")
 
 
+_LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
+
+
 @contextmanager
 def about_X(X: Any):
-    """Refuse dates, which NumPy would take for numbers, and say what to do about text."""
+    """Refuse dates, which NumPy would take for numbers, and say what X must be; never its values.
+
+    scikit-learn's own messages would print some of them, as causes of others too.
+    """
+    if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
+        raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
         if getattr(dtype, "kind", None) in ("m", "M") or (is_temporal and is_temporal()):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
+        if getattr(dtype, "kind", None) == "V":  # records with fields
+            raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
     try:
         # Finiteness is a matter of privacy, whatever scikit-learn was configured to assume; and a
@@ -182,14 +193,26 @@ def about_X(X: Any):
         with np.errstate(all="ignore"), config_context(assume_finite=False):
             yield
     except ValueError as error:
-        if "could not convert string" not in str(error):
+        message = str(error)
+        if "could not convert string" in message:
+            message = (
+                "X must be numeric, but contains text. Encode text first, with "
+                "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
+            )
+        elif message.startswith("Expected 2D array"):
+            message = (
+                f"{message.partition(' instead')[0]} instead. {_LEGAL}. Reshape your data: "
+                "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one record."
+            )
+        else:
             raise
-        raise ValueError(
-            "X must be numeric, but contains text. Encode text first, with "
-            "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
-        ) from error
-    except OverflowError as error:
-        raise ValueError("X contains a number that is too large for float64.") from error
+        raise ValueError(message) from None
+    except TypeError as error:
+        if "argument must be a string" not in str(error):  # float(), which names the type
+            raise
+        raise TypeError(f"{_LEGAL}, of numbers: {error}.") from None
+    except OverflowError:
+        raise ValueError("X contains a number that is too large for float64.") from None
 
 
 def check_target(y: Any) -> np.ndarray:
