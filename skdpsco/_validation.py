@@ -182,7 +182,7 @@ def about_X(X: Any):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
-        if getattr(dtype, "kind", None) in ("m", "M") or (is_temporal and is_temporal()):
+        if _kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
@@ -213,6 +213,12 @@ def about_X(X: Any):
         raise TypeError(f"{_LEGAL}, of numbers: {error}.") from None
     except OverflowError:
         raise ValueError("X contains a number that is too large for float64.") from None
+
+
+def _kind(dtype: Any) -> str | None:
+    """NumPy's letter for a dtype, of its values for Arrow's dictionaries."""
+    values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
+    return getattr(dtype if values is None else type(dtype)(values), "kind", None)
 
 
 def check_target(y: Any) -> np.ndarray:

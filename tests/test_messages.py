@@ -1,9 +1,11 @@
 """Messages about an X that is no matrix of numbers: they do not show its values."""
 
+import datetime
 import traceback
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
@@ -44,3 +46,24 @@ def test_messages_do_not_show_values(Estimator, case):
             call()
         told = "".join(traceback.format_exception(caught.value))  # with its causes
         assert "12288" not in told
+
+
+@BOTH
+def test_dictionaries_of_arrow(Estimator):
+    pa = pytest.importorskip("pyarrow")
+
+    def frame(kind, value):
+        values = pa.array([value, None] * (N // 2), kind).dictionary_encode()
+        column = pd.array(values, dtype=pd.ArrowDtype(values.type))
+        return pd.DataFrame({"a": X[:, 0], "b": column})
+
+    model = Estimator().fit(pd.DataFrame(X[:, :2], columns=["a", "b"]), Y)
+    for bad, match in (
+        (frame(pa.string(), "u"), "X must be numeric, but contains text"),
+        (frame(pa.timestamp("ns"), datetime.datetime(2020, 1, 1)), "Turn dates into numbers first"),
+        (frame(pa.date32(), datetime.date(2020, 1, 1)), "Turn dates into numbers first"),
+        (frame(pa.float64(), 0.5), "X must be an array, .*, of numbers: .*'NAType'"),
+    ):
+        for call in (lambda X: Estimator().fit(X, Y), *predictions(model)):
+            with pytest.raises((ValueError, TypeError), match=match):
+                call(bad)
