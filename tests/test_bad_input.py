@@ -224,7 +224,6 @@ BAD_X = {
     ),
     "dict": ({"a": X[:, 0].tolist(), "b": X[:, 1].tolist()}, LEGAL + "got dict"),
     "list of dicts": ([{"a": a, "b": b} for a, b in X[:, :2]], LEGAL + "of numbers: .* 'dict'"),
-    "iterator": (iter(X), LEGAL + "of numbers: .*iterator"),
     "lengths": (X[:-1], r"inconsistent numbers of samples: \[39, 40\]"),
 }
 
