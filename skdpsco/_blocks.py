@@ -31,9 +31,9 @@ def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
     """
     if isinstance(X, RowBlocks):
         blocks = X
-    elif hasattr(X, "__dask_graph__") and hasattr(X, "ndim"):
+    elif _on_dask(X):
         blocks, y = RowBlocks.from_dask(X, y), None
-    elif type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names"):
+    elif _in_arrow(X):
         blocks = RowBlocks.from_arrow(X)
     else:
         return None
@@ -44,6 +44,19 @@ def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
     if not blocks.has_target:
         raise ValueError("y must be given, or be part of the blocks of X (target=...).")
     return blocks
+
+
+def is_blocks(X: Any) -> bool:
+    """Whether `as_blocks` makes blocks of X."""
+    return isinstance(X, RowBlocks) or _on_dask(X) or _in_arrow(X)
+
+
+def _on_dask(X: Any) -> bool:
+    return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
+
+
+def _in_arrow(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
 def _names(X: Any) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from skdpsco._kernels import inner, kernel
 
 
 class Dense(NamedTuple):
-    """A C-ordered array of float64 or float32, its feature bounds, and 1 if a column of ones follows, else 0."""
+    """A C-ordered array of floats, its feature bounds, and 1 if a column of ones follows, else 0."""
 
     values: np.ndarray
     bounds: np.ndarray
@@ -135,13 +135,7 @@ def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
         for start in range(0, len(rows), 1024):
             rows[start : start + 1024] = columns_of(X, start, start + 1024, columns)
         return rows
-    n = len(X.indptr) - 1
-    sparse_rows = sparse.csr_array(
-        (clipped(X.data, X.bounds[X.indices]), X.indices, X.indptr), shape=(n, d)
-    )
-    if X.intercept:
-        return sparse.csr_array(sparse.hstack([sparse_rows, np.ones((n, 1))]))
-    return sparse_rows
+    return sparse_columns_of(X, np.arange(d + X.intercept))
 
 
 def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
@@ -153,7 +147,8 @@ def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
     kept = np.flatnonzero(wanted[X.indices[: X.indptr[-1]]])  # quicker than SciPy's X[:, given]
     places = X.indices[kept]
     values = clipped(X.data[kept], X.bounds[places])
-    indices, indptr = np.searchsorted(given, places), np.searchsorted(kept, X.indptr)
+    indices = np.searchsorted(given, places).astype(X.indices.dtype)
+    indptr = np.searchsorted(kept, X.indptr).astype(X.indptr.dtype)
     rows = sparse.csr_array((values, indices, indptr), shape=(n, len(given)))
     if len(given) == len(columns):
         return rows

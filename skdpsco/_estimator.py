@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import ClassifierMixin
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
-from skdpsco._blocks import BlockRecords
+from skdpsco._blocks import BlockRecords, RowBlocks
 from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
@@ -267,6 +268,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)
+        refuse_blocks(X)
         X = check_X(self, X)
         # Some records at a time: float32 numbers become float64 ones.
         parts = [
@@ -274,6 +276,83 @@ class PrivateLinearModel(PrivateEstimator):
             for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 2**16)
         ]
         return np.concatenate(parts) + self.intercept_
+
+
+def refuse_blocks(X: Any) -> None:
+    """Say what to do for predictions of blocks.
+
+    Raises
+    ------
+    TypeError
+    """
+    if isinstance(X, RowBlocks):
+        raise TypeError(
+            "X must be an array, a sparse matrix or a data frame, got RowBlocks. Predict and score "
+            "block by block: for X, y in blocks: model.predict(X)."
+        )
+
+
+class LinearClassifierMixin(ClassifierMixin):
+    """Predictions of a `PrivateLinearModel` of two or more classes."""
+
+    classes_: np.ndarray
+
+    def decision_function(self, X):
+        """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._predictions(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Predict the class with the largest score.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores > 0.0).astype(int)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        return super().score(X, y, sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
 def check_block(
     X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
-    """A block of records: X of float64 or float32, a C-ordered array or CSR matrix, and one-dimensional y.
+    """A block of records: a C-ordered array or CSR matrix of floats, and one-dimensional y.
 
     Parameters
     ----------

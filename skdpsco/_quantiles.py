@@ -44,8 +44,13 @@ def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray
 
 def choose(scores: np.ndarray, candidates: np.ndarray, grid: float, rng) -> float:
     """One of the candidates, by the exponential mechanism on ``grid``."""
+    return float(candidates[choose_index(rng, scores, grid)])
+
+
+def choose_index(rng, scores: np.ndarray, grid: float) -> int:
+    """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
     units = np.empty(len(scores), dtype=np.int64)
-    return float(candidates[choose_score(scores, grid, Exponential(), rng, units)])
+    return choose_score(scores, grid, Exponential(), rng, units)
 
 
 @njit

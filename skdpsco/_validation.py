@@ -1,5 +1,6 @@
 """Checks of what users pass in. The only file that imports private names of scikit-learn."""
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -9,7 +10,6 @@ from sklearn import config_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _num_samples,
@@ -170,13 +170,23 @@ def _refuse_complex(name: str, dtype: Any) -> None:
         raise ValueError(f"Complex data not supported: {name} must be real, got {dtype}.")
 
 
+_LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
+
+
 @contextmanager
 def about_X(X: Any):
-    """Refuse dates, which NumPy would take for numbers, and say what to do about text."""
+    """Refuse dates, which NumPy would take for numbers, and say what X must be; never its values.
+
+    scikit-learn's own messages would print some of them, as causes of others too.
+    """
+    if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
+        raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
-        if getattr(dtype, "kind", None) in ("m", "M") or (is_temporal and is_temporal()):
+        if _kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
+        if getattr(dtype, "kind", None) == "V":  # records with fields
+            raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
     try:
         # Finiteness is a matter of privacy, whatever scikit-learn was configured to assume; and a
@@ -184,14 +194,32 @@ def about_X(X: Any):
         with np.errstate(all="ignore"), config_context(assume_finite=False):
             yield
     except ValueError as error:
-        if "could not convert string" not in str(error):
+        message = str(error)
+        if "could not convert string" in message:
+            message = (
+                "X must be numeric, but contains text. Encode text first, with "
+                "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
+            )
+        elif message.startswith("Expected 2D array"):
+            message = (
+                f"{message.partition(' instead')[0]} instead. {_LEGAL}. Reshape your data: "
+                "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one record."
+            )
+        else:
             raise
-        raise ValueError(
-            "X must be numeric, but contains text. Encode text first, with "
-            "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
-        ) from error
-    except OverflowError as error:
-        raise ValueError("X contains a number that is too large for float64.") from error
+        raise ValueError(message) from None
+    except TypeError as error:
+        if "argument must be a string" not in str(error):  # float(), which names the type
+            raise
+        raise TypeError(f"{_LEGAL}, of numbers: {error}.") from None
+    except OverflowError:
+        raise ValueError("X contains a number that is too large for float64.") from None
+
+
+def _kind(dtype: Any) -> str | None:
+    """NumPy's letter for a dtype, of its values for Arrow's dictionaries."""
+    values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
+    return getattr(dtype if values is None else type(dtype)(values), "kind", None)
 
 
 def check_target(y: Any) -> np.ndarray:
@@ -212,65 +240,6 @@ def check_target(y: Any) -> np.ndarray:
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, but contains NaN, None or infinity.")
     return y
-
-
-def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Classes, and the index of every label among them.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-    classes : array-like or None
-        The public labels; with None those that occur in y, of which there must be two.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,), sorted
-    index : ndarray of shape (n_samples,), int64
-
-    Raises
-    ------
-    ValueError
-    """
-    if classes is None:
-        check_classification_targets(y)  # else not asked: it warns about how many labels occur
-        classes, index = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                "Classification needs at least two classes, but y contains only one class. If "
-                "others are possible, declare all of them: classes=[...]."
-            )
-        return classes, index
-    message = (
-        "classes must be a list of at least two different labels, all numbers or all strings, got "
-        f"{classes!r}."
-    )
-    try:
-        # NumPy would turn numbers among strings, a NaN for instance, into strings.
-        mixed = len({isinstance(c, str) for c in np.asarray(classes, dtype=object).flat}) > 1
-        given = np.asarray(classes)
-        unique = np.unique(given)
-    except (TypeError, ValueError) as error:  # labels that cannot be sorted, ragged lists
-        raise ValueError(message) from error
-    if mixed or given.ndim != 1 or len(unique) != len(given) or len(given) < 2:
-        raise ValueError(message)
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
-        raise ValueError(f"classes must be finite, got {classes!r}.")
-    if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
-        raise ValueError(
-            f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
-        )
-    index = np.searchsorted(unique, y).clip(max=len(unique) - 1)
-    if not (unique[index] == y).all():
-        # The labels themselves are not printed: which ones occur is private.
-        raise ValueError(f"y contains labels that are not among classes={unique.tolist()!r}.")
-    return unique, index
-
-
-def labels_note(classes: Any, declared: Any) -> str:
-    """What a report says of the labels; ``declared`` is the parameter, None if they were read."""
-    source = "read off y" if declared is None else "declared"
-    return f"the {len(classes)} labels are public ({source})"
 
 
 def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[float, float]:

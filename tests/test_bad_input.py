@@ -190,6 +190,7 @@ def with_entry(value):
 DATES = np.full((N, D), np.datetime64("2020-01-01"))
 TEXT = "X must be numeric, but contains text. Encode text first"
 NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
+LEGAL = "X must be an array, a sparse matrix or a data frame of shape .n_samples, n_features., "
 REAL = "Complex data not supported: X must be real"
 BAD_X = {
     "NaN": (with_entry(NAN), "Input X contains NaN"),
@@ -217,6 +218,12 @@ BAD_X = {
     "time zone": (table(a=pd.Timestamp("2020-01-01", tz="UTC")), NO_DATES),
     "polars dates": (pl.DataFrame({"a": [datetime.date(2020, 1, 1)] * N}), NO_DATES),
     "huge integer": ([[10**400] * D] * N, "X contains a number that is too large"),
+    "fields": (
+        np.array([tuple(x) for x in X], "f8, f8, f8, f8"),
+        LEGAL + r"got an array of dtype \[\(",
+    ),
+    "dict": ({"a": X[:, 0].tolist(), "b": X[:, 1].tolist()}, LEGAL + "got dict"),
+    "list of dicts": ([{"a": a, "b": b} for a, b in X[:, :2]], LEGAL + "of numbers: .* 'dict'"),
     "lengths": (X[:-1], r"inconsistent numbers of samples: \[39, 40\]"),
 }
 

@@ -6,9 +6,18 @@ import threading
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import is_classifier
 
 import skdpsco._map_reduce as module
-from skdpsco import Ledger, PrivacyWarning, PrivateLasso, PrivateLogisticL1, RowBlocks
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLogisticL1,
+    PrivateRidge,
+    RowBlocks,
+)
 
 N, D = 1500, 6
 RNG = np.random.default_rng(0)
@@ -151,6 +160,25 @@ def test_noise_is_drawn_once_and_here(monkeypatch):
     found = fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=500))
     assert len(seen) > 3 * 4
     assert np.array_equal(found.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize(
+    "make", [PrivateLasso, PrivateRidge, PrivateLogisticL1, PrivateLinearClassifier]
+)
+def test_predictions_of_blocks_are_refused(make):
+    model = make()
+    labels = LABELS if is_classifier(model) else Y
+    fit(model, X, labels)
+    blocks = RowBlocks.from_arrays(X, labels, block_size=500)
+    match = r"X must be .* got RowBlocks.*for X, y in blocks: model.predict\(X\)"
+    names = ["predict", "predict_proba", "predict_log_proba", "decision_function", "score"]
+    for name in names if is_classifier(model) else ["predict", "score"]:
+        with pytest.raises(TypeError, match=match):
+            getattr(model, name)(blocks)
+    with pytest.raises(TypeError, match=match):
+        model.score(blocks, labels)
+    found = np.concatenate([model.predict(x) for x, _ in blocks])  # as the message says
+    assert np.array_equal(found, model.predict(X))
 
 
 def test_a_fit_that_fails_in_the_middle_keeps_the_charge(monkeypatch):

@@ -61,14 +61,14 @@ def vertices(*pairs):
 
 
 def logged(monkeypatch, forced):
-    """Have `choose` take a given index, and keep the scores."""
+    """Have `choose_index` take a given index, and keep the scores."""
     log = []
 
     def choose(rng, scores, grid):
         log.append(scores / grid)
         return min(forced, len(scores) - 1)
 
-    monkeypatch.setattr(module, "choose", choose)
+    monkeypatch.setattr(module, "choose_index", choose)
     return log
 
 
@@ -144,7 +144,7 @@ def test_draws_are_of_the_exponential_mechanism():
     """4000 draws with P = .731: within .04 but for 1 in 10^7; half the noise has .88."""
     rng = np.random.Generator(np.random.PCG64(0))
     scores = np.array([1.0, 0.0])
-    drawn = [module.choose(rng, scores, 2.0**-SCALE_BITS) for _ in range(4000)]
+    drawn = [module.choose_index(rng, scores, 2.0**-SCALE_BITS) for _ in range(4000)]
     assert abs(np.mean(np.array(drawn) == 0) - 1.0 / (1.0 + math.exp(-1.0))) < 0.04
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpsco._base
-from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1, RowBlocks
 from skdpsco._random import generator
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
@@ -261,6 +261,32 @@ def test_data(case):
         refuses_search(match, **{"random_state": seed, **bad})
     bad = {"X": X, "y": Y, **bad}
     refuses(match, lambda ledger: private_cross_val_score(MODEL, ledger=ledger, **bad))
+
+
+def blocks_of(kind):
+    if kind == "pairs":
+        return [(X, Y)]
+    if kind == "iterator":
+        return iter([(X, Y)])
+    if kind == "arrow":
+        pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
+        return pa.table({"a": X[:, 0], "b": X[:, 1]})
+    if kind == "dask":
+        dask_array = pytest.importorskip("dask.array", reason="needs the extra dask")
+        return dask_array.from_array(X, chunks=(10, 3))
+    return RowBlocks.from_arrays(X, Y if kind == "blocks with targets" else None, block_size=10)
+
+
+KINDS = ["blocks", "blocks with targets", "pairs", "iterator", "arrow", "dask"]
+
+
+@pytest.mark.parametrize("y", [Y, None], ids=["y", "no y"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks(kind, y):
+    bad, match = blocks_of(kind), "X must be an array.*at random; got blocks of records"
+    for estimator in (MODEL, SCALED):
+        refuses_search(match, estimator, {}, X=bad, y=y)
+        refuses(match, lambda ledger: private_cross_val_score(MODEL, bad, y, ledger=ledger))
 
 
 @pytest.mark.parametrize(

@@ -5,25 +5,19 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from skdpsco._blocks import read_records
-from skdpsco._estimator import PrivateLinearModel
+from skdpsco._estimator import LinearClassifierMixin, PrivateLinearModel, refuse_blocks
+from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._validation import (
     FLOATS,
     check_bound,
     check_fit_params,
     check_target,
     check_X_y,
-    encode_classes,
-    labels_note,
 )
 from skdpsco.losses import Logistic, Multinomial, Squared
-
-
-def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Targets as losses take them: -1 and 1 for two classes, else their numbers."""
-    return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)
 
 
 def encode_targets(y: np.ndarray, classes: Any) -> np.ndarray:
@@ -114,13 +108,35 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         """
         return self._predictions(X)
 
+    def score(self, X, y=None, sample_weight=None):
+        """R^2 of the predictions, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        return super().score(X, y, sample_weight)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
 
 
-class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
+class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
     """Private classification, of several classes as one problem; see the subclasses."""
 
     def fit(self, X, y=None, **fit_params):
@@ -168,36 +184,6 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
         draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
         return self._accept(draft)
 
-    def decision_function(self, X):
-        """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        scores = self._predictions(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X):
-        """Predict the class with the largest score.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(scores > 0.0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
-
     def predict_proba(self, X):
         """Probability of every class.
 
@@ -230,8 +216,3 @@ class LogisticClassifier(ClassifierMixin, PrivateLinearModel):
         if len(self.classes_) == 2:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return log_softmax(scores, axis=1)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -5,12 +5,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
     check_fit_params,
-    encode_classes,
-    labels_note,
 )
 from skdpsco.losses import Hinge, Logistic, Multinomial, SmoothHinge
 
@@ -235,7 +234,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
         def encode(labels):
             draft.classes_, index = encode_classes(labels, self.classes)
-            return 2.0 * index - 1.0 if len(draft.classes_) == 2 else index.astype(np.float64)
+            return as_targets(draft.classes_, index)
 
         if self.classes is None and is_stream(X):
             raise ValueError(

@@ -7,6 +7,7 @@ import numpy as np
 
 from skdpsco._design import as_design
 from skdpsco._estimator import _brief, _Unscale
+from skdpsco._labels import encode_classes, labels_note
 from skdpsco._random import warn_utility
 from skdpsco._target import Target
 from skdpsco._validation import (
@@ -16,8 +17,6 @@ from skdpsco._validation import (
     StrOptions,
     check_n_iter,
     check_X_y,
-    encode_classes,
-    labels_note,
 )
 from skdpsco.constraints import L2Ball
 from skdpsco.privacy.report import WITHIN_GROUPS

@@ -3,16 +3,15 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
+from skdpsco._estimator import LinearClassifierMixin
+from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._progress import check_progress
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
     check_fit_params,
-    encode_classes,
-    labels_note,
 )
 from skdpsco.losses import (
     Absolute,
@@ -30,7 +29,7 @@ from ._minimax_solver import Tasks
 from ._objective import check_prior
 
 
-class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
+class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.
 
     Minimises, over an l1 ball, the maximum of the mean losses of several tasks: by default those of
@@ -215,8 +214,8 @@ class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
             raise ValueError(f"class_prior must be None with tasks={self.tasks!r}.")
         X, y = draft._checked(X, y, y_numeric=False)
         draft.classes_, index = encode_classes(y.ravel(), self.classes)
-        n_classes, index = len(draft.classes_), index.reshape(y.shape)
-        targets = 2.0 * index - 1.0 if n_classes == 2 else index.astype(np.float64)
+        targets = as_targets(draft.classes_, index).reshape(y.shape)
+        n_classes = len(draft.classes_)
         if n_classes > 2:
             if [type(loss) for loss in losses] != [Logistic]:  # empty tuples are all equal
                 raise ValueError(
@@ -235,35 +234,6 @@ class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
         draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
         return self._accept(draft)
 
-    def decision_function(self, X):
-        """Score of the second of two classes, or one per class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        scores = self._predictions(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X):
-        """Predict the class with the largest score.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        two = len(self.classes_) == 2
-        return self.classes_[(scores > 0.0).astype(int) if two else scores.argmax(axis=1)]
-
     def score(self, X, y, sample_weight=None):
         """Accuracy, on the worst column if y has several; without noise.
 
@@ -279,8 +249,3 @@ class PrivateMinimaxClassifier(ClassifierMixin, MinimaxModel):
             ``worst_group_score(model, X, y, sensitive_features=y)`` is that of the worst class.
         """
         return self._worst(accuracy_score, X, y, sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags

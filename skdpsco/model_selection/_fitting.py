@@ -9,8 +9,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.validation import column_or_1d
 
-from skdpsco._validation import check_bound, check_target, encode_classes, labels_note, rows_of
+from skdpsco._blocks import is_blocks
+from skdpsco._labels import encode_classes, labels_note
+from skdpsco._validation import check_bound, check_target, rows_of
 from skdpsco.inspection import private_steps
+from skdpsco.linear_model._lp import is_stream
 
 from ._allotment import quieten
 from ._selection import centred_sum
@@ -18,7 +21,19 @@ from .scorers import PrivateScorer
 
 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
-    """X that rows can be taken of, and y of the same length, of finite numbers if asked for."""
+    """X that rows can be taken of, and y of the same length, of finite numbers if asked for.
+
+    Raises
+    ------
+    TypeError
+        For blocks of records.
+    ValueError
+    """
+    if is_blocks(X) or is_stream(X):
+        raise TypeError(
+            "X must be an array, a sparse matrix or a data frame, of which a search takes rows at "
+            f"random; got blocks of records, {type(X).__name__}."
+        )
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     # scikit-learn refuses it too, but prints the data.

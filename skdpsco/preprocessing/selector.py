@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._base import PrivateEstimator
 from skdpsco._design import as_design
 from skdpsco._kernels import njit
+from skdpsco._labels import encode_classes, labels_note
 from skdpsco._passes import correlate
 from skdpsco._quantiles import choose
 from skdpsco._target import TargetPlan, plan_target, release_target
@@ -25,8 +26,6 @@ from skdpsco._validation import (
     check_bound,
     check_feature_bound,
     check_X_y,
-    encode_classes,
-    labels_note,
 )
 from skdpsco.mechanisms import exponential_grid, summation_error
 from skdpsco.privacy import (

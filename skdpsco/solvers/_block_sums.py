@@ -9,9 +9,10 @@ from skdpsco._design import CSR, Dense, clip_entries
 from skdpsco._kernels import inner, njit
 from skdpsco._map_reduce import map_reduce
 from skdpsco._passes import add_rows, as_vector, dot_rows, norm_rows, run_length
-from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import minimizer, n_vertices, vertex
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import gaussian_mechanism, select, to_grid
+from skdpsco.solvers._vertices import select_vertex
 
 
 def gradient_sum(
@@ -127,10 +128,7 @@ def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng,
 @njit
 def choose_vertex(constraint, G, grid, mechanism, rng, scores, units):
     """Number of a vertex with a small score, drawn privately."""
-    vertex_scores(constraint, G, scores)
-    for k in range(scores.shape[0]):
-        units[k] = to_grid(-scores[k], grid)  # large is good: a minimum is sought
-    return select(mechanism, rng, units)
+    return select_vertex(constraint, G, grid, mechanism, rng, scores, units)
 
 
 @njit

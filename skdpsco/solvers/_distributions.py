@@ -57,8 +57,40 @@ class Histogram:
         return np.stack(np.unravel_index(cells, self.shape), axis=1)
 
 
+class Factored:
+    """What distributions share whose cells are too many to be kept: all follows from marginals."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the columns."""
+        raise NotImplementedError
+
+    def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
+        """Table of some columns, one axis for each, in the order given."""
+        raise NotImplementedError
+
+    def histogram(self) -> Histogram:
+        """The same distribution, for a small domain.
+
+        Raises
+        ------
+        ValueError
+            If the domain has too many cells.
+        """
+        if math.prod(self.shape) > DENSE_CELLS:
+            raise ValueError(f"The domain must have at most {DENSE_CELLS} cells.")
+        return Histogram(self.marginal(tuple(range(len(self.shape)))).ravel(), self.shape)
+
+    def answers(self, workload: Any) -> np.ndarray:
+        """Answers to a workload, in its order."""
+        if isinstance(workload, LinearQueries):
+            return self.histogram().answers(workload)
+        tables = workload.columns(len(self.shape))
+        return np.concatenate([self.marginal(table).ravel() for table in tables])
+
+
 @dataclass(frozen=True, eq=False)
-class ProductMixture:
+class ProductMixture(Factored):
     """A mixture of distributions with independent columns (a latent-class model).
 
     Parameters
@@ -87,23 +119,6 @@ class ProductMixture:
             )
         return (products.T @ self.probabilities[columns[-1]]).reshape(sizes)
 
-    def histogram(self) -> Histogram:
-        """The same distribution, for a small domain.
-
-        Raises
-        ------
-        ValueError
-            If the domain has too many cells.
-        """
-        return _histogram(self)
-
-    def answers(self, workload: Any) -> np.ndarray:
-        """Answers to a workload, in its order."""
-        if isinstance(workload, LinearQueries):
-            return self.histogram().answers(workload)
-        tables = workload.columns(len(self.probabilities))
-        return np.concatenate([self.marginal(table).ravel() for table in tables])
-
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of ``n`` independent records, of shape (n, n_columns)."""
         component = _draw(np.cumsum(self.weights), rng.random(n))
@@ -117,7 +132,7 @@ class ProductMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductHistogram:
+class ProductHistogram(Factored):
     """Groups of columns that are independent of each other, and a histogram for each.
 
     Parameters
@@ -151,23 +166,6 @@ class ProductHistogram:
             table = np.multiply.outer(table, part)
         return table.transpose([order.index(j) for j in columns])
 
-    def histogram(self) -> Histogram:
-        """The same distribution, for a small domain.
-
-        Raises
-        ------
-        ValueError
-            If the domain has too many cells.
-        """
-        return _histogram(self)
-
-    def answers(self, workload: Any) -> np.ndarray:
-        """Answers to a workload, in its order."""
-        if isinstance(workload, LinearQueries):
-            return self.histogram().answers(workload)
-        tables = workload.columns(len(self.shape))
-        return np.concatenate([self.marginal(table).ravel() for table in tables])
-
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of ``n`` independent records, of shape (n, n_columns)."""
         codes = np.empty((n, len(self.shape)), dtype=np.intp)
@@ -190,13 +188,6 @@ class ProductHistogram:
             inside = tuple(members.index(j) for j in columns)
             self._parts[columns] = self.histograms[group].marginal(inside)
         return self._parts[columns]
-
-
-def _histogram(distribution: ProductMixture | ProductHistogram) -> Histogram:
-    shape = distribution.shape
-    if math.prod(shape) > DENSE_CELLS:
-        raise ValueError(f"The domain must have at most {DENSE_CELLS} cells.")
-    return Histogram(distribution.marginal(tuple(range(len(shape)))).ravel(), shape)
 
 
 def nearest(

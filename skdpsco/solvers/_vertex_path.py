@@ -11,7 +11,7 @@ from skdpsco._kernels import kernel, njit
 from skdpsco._map_reduce import BlockDesign, in_pieces
 from skdpsco._passes import correlate, predict
 from skdpsco._summation import depth_of, sum_error
-from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
     Exponential,
@@ -28,6 +28,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.solvers._block_sums import walk_vertices
 from skdpsco.solvers._sparse_path import integer_error, is_incremental, run_sparse
+from skdpsco.solvers._vertices import select_vertex
 from skdpsco.solvers.base import Problem
 
 EXPONENTIAL = Exponential()
@@ -208,10 +209,7 @@ def vertex_path(
             derivatives(loss, R, y, R)
             clip_entries(R, slope[t])
             correlate(X, R, G)
-            vertex_scores(constraint, G, scores)
-            for k in range(scores.shape[0]):
-                units[k] = to_grid(-scores[k], grid[t])  # large is good: a minimum is sought
-            chosen[t] = select(mechanism, rng, units)
+            chosen[t] = select_vertex(constraint, G, grid[t], mechanism, rng, scores, units)
             move(constraint, X, chosen[t], weight[t], w, Z)
             progress[0] += 1
     for j in range(w.shape[0]):

@@ -12,8 +12,9 @@ from skdpsco._kernels import njit
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.constraints import n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives
-from skdpsco.mechanisms import Exponential, exponential_grid, select, summation_error, to_grid
+from skdpsco.mechanisms import Exponential, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
+from skdpsco.solvers._vertices import select_vertex
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 from skdpsco.solvers.one_pass_frank_wolfe import Bounds, bounds_of
 
@@ -248,10 +249,9 @@ def descend(
         while drawn < when.shape[0] and when[drawn] == read:
             for j in range(w.shape[0]):
                 estimate[j] = gradient[j] + weight[k] * total[j]
-            vertex_scores(constraint, estimate, scores)
-            for c in range(scores.shape[0]):
-                units[c] = to_grid(-scores[c], grid)  # large is good: a minimum is sought
-            chosen[order[drawn]] = select(mechanism, rng, units)
+            chosen[order[drawn]] = select_vertex(
+                constraint, estimate, grid, mechanism, rng, scores, units
+            )
             drawn += 1
         i = rows[r]
         entries = read_row(X, i, inverse, row_norm, columns, values)

@@ -271,14 +271,15 @@ class BiasReducedMirrorDescent:
         for n_draws in (1, half - 1, half):  # the first vertex, the first half, all
             scores.draw(rng, n_draws, counts)
             points.append(counts / (1.0 if not points else half * len(points)))
-        first, few, many = (
-            np.asarray(problem.operator.total(z, batch), dtype=np.float64)
-            for z in (points if level else [points[0], points[0], points[2]])
+        if level == 0:
+            del points[1]  # the first half is the first vertex
+        first, *few, many = (
+            np.asarray(problem.operator.total(z, batch), dtype=np.float64) for z in points
         )
         gain = levels.total * half
         if level == 0:
             return gain * many + (1.0 - gain) * first
-        return gain * many - gain * few + first
+        return gain * many - gain * few[0] + first
 
 
 def second_moments(

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._kernels import njit
+from skdpsco._quantiles import choose_index
 from skdpsco._validation import check_bound
-from skdpsco.mechanisms import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
+from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import ZCDPEvent, rho_of
 from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers._vertex_descent import check_game, lipschitz, log_sizes, second_smoothness
@@ -227,7 +227,7 @@ class BoostedMirrorDescent:
             totals = [total_value(operator, z, batch) for z in replies]
             # The first half are replies of the first player, who pays: what both gain at most.
             scores[i] = min(totals[:responses]) - max(totals[responses:])
-        return points[choose(rng, scores, plan.choice_grid)]
+        return points[choose_index(rng, scores, plan.choice_grid)]
 
 
 def check_value(solver: Any, operator: Any) -> float:
@@ -279,7 +279,7 @@ def respond(
         total = problem.operator.total(z, data)[part]  # its sign is that of the player
         step = 2.0 / (t + 2.0)
         z[part] *= 1.0 - step
-        z[part.start + choose(rng, -np.asarray(total, dtype=np.float64), grid)] += step
+        z[part.start + choose_index(rng, -np.asarray(total, dtype=np.float64), grid)] += step
     return z
 
 
@@ -300,12 +300,3 @@ def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
         )
     values = np.nan_to_num(values.astype(np.float64), nan=-bound)
     return float(values.clip(-bound, bound).sum())
-
-
-@njit
-def choose(rng, scores, grid):
-    """Index of a large score by the exponential mechanism."""
-    units = np.empty(scores.shape[0], dtype=np.int64)
-    for k in range(units.shape[0]):
-        units[k] = to_grid(scores[k], grid)
-    return exponential_mechanism(rng, units, SCALE_BITS)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._quantiles import choose_index
 from skdpsco.mechanisms import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 
-from ._choice import choose
 from ._distributions import Histogram
 from ._variational import check_count
 from ._workload import (
@@ -158,7 +158,7 @@ class MultiplicativeWeights:
             now = n * _answers(problem, x)
             errors = k * totals - (now if self.variant == BEST_RESPONSE else past)
             past += now
-            drawn = choose(rng, np.concatenate([errors, -errors]), grid)
+            drawn = choose_index(rng, np.concatenate([errors, -errors]), grid)
             negated, query = divmod(drawn, totals.size)
             _move(problem, query, plan.step * (1 - 2 * negated), logits)
             x = np.exp(logits - logits.max())

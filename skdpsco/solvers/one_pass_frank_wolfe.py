@@ -11,9 +11,10 @@ from skdpsco._kernels import njit
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.constraints import n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives
-from skdpsco.mechanisms import Exponential, exponential_grid, select, summation_error, to_grid
+from skdpsco.mechanisms import Exponential, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import check_count
+from skdpsco.solvers._vertices import select_vertex
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 
 EXPONENTIAL = Exponential()
@@ -330,10 +331,8 @@ def walk(
         for j in range(w.shape[0]):
             estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
             total[j] = 0.0
-        vertex_scores(constraint, estimate, scores)
-        for k in range(scores.shape[0]):
-            units[k] = to_grid(-scores[k], grid[t])  # large is good: a minimum is sought
-        vertex(constraint, select(mechanism, rng, units), v)
+        k = select_vertex(constraint, estimate, grid[t], mechanism, rng, scores, units)
+        vertex(constraint, k, v)
         for j in range(w.shape[0]):
             before[j] = w[j]
             w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._quantiles import choose_index
 from skdpsco.mechanisms import SCALE_BITS, exponential_grid, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import (
     ExponentialMechanismEvent,
@@ -20,7 +21,6 @@ from skdpsco.privacy import (
     compose,
 )
 
-from ._choice import choose
 from ._contrasts import Subset, n_contrasts
 from ._measured import MeasuredQueries, MeasuredTables
 from ._reconstruction import by_size
@@ -231,7 +231,7 @@ def _choices(rng, scores: np.ndarray, grid: float, count: int):
     """Different candidates, one after the other."""
     left = np.arange(scores.size)
     for _ in range(count):
-        drawn = choose(rng, scores[left], grid)
+        drawn = choose_index(rng, scores[left], grid)
         yield int(left[drawn])
         left = np.delete(left, drawn)
 

@@ -17,22 +17,23 @@ from skdpsco._generalized_gaussian import (
 )
 from skdpsco._kernels import inner, njit
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
     SCALE_BITS,
+    Exponential,
     exponential_grid,
-    exponential_mechanism,
     gaussian_grid,
     gaussian_mechanism,
-    to_grid,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
 from skdpsco.solvers._tree import Node, along_paths, batch_sizes, nodes, step_size, uses
 from skdpsco.solvers._tree_bounds import SMALLEST, Bounds, expected, noise_order, weights
+from skdpsco.solvers._vertices import select_vertex
 from skdpsco.solvers.base import Plan, Problem, Result
 
 NOISES = ("gaussian", "generalized-gaussian", "exponential")
+EXPONENTIAL = Exponential()
 MAX_PHASES = 10  # of the automatic rule: 2046 steps
 
 
@@ -319,7 +320,5 @@ def draw_vertex(constraint, rng, gradient, grid, out):
     """Write a vertex whose product with ``gradient`` is probably small: exponential mechanism."""
     scores = np.empty(n_vertices(constraint, gradient.shape[0]))
     units = np.empty(scores.shape[0], dtype=np.int64)
-    vertex_scores(constraint, gradient, scores)
-    for k in range(scores.shape[0]):
-        units[k] = to_grid(-scores[k], grid)  # large is good: a minimum is sought
-    vertex(constraint, exponential_mechanism(rng, units, SCALE_BITS), out)
+    k = select_vertex(constraint, gradient, grid, EXPONENTIAL, rng, scores, units)
+    vertex(constraint, k, out)

@@ -43,7 +43,7 @@ class Tape:
     def __init__(self, monkeypatch, draws):
         self.draws, self.outputs, self.runs = draws, [], []
         monkeypatch.setattr(select_measure, "gaussian_mechanism", self.measure)
-        monkeypatch.setattr(select_measure, "choose", self.choose)
+        monkeypatch.setattr(select_measure, "choose_index", self.choose)
 
     def units(self, values, grid):
         units = np.array([int(to_grid(v, grid)) for v in values], dtype=float)

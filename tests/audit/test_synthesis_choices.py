@@ -29,7 +29,7 @@ class Script:
 
     def __init__(self, monkeypatch):
         self.draws, self.units = (), []
-        monkeypatch.setattr(multiplicative_weights, "choose", self.choose)
+        monkeypatch.setattr(multiplicative_weights, "choose_index", self.choose)
 
     def choose(self, rng, scores, grid):
         units = np.array([to_grid(v, grid) for v in scores], dtype=float)

@@ -133,7 +133,7 @@ def test_bias_reduced_mirror_descent(monkeypatch, level, rho, positions):
     n = 2
     # The centre, then the first vertex, the first half, and all. At level 0 the first two are one
     # point, so that their gradients must be one: the worst is the opposite at the third.
-    signs = (1.0, 1.0, -1.0, 1.0) if level else (1.0, -1.0, -1.0, 1.0)
+    signs = (1.0, 1.0, -1.0, 1.0) if level else (1.0, -1.0, 1.0)
     problem = VariationalProblem(Worst(signs), n)
     solver = BiasReducedMirrorDescent(max_level=1)
     plan = solver.plan(problem, Allowance(rho), 2)

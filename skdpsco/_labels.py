@@ -1,0 +1,70 @@
+"""Labels of a classification: which there are, their numbers, and targets made of them."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+
+def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Classes, and the index of every label among them.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+    classes : array-like or None
+        The public labels; with None those that occur in y, of which there must be two.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,), sorted
+    index : ndarray of shape (n_samples,), int64
+
+    Raises
+    ------
+    ValueError
+    """
+    if classes is None:
+        check_classification_targets(y)  # else not asked: it warns about how many labels occur
+        classes, index = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "Classification needs at least two classes, but y contains only one class. If "
+                "others are possible, declare all of them: classes=[...]."
+            )
+        return classes, index
+    message = (
+        "classes must be a list of at least two different labels, all numbers or all strings, got "
+        f"{classes!r}."
+    )
+    try:
+        # NumPy would turn numbers among strings, a NaN for instance, into strings.
+        mixed = len({isinstance(c, str) for c in np.asarray(classes, dtype=object).flat}) > 1
+        given = np.asarray(classes)
+        unique = np.unique(given)
+    except (TypeError, ValueError) as error:  # labels that cannot be sorted, ragged lists
+        raise ValueError(message) from error
+    if mixed or given.ndim != 1 or len(unique) != len(given) or len(given) < 2:
+        raise ValueError(message)
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise ValueError(f"classes must be finite, got {classes!r}.")
+    if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
+        raise ValueError(
+            f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
+        )
+    index = np.searchsorted(unique, y).clip(max=len(unique) - 1)
+    if not (unique[index] == y).all():
+        # The labels themselves are not printed: which ones occur is private.
+        raise ValueError(f"y contains labels that are not among classes={unique.tolist()!r}.")
+    return unique, index
+
+
+def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Targets as losses take them: -1 and 1 for two classes, else their numbers."""
+    return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)
+
+
+def labels_note(classes: Any, declared: Any) -> str:
+    """What a report says of the labels; ``declared`` is the parameter, None if they were read."""
+    source = "read off y" if declared is None else "declared"
+    return f"the {len(classes)} labels are public ({source})"
