@@ -16,7 +16,7 @@ from skdpsco._kernels import inner, kernel
 
 
 class Dense(NamedTuple):
-    """A C-ordered array of floats, its feature bounds, and 1 if a column of ones follows, else 0."""
+    """A C-ordered array of floats, feature bounds, and 1 if a column of ones follows, else 0."""
 
     values: np.ndarray
     bounds: np.ndarray

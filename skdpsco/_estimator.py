@@ -273,7 +273,7 @@ class PrivateLinearModel(PrivateEstimator):
         # Some records at a time: float32 numbers become float64 ones.
         parts = [
             safe_sparse_dot(X[rows], self.coef_.T, dense_output=True)
-            for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 2**16)
+            for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 4096)
         ]
         return np.concatenate(parts) + self.intercept_
 

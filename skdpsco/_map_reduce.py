@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 
 from skdpsco._block_sources import canonical
 from skdpsco._design import CSR, Dense, as_design
-from skdpsco._summation import PIECE_ENTRIES, PIECE_ROWS, n_entries, pieces, tree_sum
+from skdpsco._summation import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
 from skdpsco._validation import FLOATS, about_X
 
 
@@ -222,7 +222,7 @@ def in_pieces(X: Any, y: Any) -> Any:
 
     Records are cut, and sums added up, whatever the number of threads.
     """
-    if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and n_entries(X) < 2 * PIECE_ENTRIES):
+    if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
         return X
     return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, isinstance(X, CSR))
 

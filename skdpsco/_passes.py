@@ -12,14 +12,14 @@ import numpy as np
 from skdpsco._design import CSR, Dense, clip
 from skdpsco._kernels import inner, kernel, reduction
 
-CACHE = 4096  # entries of a run: those of a dense one stay in the fastest cache
+RUN_ENTRIES = 512  # of a run of dense rows, if that is more than four
 
 
 @kernel
-def dot_rows(X, start, v, Z):
+def dot_rows(X, start, common, v, Z):
     """Write into ``Z`` of shape (m, K) the products of m rows, from ``start`` on, with ``v``.
 
-    ``v`` holds K times the coefficients over the bounds, flat.
+    ``v`` holds K times the coefficients over the bounds, flat; ``common`` is `common_bound`.
     """
     raise NotImplementedError
 
@@ -34,8 +34,11 @@ def norm_rows(X, start, u, out):
 
 
 @kernel
-def add_rows(X, start, R, out):
-    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat."""
+def add_rows(X, start, common, R, out):
+    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
+
+    ``common`` is `common_bound`.
+    """
     raise NotImplementedError
 
 
@@ -55,15 +58,13 @@ def _(X):
     return X.indptr.shape[0] - 1
 
 
-@kernel
-def run_length(X):
-    """How many rows make a run."""
-    return 64
-
-
-@run_length.register(Dense)
-def _(X):
-    return min(64, 4 * (CACHE // (4 * X.values.shape[1] + 4)) + 4)
+@inner
+def common_bound(X):
+    """The bound of all columns, 0 if they differ: to look up that of every entry takes time."""
+    for j in range(X.bounds.shape[0]):
+        if X.bounds[j] != X.bounds[0]:
+            return 0.0
+    return X.bounds[0]
 
 
 @inner
@@ -81,7 +82,7 @@ def predict(X, w, Z):
     """Write the predictions ``X W`` into ``Z`` of shape (n, K), ``w`` flat."""
     v = w.copy()
     over_bounds(X, v)
-    dot_rows(X, 0, v, Z)
+    dot_rows(X, 0, common_bound(X), v, Z)
 
 
 @inner
@@ -89,7 +90,7 @@ def correlate(X, R, out):
     """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
     for j in range(out.shape[0]):
         out[j] = 0.0
-    add_rows(X, 0, R, out)
+    add_rows(X, 0, common_bound(X), R, out)
     over_bounds(X, out)
 
 
@@ -105,19 +106,9 @@ def row_norms(X, scale, out):
     norm_rows(X, 0, u, out)
 
 
-# Four rows at a time: what is read and written once per column serves all of them. The array is
-# handed over with numbers of rows: a view of each would be counted.
-
-
-@reduction
-def _dot_four(values, i, bounds, v):
-    a, b, c, e = 0.0, 0.0, 0.0, 0.0
-    for j in range(bounds.shape[0]):
-        a += clip(values[i, j], bounds[j]) * v[j]
-        b += clip(values[i + 1, j], bounds[j]) * v[j]
-        c += clip(values[i + 2, j], bounds[j]) * v[j]
-        e += clip(values[i + 3, j], bounds[j]) * v[j]
-    return a, b, c, e
+# Rows are read one after the other, as memory sends them best. They are added four at a time, as
+# then the sums are read and written once for all of them. The array is handed over with numbers of
+# rows: a view of each would be counted.
 
 
 @reduction
@@ -154,19 +145,13 @@ def _add_one(values, i, bounds, a, out):
 
 
 @dot_rows.register(Dense)
-def _(X, start, v, Z):
+def _(X, start, common, v, Z):
     d = X.bounds.shape[0]
     D = d + X.intercept
-    m = Z.shape[0]
-    even = m - m % 4
     for k in range(Z.shape[1]):
         mine = v[k * D : k * D + d]
         constant = v[k * D + d] if X.intercept else 0.0
-        for i in range(0, even, 4):
-            a, b, c, e = _dot_four(X.values, start + i, X.bounds, mine)
-            Z[i, k], Z[i + 1, k] = a + constant, b + constant
-            Z[i + 2, k], Z[i + 3, k] = c + constant, e + constant
-        for i in range(even, m):
+        for i in range(Z.shape[0]):
             Z[i, k] = _dot_one(X.values, start + i, X.bounds, mine) + constant
 
 
@@ -179,7 +164,7 @@ def _(X, start, u, out):
 
 
 @add_rows.register(Dense)
-def _(X, start, R, out):
+def _(X, start, common, R, out):
     d = X.bounds.shape[0]
     D = d + X.intercept
     m = R.shape[0]
@@ -204,24 +189,44 @@ def _column_sum(R, k):
     return total
 
 
-@reduction
-def _dot_entries(X, first, last, v, start):
+# Indices without a sign: Numba would look for negative ones. And not as a `reduction`: that would
+# gather numbers for vectors, which is slower than to load one after the other.
+
+
+@inner
+def _dot_entries(X, first, last, common, v):
     total = 0.0
-    for p in range(first, last):
-        j = X.indices[p]
-        total += clip(X.data[p], X.bounds[j]) * v[start + j]
+    if common > 0.0:
+        for p in range(first, last):
+            total += clip(X.data[p], common) * v[np.uint64(X.indices[p])]
+    else:
+        for p in range(first, last):
+            j = np.uint64(X.indices[p])
+            total += clip(X.data[p], X.bounds[j]) * v[j]
     return total
 
 
+@inner
+def _add_entries(X, first, last, common, r, out):
+    if common > 0.0:
+        for p in range(first, last):
+            out[np.uint64(X.indices[p])] += r * clip(X.data[p], common)
+    else:
+        for p in range(first, last):
+            j = np.uint64(X.indices[p])
+            out[j] += r * clip(X.data[p], X.bounds[j])
+
+
 @dot_rows.register(CSR)
-def _(X, start, v, Z):
+def _(X, start, common, v, Z):
     d = X.bounds.shape[0]
     D = d + X.intercept
-    for i in range(Z.shape[0]):
-        first, last = X.indptr[start + i], X.indptr[start + i + 1]
-        for k in range(Z.shape[1]):
-            constant = v[k * D + d] if X.intercept else 0.0
-            Z[i, k] = _dot_entries(X, first, last, v, k * D) + constant
+    for k in range(Z.shape[1]):
+        mine = v[k * D : k * D + d]
+        constant = v[k * D + d] if X.intercept else 0.0
+        for i in range(Z.shape[0]):
+            first, last = np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])
+            Z[i, k] = _dot_entries(X, first, last, common, mine) + constant
 
 
 @norm_rows.register(CSR)
@@ -230,26 +235,30 @@ def _(X, start, u, out):
     one = u[d] * u[d] if u.shape[0] > d else 0.0
     for i in range(out.shape[0]):
         total = one
-        for p in range(X.indptr[start + i], X.indptr[start + i + 1]):
-            j = X.indices[p]
+        for p in range(np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])):
+            j = np.uint64(X.indices[p])
             x = clip(X.data[p], X.bounds[j]) * u[j]
             total += x * x
         out[i] = math.sqrt(total)
 
 
 @add_rows.register(CSR)
-def _(X, start, R, out):
+def _(X, start, common, R, out):
     d = X.bounds.shape[0]
     D = d + X.intercept
-    for i in range(R.shape[0]):
-        first, last = X.indptr[start + i], X.indptr[start + i + 1]
-        for k in range(R.shape[1]):
-            r = R[i, k]
-            for p in range(first, last):
-                j = X.indices[p]
-                out[k * D + j] += r * clip(X.data[p], X.bounds[j])
-            if X.intercept:
-                out[k * D + d] += r
+    for k in range(R.shape[1]):
+        mine = out[k * D : k * D + d]
+        for i in range(R.shape[0]):
+            first, last = np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])
+            _add_entries(X, first, last, common, R[i, k], mine)
+        if X.intercept:
+            out[k * D + d] += _column_sum(R, k)
+
+
+def run_length(X) -> int:
+    """How many rows make a run: few, which the fastest cache keeps; chosen by measurement."""
+    rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
+    return min(max(rows, 4), 64)
 
 
 def as_vector(coefficients: np.ndarray, X) -> np.ndarray:

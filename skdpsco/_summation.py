@@ -15,14 +15,14 @@ from skdpsco.mechanisms import summation_error
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
-PIECE_ENTRIES = 2**21  # of a piece, about: worth far more time than what a thread takes to begin
+PIECE_WORK = 2**21  # entries of a piece, about: far more time than a thread takes to begin
 LEAST_ROWS = 1024  # of a piece
 TREE = 1024  # terms on the way up: two trees of up to 8 levels, of the pieces and of the blocks
 
 
-def n_entries(X: Dense | CSR) -> int:
-    """How many entries a design holds."""
-    return X.values.size if isinstance(X, Dense) else int(X.indptr[-1] - X.indptr[0])
+def work(X: Dense | CSR) -> int:
+    """About how many dense entries take as long to read."""
+    return X.values.size if isinstance(X, Dense) else 8 * int(X.indptr[-1] - X.indptr[0])
 
 
 def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]]:
@@ -31,8 +31,11 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     The number of entries of sparse records is not public. Only the rounding of sums follows from
     where they are cut, which `sum_error` covers.
     """
-    n = len(y)
-    rows = min(max(PIECE_ENTRIES * n // max(n_entries(X), 1), LEAST_ROWS), PIECE_ROWS)
+    n, size = len(y), max(work(X), 1)
+    wanted = PIECE_WORK
+    if isinstance(X, CSR):
+        wanted = max(wanted, 64 * len(X.bounds))  # a sum has an entry for every column
+    rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
         return [(X, y)]
     return [(_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]

@@ -72,7 +72,6 @@ def follow(loss, T, intercept, radius=3.0, epsilon=5.0, choose=False, seed=0, **
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_module, "sparse_path", keep_state)
-        patch.setattr(sparse_module, "MAX_DENSITY", 1.0)
         ball, progress = L1Ball(plan.radius), np.zeros(1, dtype=np.int64)
         coef, chosen, stop = path_module.run_vertices(
             plan.path, problem, ball, design, y, seeded(seed), progress
@@ -272,9 +271,10 @@ def test_the_way_follows_from_sizes():
     assert incremental(long)
     for plan in (short, shrinking, laplace, dataclasses.replace(long, mechanism=laplace.mechanism)):
         assert not incremental(plan)
-    for data in (filled, dense):
-        assert not incremental(long, data)
-    assert not incremental(long, design, dataclasses.replace(problem, n_features=2**29))
+    assert incremental(long, filled)  # the number of non-zeros is not public
+    assert not incremental(long, dense)
+    for sizes in ({"n_features": 2**29}, {"n_samples": 2**26 + 1}):
+        assert not incremental(long, design, dataclasses.replace(problem, **sizes))
     # Units of integers would not be exact, or overflow.
     T = len(long.weight)
     for change in ({"grid": (1e-260,) * T}, {"grid": (1e300,) * T}, {"slope": (1e-260,) * T}):
@@ -304,7 +304,6 @@ def test_grids_are_few_and_wide_enough():
 def test_the_law_of_two_choices(monkeypatch):
     """All pairs of choices of compiled runs, against the softmax of scores computed here."""
     monkeypatch.setattr(sparse_module, "MIN_STEPS", 1)
-    monkeypatch.setattr(sparse_module, "MAX_DENSITY", 1.0)
     loss, T, N = Logistic(), 2, 30_000
     X = sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, -1.0], [0.0, 1.0], [1.0, 0.0]]))
     y = np.array([1.0, 1.0, -1.0, 1.0])

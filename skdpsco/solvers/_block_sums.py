@@ -8,7 +8,7 @@ import numpy as np
 from skdpsco._design import CSR, Dense, clip_entries
 from skdpsco._kernels import inner, njit
 from skdpsco._map_reduce import map_reduce
-from skdpsco._passes import add_rows, as_vector, dot_rows, norm_rows, run_length
+from skdpsco._passes import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.constraints import minimizer, n_vertices, vertex
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import gaussian_mechanism, select, to_grid
@@ -75,11 +75,11 @@ def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
     multiplied by ``u``, or so that derivatives do, if ``u`` is empty. ``Z`` and ``numbers`` are
     room for a run.
     """
-    total = 0.0
+    total, common = 0.0, common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
         R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
-        dot_rows(X, start, v, R)
+        dot_rows(X, start, common, v, R)
         if cap > 0.0:
             values(loss, R, targets, some)
             for i in range(some.shape[0]):
@@ -94,7 +94,7 @@ def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
                 for i in range(some.shape[0]):
                     some[i] = 1.0
             clip_records(R, some, bound)
-        add_rows(X, start, R, out)
+        add_rows(X, start, common, R, out)
     return total
 
 

@@ -11,7 +11,15 @@ import numpy as np
 
 from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._kernels import kernel, njit
-from skdpsco._passes import add_rows, as_vector, dot_rows, n_rows, norm_rows, run_length
+from skdpsco._passes import (
+    add_rows,
+    as_vector,
+    common_bound,
+    dot_rows,
+    n_rows,
+    norm_rows,
+    run_length,
+)
 from skdpsco.losses import Logistic, Multinomial, Squared, derivatives, softmax_parts
 
 
@@ -100,11 +108,12 @@ def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
     is yet to be divided by them. ``twice`` says that the numbers are shortened as the rows are.
     ``Z`` and ``norms`` are room for a run of records.
     """
+    common = common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
         R, some = Z[: targets.shape[0]], norms[: targets.shape[0]]
         if v.shape[0] > 0:
-            dot_rows(X, start, v, R)
+            dot_rows(X, start, common, v, R)
         numbers(rule, targets, R)
         norm_rows(X, start, u, some)
         for i in range(R.shape[0]):
@@ -114,7 +123,7 @@ def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
                 weight *= shortened
             for k in range(R.shape[1]):
                 R[i, k] *= weight
-        add_rows(X, start, R, out)
+        add_rows(X, start, common, R, out)
 
 
 @njit
@@ -126,7 +135,7 @@ def norms_of(X, u, out):
 @njit
 def sum_squares(X, v, weight, Z):
     """Sum over records of squared predictions times weight, which ``Z`` then holds."""
-    dot_rows(X, 0, v, Z)
+    dot_rows(X, 0, common_bound(X), v, Z)
     total = 0.0
     for i in range(Z.shape[0]):
         square = 0.0

@@ -25,21 +25,18 @@ from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import SCALE_BITS, Exponential, exponential_mechanism, to_grid
 from skdpsco.solvers.base import LARGEST, LEAST
 
-# Fewer steps are not worth a second copy of the data in memory, and dense columns save nothing.
-MIN_STEPS, MAX_DENSITY = 40, 0.25
+MIN_STEPS = 40  # fewer are not worth a second copy of the data in memory
 MAX_RECORDS = 2**26  # the rounding of more would take noise to hide
 
 
 def is_incremental(plan, problem, constraint, X) -> bool:
-    """Whether `run_sparse` can follow ``plan``, and is faster than full passes.
+    """Whether `run_sparse` can follow ``plan``, and is faster than full passes if X is sparse.
 
-    The number of non-zeros is not public. Only time, memory and the rounding of sums follow from
-    it: the plan allows for the rounding of either way, also if a neighbour goes the other one.
+    A function of public values: the number of non-zeros is none.
     """
     return (
         isinstance(X, CSR)
         and problem.n_samples <= MAX_RECORDS
-        and X.indptr[-1] <= MAX_DENSITY * problem.n_samples * len(X.bounds)
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
         and len(plan.weight) >= MIN_STEPS

@@ -1,0 +1,305 @@
+"""Large arrays in pieces: their sums, which do not depend on threads, and how these are rounded."""
+
+import math
+import threading
+import tracemalloc
+import warnings
+
+import numba
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco import (
+    PrivacyWarning,
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco._design import Dense, as_design
+from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
+from skdpsco._summation import LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
+from skdpsco.losses import Logistic, Squared
+from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
+
+RNG = np.random.default_rng(0)
+N = PIECE_ROWS + 5001
+X = RNG.uniform(-1.0, 1.0, (N, 3))
+Y = 2.0 * X[:, 0] - X[:, 2] + 0.1 * RNG.normal(size=N)
+LABELS = np.where(Y > 0.0, "yes", "no")
+
+
+def threads(monkeypatch, count):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", count)
+
+
+def fit(model, *data):
+    """A fit with the same noise every time."""
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        return model.set_params(random_state=0).fit(*data)
+
+
+def matrix(n, d, density, seed=0):
+    return sparse.random(n, d, density=density, format="csr", random_state=seed)
+
+
+# ------------------------------------------------------------------------------ pieces
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        X,
+        np.zeros((5000, 2000), dtype=np.float32),
+        np.zeros((10, 3)),
+        matrix(9000, 300, 0.2),
+        matrix(3 * PIECE_ROWS, 4, 0.3),
+        matrix(3000, 4, 0.0),
+        matrix(2000, 50_000, 0.001),
+    ],
+    ids=["long", "wide", "small", "csr", "long csr", "empty csr", "wide csr"],
+)
+def test_pieces_are_all_records_in_order(A):
+    n, d = A.shape
+    design, y = as_design(A, np.ones(d), True), np.arange(float(n))
+    found = pieces(design, y)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in found]), y)
+    sizes = [len(part) for _, part in found]
+    assert max(sizes) <= PIECE_ROWS
+    assert len(sizes) == 1 or min(sizes[:-1]) >= LEAST_ROWS
+    if isinstance(design, Dense):
+        np.testing.assert_array_equal(np.concatenate([p.values for p, _ in found]), A)
+        assert all(np.shares_memory(p.values, A) for p, _ in found)
+        assert all(work(p) <= 2 * PIECE_WORK for p, _ in found)
+    else:
+        rows = [
+            sparse.csr_matrix((p.data, p.indices, p.indptr), shape=(len(part), d))
+            for p, part in found
+        ]
+        assert (sparse.vstack(rows) != A).nnz == 0
+        assert len(found) == 1 or all(np.shares_memory(p.data, A.data) for p, _ in found)
+        # The sums of all pieces take no more than an eighth of the time that the entries take.
+        assert len(found) == 1 or len(found) * 8 * d <= 2 * A.nnz or max(sizes) == PIECE_ROWS
+
+
+def test_small_arrays_stay_whole():
+    small = as_design(X[:1000], np.ones(3), False)
+    assert in_pieces(small, Y[:1000]) is small
+    large = in_pieces(as_design(X, np.ones(3), False), Y)
+    assert isinstance(large, BlockDesign)
+    assert in_pieces(large, Y) is large
+    wide = as_design(np.zeros((5000, 1000), dtype=np.float32), np.ones(1000), False)
+    assert isinstance(in_pieces(wide, np.zeros(5000)), BlockDesign)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("loss", [Logistic(), Squared(0.5)])
+def test_sums_are_those_of_the_whole_whatever_the_number_of_threads(layout, loss, monkeypatch):
+    design, y = as_design(layout(X), np.array([1.0, 0.5, 0.1]), True), np.sign(Y)
+    design_in_pieces, w = in_pieces(design, y), np.array([1.0, -2.0, 0.3, 0.1])
+    for function, arguments in (
+        (gradient_sum, (loss, w, 0.4)),
+        (clipped_gradient_sum, (loss, w, np.array([0.3, 1.0, 2.0, 1.0]), 0.5)),
+    ):
+        whole = function(design, y, *arguments)
+        found = []
+        for count in (1, 2, 7):
+            threads(monkeypatch, count)
+            found.append(map_reduce(design_in_pieces, y, function, *arguments))
+        np.testing.assert_allclose(found[0], whole, rtol=1e-11)
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
+    y = np.zeros(4 * PIECE_ROWS)
+    design = in_pieces(as_design(y[:, None], np.ones(1), False), y)
+
+    def who(design, y):
+        barrier.wait(timeout=60)  # nobody goes on before all have come
+        return np.array([1.0])
+
+    for count in (1, 2, 4):
+        threads(monkeypatch, count)
+        barrier = threading.Barrier(count)
+        assert map_reduce(design, None, who) == 4.0
+
+
+def warn(design, y):
+    np.exp(np.full(1, 1e3))
+    return np.ones(1)
+
+
+def fail(design, y):
+    raise ValueError("what is wrong")
+
+
+def test_threads_do_not_warn_and_their_errors_arrive(monkeypatch):
+    design = in_pieces(as_design(X, np.ones(3), False), Y)
+    threads(monkeypatch, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        map_reduce(design, Y, warn)
+    with pytest.raises(ValueError, match="what is wrong"):
+        map_reduce(design, Y, fail)
+
+
+# ------------------------------------------------------------------------------ rounding
+
+
+@pytest.mark.parametrize("terms", [1, 5])
+@pytest.mark.parametrize("n", [1, 7, PIECE_ROWS, 100 * PIECE_ROWS, 10**9])
+def test_the_error_grows_with_the_number_of_records(n, terms):
+    error = sum_error(n, 3.0, terms)
+    u = 2.0**-53
+    assert error >= 3.0 * n * terms * u * min(n * terms, min(n, PIECE_ROWS) + 1024 + terms)
+    assert error <= 3.0 * n * terms * u * 1.0001 * (PIECE_ROWS + 1025 + terms)
+    assert n < 10**9 or error / terms < 0.03  # of a record's share of 3
+
+
+def add_up(design, y):
+    return np.cumsum(y)[-1:]  # one after the other
+
+
+def test_sums_keep_to_their_error_where_one_after_the_other_would_not():
+    n = 2**23
+    y = np.full(n, 0.1)
+    exact = math.fsum([0.1] * 8) * (n // 8)
+    design = in_pieces(as_design(y.reshape(-1, 1), np.ones(1), False), y)
+    assert abs(map_reduce(design, y, add_up)[0] - exact) <= sum_error(n, 0.1)
+    assert abs(add_up(None, y)[0] - exact) > sum_error(n, 0.1)
+
+
+def test_blocks_of_any_size_keep_to_the_error():
+    y = np.full(2**23, 0.1)
+    blocks = RowBlocks.from_arrays(y.reshape(-1, 1), y, block_size=len(y))
+    sizes = []
+
+    def size(design, y):
+        sizes.append(len(y))
+        return np.ones(1)
+
+    from skdpsco._blocks import BlockRecords
+    from skdpsco._validation import check_target
+
+    design = BlockRecords(blocks, check_target).open(np.ones(1), False)
+    assert map_reduce(design, None, size) == len(sizes)
+    assert sum(sizes) == len(y)
+    assert max(sizes) <= PIECE_ROWS
+
+
+# ------------------------------------------------------------------------------ fits
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=4), Y),
+        (PrivateLasso(solver="noisy-frank-wolfe", radius=3.0, n_iter=4), Y),
+        (PrivateLasso(n_iter=4), Y),
+        (PrivateLasso(), Y),
+        (PrivateRidge(solver="gradient-descent", n_iter=4), Y),
+        (PrivateElasticNet(solver="moments", alpha=0.01), Y),
+        (PrivateLogisticRegression(classes=["no", "yes"]), LABELS),
+        (PrivateRidge(solver="sgd", n_iter=3, random_state=0), Y),
+    ],
+    ids=["fw", "noisy-fw", "path", "stagewise", "gd", "moments", "logistic", "sgd"],
+)
+def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
+    found = []
+    for count in (1, 3):
+        threads(monkeypatch, count)
+        found.append(fit(model, X, y).coef_.ravel())
+    np.testing.assert_array_equal(*found)
+    if model.get_params().get("solver") != "sgd":
+        blocks = fit(model, RowBlocks.from_arrays(X, y, block_size=50_000))
+        np.testing.assert_allclose(blocks.coef_.ravel(), found[0], rtol=1e-9, atol=1e-9)
+    target = Y if y is Y else np.sign(Y)
+    assert np.corrcoef(X @ found[0], target)[0, 1] > 0.4
+
+
+def test_the_number_of_entries_decides_nothing(monkeypatch):
+    """Of two neighbours, both go the same way: predictions are rounded differently in each."""
+    calls = []
+    for name in ("run_sparse", "walk_vertices", "vertex_path"):
+        from skdpsco.solvers import _vertex_path
+
+        original = getattr(_vertex_path, name)
+        monkeypatch.setattr(
+            _vertex_path,
+            name,
+            lambda *a, name=name, original=original: calls.append(name) or original(*a),
+        )
+    for n, n_iter, expected in (
+        (3000, 50, "run_sparse"),
+        (3000, 5, "vertex_path"),
+        (PIECE_ROWS + 1, 5, "walk_vertices"),
+    ):
+        for density in (0.001, 0.6, 1.0):
+            S = matrix(n, 20, density)
+            S.data[:] = 1.0
+            y = np.where(np.arange(n) % 2, 1, -1)
+            fit(PrivateLogisticL1(classes=[-1, 1], radius=2.0, n_iter=n_iter), S, y)
+            assert calls == [expected]
+            calls.clear()
+
+
+# ------------------------------------------------------------------------------ float32
+
+
+SINGLE = [
+    PrivateLasso(n_iter=4),
+    PrivateLasso(n_iter=50, epsilon=20.0, radius=3.0),
+    PrivateLasso(),
+    PrivateLasso(solver="anytime-mirror-descent", radius=3.0),
+    PrivateRidge(solver="gradient-descent", n_iter=4, feature_bound=None),
+    PrivateRidge(solver="coordinate-descent"),
+    PrivateElasticNet(solver="moments", alpha=0.01),
+    PrivateLinearRegressor(radius=3.0, target_bound=3.0),
+]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("model", SINGLE, ids=lambda m: str(m.get_params().get("solver")))
+def test_single_precision_is_read_as_it_is(model, layout):
+    some, y = layout(X[:2000].astype(np.float32)), Y[:2000]
+    single = fit(model, some, y)
+    coef, predictions = single.coef_.copy(), single.predict(some)
+    double = fit(model, some.astype(np.float64), y)
+    np.testing.assert_allclose(coef, double.coef_, rtol=1e-9, atol=1e-9)
+    assert coef.dtype == np.float64
+    np.testing.assert_allclose(predictions, double.predict(some.astype(np.float64)), rtol=1e-4)
+
+
+def test_single_precision_is_not_copied():
+    n, d = 100_000, 50
+    single = RNG.uniform(-1.0, 1.0, (n, d)).astype(np.float32)
+    y = single[:, 0] * 2.0
+    labels = np.where(y > 0.0, 1, -1)
+    small, copy = slice(0, 2000), 8 * n * d
+    for model, target in (
+        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=4), y),
+        (PrivateLasso(radius=3.0), y),
+        (PrivateLogisticRegression(classes=[-1, 1], solver="gradient-descent"), labels),
+        (PrivateLinearClassifier(radius=3.0, classes=[-1, 1]), labels),
+    ):
+        fit(model, single[small], target[small])  # compiles
+        tracemalloc.start()
+        fit(model, single, target).predict(single)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 0.4 * copy, (model, peak / copy)
+
+
+def test_blocks_of_single_precision():
+    single = X[:4000].astype(np.float32)
+    model = PrivateLasso(n_iter=4)
+    expected = fit(model, single.astype(np.float64), Y[:4000]).coef_.copy()
+    for given in (single, sparse.csr_matrix(single)):
+        blocks = RowBlocks.from_arrays(given, Y[:4000], block_size=1500)
+        np.testing.assert_allclose(fit(model, blocks).coef_, expected, rtol=1e-9, atol=1e-9)
