@@ -12,6 +12,7 @@ import numpy as np
 from skdpsco._design import CSR, Dense, clip
 from skdpsco._kernels import inner, kernel, reduction
 
+MAX_RUN = 64  # rows
 RUN_ENTRIES = 512  # of a run of dense rows, if that is more than four
 
 
@@ -34,12 +35,40 @@ def norm_rows(X, start, u, out):
 
 
 @kernel
+def add_row(X, i, common, r, out):
+    """Add ``r`` times row i, without the one of an intercept, to ``out``."""
+    raise NotImplementedError
+
+
+@kernel
 def add_rows(X, start, common, R, out):
     """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
 
-    ``common`` is `common_bound`.
+    The rows are those of a run; ``common`` is `common_bound`.
     """
-    raise NotImplementedError
+    add_one_by_one(X, start, common, R, out)
+
+
+@inner
+def add_one_by_one(X, start, common, R, out):
+    """As `add_rows`, for rows that are still to be read: as memory sends them best."""
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for first in range(0, R.shape[0], MAX_RUN):
+        for k in range(R.shape[1]):
+            mine = out[k * D : k * D + d]  # a loop over a view is vectorised
+            for i in range(first, min(first + MAX_RUN, R.shape[0])):
+                add_row(X, start + i, common, R[i, k], mine)
+    _add_ones(X, R, out)
+
+
+@inner
+def _add_ones(X, R, out):
+    d = X.bounds.shape[0]
+    if X.intercept:
+        for i in range(R.shape[0]):
+            for k in range(R.shape[1]):
+                out[k * (d + 1) + d] += R[i, k]
 
 
 @kernel
@@ -90,7 +119,7 @@ def correlate(X, R, out):
     """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
     for j in range(out.shape[0]):
         out[j] = 0.0
-    add_rows(X, 0, common_bound(X), R, out)
+    add_one_by_one(X, 0, common_bound(X), R, out)
     over_bounds(X, out)
 
 
@@ -106,9 +135,9 @@ def row_norms(X, scale, out):
     norm_rows(X, 0, u, out)
 
 
-# Rows are read one after the other, as memory sends them best. They are added four at a time, as
-# then the sums are read and written once for all of them. The array is handed over with numbers of
-# rows: a view of each would be counted.
+# Rows are read one after the other, as memory sends them best. Those of a run are added four at a
+# time, as then the sums are read and written once for all of them. The array is handed over with
+# numbers of rows: a view of each would be counted.
 
 
 @reduction
@@ -163,6 +192,11 @@ def _(X, start, u, out):
         out[i] = math.sqrt(_square_one(X.values, start + i, X.bounds, u) + one)
 
 
+@add_row.register(Dense)
+def _(X, i, common, r, out):
+    _add_one(X.values, i, X.bounds, r, out)
+
+
 @add_rows.register(Dense)
 def _(X, start, common, R, out):
     d = X.bounds.shape[0]
@@ -172,21 +206,11 @@ def _(X, start, common, R, out):
     for k in range(R.shape[1]):
         mine = out[k * D : k * D + d]
         for i in range(0, even, 4):
-            _add_four(
-                X.values, start + i, X.bounds, R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k], mine
-            )
+            a, b, c, e = R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k]
+            _add_four(X.values, start + i, X.bounds, a, b, c, e, mine)
         for i in range(even, m):
             _add_one(X.values, start + i, X.bounds, R[i, k], mine)
-        if X.intercept:
-            out[k * D + d] += _column_sum(R, k)
-
-
-@reduction
-def _column_sum(R, k):
-    total = 0.0
-    for i in range(R.shape[0]):
-        total += R[i, k]
-    return total
+    _add_ones(X, R, out)
 
 
 # Indices without a sign: Numba would look for negative ones. And not as a `reduction`: that would
@@ -206,8 +230,9 @@ def _dot_entries(X, first, last, common, v):
     return total
 
 
-@inner
-def _add_entries(X, first, last, common, r, out):
+@add_row.register(CSR)
+def _(X, i, common, r, out):
+    first, last = np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])
     if common > 0.0:
         for p in range(first, last):
             out[np.uint64(X.indices[p])] += r * clip(X.data[p], common)
@@ -242,23 +267,10 @@ def _(X, start, u, out):
         out[i] = math.sqrt(total)
 
 
-@add_rows.register(CSR)
-def _(X, start, common, R, out):
-    d = X.bounds.shape[0]
-    D = d + X.intercept
-    for k in range(R.shape[1]):
-        mine = out[k * D : k * D + d]
-        for i in range(R.shape[0]):
-            first, last = np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])
-            _add_entries(X, first, last, common, R[i, k], mine)
-        if X.intercept:
-            out[k * D + d] += _column_sum(R, k)
-
-
 def run_length(X) -> int:
     """How many rows make a run: few, which the fastest cache keeps; chosen by measurement."""
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
-    return min(max(rows, 4), 64)
+    return min(max(rows, 4), MAX_RUN)
 
 
 def as_vector(coefficients: np.ndarray, X) -> np.ndarray:

@@ -6,8 +6,13 @@ What one pass over the data costs, in memory, out of core and on workers::
 
     python examples/benchmarks/scale.py [--only workers] [--share 0.1] [--plot scale.png]
 
+"step": one step of Frank-Wolfe with Gaussian noise on 1e6 x 100 records in memory, a whole gradient,
+over the time of ``X.sum()``; the same in float32, and for 500,000 sparse rows of 75 entries in
+10,000 columns, some of them far more frequent than others, over the time that their bytes take at
+the rate of ``X.sum()``; by all threads, and by one. Targets: 1.3, and 2 for sparse rows.
+
 "n": seconds of a fit of `PrivateLasso` by 20 steps of Frank-Wolfe, for 1e4 to 1e7 records of 20
-columns in a file, as an array in memory, as a memmap, and as `RowBlocks` of it.
+columns in a file: as an array in memory, as a memmap, and as `RowBlocks` of it.
 
 "d" and "nnz": the same for 1e2 to 1e6 columns, sparse rows of 20 entries, and for 5 to 320 entries
 per row of 10,000 columns, in memory and in blocks.
@@ -21,7 +26,7 @@ Targets: it is fitted, in at most 1.5 times the time of the same blocks in memor
 1.2 times the bytes of a block in memory beyond what the process takes without data. (A fit to an
 array reads about half as much: it keeps its predictions, and adds one column to them.)
 
-Run it with OMP_NUM_THREADS=1, on a machine that has nothing else to do.
+Run it with OMP_NUM_THREADS=1 on a machine that has nothing else to do.
 """
 
 import argparse
@@ -34,6 +39,7 @@ import time
 import warnings
 from pathlib import Path
 
+import numba
 import numpy as np
 from scipy import sparse
 
@@ -57,6 +63,59 @@ def seconds(*data, n_iter=STEPS):
         coef = model(n_iter).fit(*data).coef_
         best = min(best, time.perf_counter() - start)
     return best, coef
+
+
+def seconds_of_a_step(X, y, n_threads):
+    """Time of a longer fit less that of a shorter one, over the steps between them."""
+    numba.config.NUMBA_NUM_THREADS = n_threads
+    times = {}
+    for _ in range(5):  # in turn, the least of five
+        for n_iter in (2, 22):
+            start = time.perf_counter()
+            private = PrivateLasso(
+                solver="noisy-frank-wolfe", radius=3.0, target_bound=3.0, n_iter=n_iter
+            )
+            private.fit(X, y)
+            times[n_iter] = min(times.get(n_iter, np.inf), time.perf_counter() - start)
+    return (times[22] - times[2]) / 20
+
+
+def step(arguments, folder):
+    n, d = round(10**6 * arguments.share), 100
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    y = X[:, 0] - X[:, 3]
+
+    def sum_seconds():
+        start = time.perf_counter()
+        X.sum()
+        return time.perf_counter() - start
+
+    read = min(sum_seconds() for _ in range(10))
+    cores = numba.config.NUMBA_NUM_THREADS
+    print(f"\n{n} x {d}: X.sum() takes {read:.4f} s, {X.nbytes / read / 1e9:.1f} GB/s, on one core")
+    alone = seconds_of_a_step(X, y, 1)
+    missed = report(
+        f"a step over X.sum(), {cores} threads", seconds_of_a_step(X, y, cores) / read, 1.3
+    )
+    report("a step over X.sum(), one thread", alone / read)
+    single = X.astype(np.float32)
+    report(f"in float32, {cores} threads", seconds_of_a_step(single, y, cores) / read)
+    m, wide, per_row = round(500_000 * arguments.share), 10_000, 75
+    indices = np.sort((wide * rng.random((m, per_row)) ** 3).astype(np.int32), axis=1).ravel()
+    starts = np.arange(0, m * per_row + 1, per_row, dtype=np.int32)
+    data = rng.uniform(-1.0, 1.0, m * per_row)
+    S = sparse.csr_matrix((data, indices, starts), shape=(m, wide))
+    S.sum_duplicates()
+    bytes_ = S.data.nbytes + S.indices.nbytes + S.indptr.nbytes
+    least = bytes_ / X.nbytes * read
+    t = np.asarray(S[:, 0].todense()).ravel()
+    parts = [(cores, seconds_of_a_step(S, t, cores)), (1, seconds_of_a_step(S, t, 1))]
+    numba.config.NUMBA_NUM_THREADS = cores
+    for count, value in parts:
+        name = f"a step on sparse rows over their bytes, {count} thread{'s' * (count > 1)}"
+        missed += report(name, value / least, 2.0 if count == cores else None)
+    return missed
 
 
 def write(folder, n, d, seed=0):
@@ -218,6 +277,7 @@ def main():
         warnings.simplefilter("ignore", PrivacyWarning)
         return child(*sys.argv[2:4], *map(int, sys.argv[4:]))
     parts = {
+        "step": step,
         "n": against_n,
         "d": against_d,
         "nnz": against_nnz,

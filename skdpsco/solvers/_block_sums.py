@@ -24,6 +24,8 @@ def gradient_sum(
     size: float = math.inf,
 ) -> np.ndarray:
     """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
+    # A single derivative needs no norm.
+    size = size if loss.n_outputs > 1 else math.inf
     return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
