@@ -43,6 +43,15 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
     return function(X, y, *arguments)
 
 
+def without_gil(function: Any) -> Any:
+    """Mark a function for `map_reduce` whose time is that of machine code: threads help it.
+
+    Others would wait for one another, and BLAS has threads of its own.
+    """
+    function.without_gil = True
+    return function
+
+
 class Hidden:
     """What is in the memory of a worker, whose logs and dashboards must not show it."""
 
@@ -246,6 +255,8 @@ class Pieces:
             with np.errstate(all="ignore"):  # every thread has its own
                 return task.function(*piece, *task.arguments)
 
+        if not getattr(task.function, "without_gil", False):
+            return tree_sum(map(run, self._pieces))
         # Not Numba's own threads: their pool ends the process if it is used from two at a time.
         n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:

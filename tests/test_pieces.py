@@ -22,7 +22,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._design import Dense, as_design
-from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
+from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco._summation import LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
 from skdpsco.losses import Logistic, Squared
 from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
@@ -120,6 +120,7 @@ def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
     y = np.zeros(4 * PIECE_ROWS)
     design = in_pieces(as_design(y[:, None], np.ones(1), False), y)
 
+    @without_gil
     def who(design, y):
         barrier.wait(timeout=60)  # nobody goes on before all have come
         return np.array([1.0])
@@ -130,11 +131,13 @@ def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
         assert map_reduce(design, None, who) == 4.0
 
 
+@without_gil
 def warn(design, y):
     np.exp(np.full(1, 1e3))
     return np.ones(1)
 
 
+@without_gil
 def fail(design, y):
     raise ValueError("what is wrong")
 

@@ -6,10 +6,10 @@ What one pass over the data costs, in memory, out of core and on workers::
 
     python examples/benchmarks/scale.py [--only workers] [--share 0.1] [--plot scale.png]
 
-"step": one step of Frank-Wolfe with Gaussian noise on 1e6 x 100 records in memory, a whole gradient,
-over the time of ``X.sum()``; the same in float32, and for 500,000 sparse rows of 75 entries in
-10,000 columns, some of them far more frequent than others, over the time that their bytes take at
-the rate of ``X.sum()``; by all threads, and by one. Targets: 1.3, and 2 for sparse rows.
+"step": one step of Frank-Wolfe with Gaussian noise, a whole gradient, on 1e6 x 100 records in
+memory, over the time of ``X.sum()``; the same in float32; and for 500,000 sparse rows of 75 entries
+in 10,000 columns, some of them far more frequent than others, over the time that their bytes take
+at the rate of ``X.sum()``; by all threads, and by one. Targets: 1.3, and 2 for sparse rows.
 
 "n": seconds of a fit of `PrivateLasso` by 20 steps of Frank-Wolfe, for 1e4 to 1e7 records of 20
 columns in a file: as an array in memory, as a memmap, and as `RowBlocks` of it.

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsco._design import CSR, Dense, clip_entries
 from skdpsco._kernels import inner, njit
-from skdpsco._map_reduce import map_reduce
+from skdpsco._map_reduce import map_reduce, without_gil
 from skdpsco._passes import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.constraints import minimizer, n_vertices, vertex
 from skdpsco.losses import derivatives, values
@@ -15,6 +15,7 @@ from skdpsco.mechanisms import gaussian_mechanism, select, to_grid
 from skdpsco.solvers._vertices import select_vertex
 
 
+@without_gil
 def gradient_sum(
     X: Dense | CSR,
     y: np.ndarray,
@@ -29,6 +30,7 @@ def gradient_sum(
     return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
+@without_gil
 def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -36,6 +38,7 @@ def gradient_and_loss_sum(
     return _sums(X, y, loss, w, None, math.inf, slope, cap)
 
 
+@without_gil
 def clipped_gradient_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
 ) -> np.ndarray:

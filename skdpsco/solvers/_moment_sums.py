@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._kernels import kernel, njit
+from skdpsco._map_reduce import without_gil
 from skdpsco._passes import (
     add_rows,
     as_vector,
@@ -164,6 +165,7 @@ def row_norms(X: Any) -> np.ndarray:
     return norms
 
 
+@without_gil
 def longer_than(X, y, centre, limits) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
     norms = row_norms(centred(X, centre))
@@ -171,6 +173,7 @@ def longer_than(X, y, centre, limits) -> np.ndarray:
     return (len(norms) - up_to).astype(np.float64)
 
 
+@without_gil
 def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
     """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
     X, m = centred(X, centre), run_length(X)
@@ -181,6 +184,7 @@ def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.
     return as_vector(out, X)
 
 
+@without_gil
 def square_sums(X, y, centre, c, w, n_outputs) -> np.ndarray:
     """Sums of squared predictions of shortened rows over ``c``, and of half of the first ones."""
     X = centred(X, centre)

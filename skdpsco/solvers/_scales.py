@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._design import CSR, Dense, clip_scale
 from skdpsco._kernels import kernel, njit
-from skdpsco._map_reduce import in_pieces, map_reduce
+from skdpsco._map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco._summation import depth_of
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, GaussianEvent, compose
@@ -214,6 +214,7 @@ def _(X, counts, squares):
         _add(x, counts, squares, j)
 
 
+@without_gil
 def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.ndarray, np.ndarray]:
     """Histograms and sums of squares of the features, see `tally`."""
     counts, squares = np.zeros((n_counts, N_BINS)), np.zeros(n_squares)
