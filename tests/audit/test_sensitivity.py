@@ -26,6 +26,7 @@ from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
 from skdpsco.solvers import _block_sums as sums_module
+from skdpsco.solvers import _gram_path as gram_module
 from skdpsco.solvers import _refit as refit_module
 from skdpsco.solvers import _vertex_path as path_module
 
@@ -101,6 +102,7 @@ def charged(path_event, n_iter):
 @pytest.fixture
 def python_path(monkeypatch):
     monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+    monkeypatch.setattr(gram_module, "gram_path", gram_module.gram_path.py_func)
 
 
 SQUARE = Polytope(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]))

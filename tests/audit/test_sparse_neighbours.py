@@ -28,6 +28,7 @@ from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Problem, Stagewise
+from skdpsco.solvers import _gram_path as gram_module
 from skdpsco.solvers import _sparse_path as sparse_module
 from skdpsco.solvers import _vertex_path as path_module
 
@@ -41,6 +42,7 @@ class Incremental:
         self.log: list = []
         self.choices: tuple = ()
         monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+        monkeypatch.setattr(gram_module, "gram_path", gram_module.gram_path.py_func)
         monkeypatch.setattr(sparse_module, "sparse_path", sparse_module.sparse_path.py_func)
         monkeypatch.setattr(sparse_module, "draw_signed", self.draw)
         monkeypatch.setattr(sparse_module, "exponential_mechanism", self.stop)
