@@ -23,8 +23,17 @@ from skdpsco import (
 )
 from skdpsco._design import Dense, as_design
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
-from skdpsco._summation import LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
+from skdpsco._summation import (
+    FAN_IN,
+    LEAST_ROWS,
+    PIECE_ROWS,
+    PIECE_WORK,
+    pieces,
+    sum_error,
+    work,
+)
 from skdpsco.losses import Logistic, Squared
+from skdpsco.solvers import _refit
 from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
 
 RNG = np.random.default_rng(0)
@@ -87,6 +96,45 @@ def test_pieces_are_all_records_in_order(A):
         assert len(found) == 1 or len(found) * 8 * d <= 2 * A.nnz or max(sizes) == PIECE_ROWS
 
 
+@pytest.mark.parametrize("shape", [(9000, 300), (2 * PIECE_ROWS, 4), (4000, 2000)])
+def test_neighbours_are_cut_at_the_same_records(shape):
+    """A record may have as many entries as all others: were cuts to move, so would predictions."""
+    n, d = shape
+    found = set()
+    for density in (0.0, 0.01, 0.5):
+        design = as_design(matrix(n, d, density), np.ones(d), False)
+        sizes = tuple(len(part) for _, part in pieces(design, np.zeros(n)))
+        found.add((type(in_pieces(design, np.zeros(n))), sizes))
+    assert len(found) == 1
+    assert len(sizes) > 1
+
+
+class Term:
+    """A number that counts in how many additions it has taken part."""
+
+    def __init__(self, depth=0):
+        self.depth = depth
+
+    def __add__(self, other):
+        return Term(max(self.depth, other.depth) + 1)
+
+
+def one_term(A, R, v):
+    return np.array([Term()])
+
+
+@pytest.mark.parametrize("layout", [sparse.csr_array, lambda A: as_design(A, np.ones(1), False)])
+def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
+    """Were there more than 2**26 sparse records: more than 1024 blocks of the largest size."""
+    monkeypatch.setattr(_refit, "PIECE_ROWS", 2)
+    monkeypatch.setattr(_refit, "BLOCK", 2)
+    y = np.zeros(4 * FAN_IN**2)
+    columns, W = np.array([0]), np.zeros((1, 1))
+    X = layout(np.zeros((len(y), 1)))
+    total = _refit.sum_over(X, y, Logistic(), columns, W, one_term, ())
+    assert total[0].depth <= 2 * (FAN_IN - 1) + 1
+
+
 def test_small_arrays_stay_whole():
     small = as_design(X[:1000], np.ones(3), False)
     assert in_pieces(small, Y[:1000]) is small
@@ -128,6 +176,13 @@ def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
         threads(monkeypatch, count)
         barrier = threading.Barrier(count)
         assert map_reduce(design, None, who) == 4.0
+
+
+def test_one_thread_is_the_caller_s_own(monkeypatch):
+    design = in_pieces(as_design(X, np.ones(3), False), Y)
+    threads(monkeypatch, 1)
+    found = map_reduce(design, None, lambda design, y: np.array([float(threading.get_ident())]))
+    assert found == 2.0 * threading.get_ident()
 
 
 def warn(design, y):
