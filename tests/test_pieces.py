@@ -33,8 +33,9 @@ from skdpsco._summation import (
     work,
 )
 from skdpsco.losses import Logistic, Squared
-from skdpsco.solvers import _refit
+from skdpsco.solvers import _block_sums, _refit, _scales, gradient_descent, moments
 from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
+from skdpsco.solvers.sgd import SGD
 
 RNG = np.random.default_rng(0)
 N = PIECE_ROWS + 5001
@@ -276,6 +277,49 @@ def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
         np.testing.assert_allclose(blocks.coef_.ravel(), found[0], rtol=1e-9, atol=1e-9)
     target = Y if y is Y else np.sign(Y)
     assert np.corrcoef(X @ found[0], target)[0, 1] > 0.4
+
+
+SUMS = {
+    "frank-wolfe": (_block_sums,),
+    "noisy-frank-wolfe": (_block_sums,),
+    "stagewise": (_refit,),
+    "gradient-descent": (gradient_descent, _scales),
+    "sgd": (gradient_descent, _scales),
+    "coordinate-descent": (_scales,),
+    "moments": (moments,),
+}
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=2), Y),
+        (PrivateLasso(solver="noisy-frank-wolfe", radius=3.0, n_iter=2), Y),
+        (PrivateLasso(), Y),
+        (PrivateRidge(solver="gradient-descent", n_iter=2), Y),
+        (PrivateRidge(solver=SGD(batch_size=N - 300), n_iter=2, delta=1e-6, target_bound=3.0), Y),
+        (PrivateRidge(solver="coordinate-descent", n_iter=2), Y),
+        (PrivateLogisticRegression(classes=["no", "yes"], solver="moments"), LABELS),
+    ],
+    ids=list(SUMS),
+)
+def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypatch, request):
+    """What `map_reduce` is asked for by solvers that charge `sum_error` is cut beforehand."""
+    name = request.node.callspec.id.rsplit("-", 1)[0]
+    seen = []
+
+    def look(X, y, *arguments):
+        assert isinstance(X, BlockDesign) or len(y) <= PIECE_ROWS or sparse.issparse(X)
+        seen.append(X)
+        return map_reduce(X, y, *arguments)
+
+    for module in SUMS[name]:
+        seen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "map_reduce", look)
+            fit(model, layout(X + 5.0 * (name == "moments")), y)  # far from 0, hence centred
+        assert seen
 
 
 def test_the_number_of_entries_decides_nothing(monkeypatch):

@@ -5,7 +5,6 @@ branches depend on public numbers only.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy import sparse
