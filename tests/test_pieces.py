@@ -21,6 +21,7 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco._blocks import BlockRecords
 from skdpsco._design import Dense, as_design
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import (
@@ -32,8 +33,9 @@ from skdpsco._summation import (
     sum_error,
     work,
 )
+from skdpsco._validation import check_target
 from skdpsco.losses import Logistic, Squared
-from skdpsco.solvers import _block_sums, _refit, _scales, gradient_descent, moments
+from skdpsco.solvers import _block_sums, _refit, _scales, _vertex_path, gradient_descent, moments
 from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
 from skdpsco.solvers.sgd import SGD
 
@@ -100,8 +102,7 @@ def test_pieces_are_all_records_in_order(A):
 @pytest.mark.parametrize("shape", [(9000, 300), (2 * PIECE_ROWS, 4), (4000, 2000)])
 def test_neighbours_are_cut_at_the_same_records(shape):
     """A record may have as many entries as all others: were cuts to move, so would predictions."""
-    n, d = shape
-    found = set()
+    (n, d), found = shape, set()
     for density in (0.0, 0.01, 0.5):
         design = as_design(matrix(n, d, density), np.ones(d), False)
         sizes = tuple(len(part) for _, part in pieces(design, np.zeros(n)))
@@ -240,9 +241,6 @@ def test_blocks_of_any_size_keep_to_the_error():
         sizes.append(len(y))
         return np.ones(1)
 
-    from skdpsco._blocks import BlockRecords
-    from skdpsco._validation import check_target
-
     design = BlockRecords(blocks, check_target).open(np.ones(1), False)
     assert map_reduce(design, None, size) == len(sizes)
     assert sum(sizes) == len(y)
@@ -315,19 +313,15 @@ def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypa
         return map_reduce(X, y, *arguments)
 
     for module in SUMS[name]:
-        seen.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "map_reduce", look)
-            fit(model, layout(X + 5.0 * (name == "moments")), y)  # far from 0, hence centred
-        assert seen
+        monkeypatch.setattr(module, "map_reduce", look)
+    fit(model, layout(X + 5.0 * (name == "moments")), y)  # far from 0, hence centred
+    assert seen
 
 
 def test_the_number_of_entries_decides_nothing(monkeypatch):
     """Of two neighbours, both go the same way: predictions are rounded differently in each."""
     calls = []
     for name in ("run_sparse", "walk_vertices", "vertex_path"):
-        from skdpsco.solvers import _vertex_path
-
         original = getattr(_vertex_path, name)
         monkeypatch.setattr(
             _vertex_path,
