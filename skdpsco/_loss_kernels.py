@@ -30,7 +30,10 @@ def values(loss, Z, y, out):
 
 @kernel
 def derivatives(loss, Z, y, out):
-    """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs)."""
+    """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs).
+
+    ``out`` may be ``Z``, so that a record's predictions are read before any is written over.
+    """
     for i in range(y.shape[0]):
         out[i, 0] = derivative(loss, Z[i, 0], y[i])
 

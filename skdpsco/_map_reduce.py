@@ -259,6 +259,8 @@ class Pieces:
             return tree_sum(map(run, self._pieces))
         # Not Numba's own threads: their pool ends the process if it is used from two at a time.
         n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        if n_threads == 1:
+            return tree_sum(map(run, self._pieces))
         with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
             return tree_sum(pool.map(run, self._pieces))
 

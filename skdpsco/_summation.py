@@ -1,6 +1,7 @@
 """How records are cut into pieces and sums over them added up, and how far rounding then goes.
 
-Both follow from the sizes of the data alone, so that sums do not depend on who computes them.
+Both follow from public sizes alone, so that sums depend neither on who computes them nor, but for
+its term, on a record. Proof of `sum_error`: docs/proofs/noise.md, section 8.
 """
 
 from collections.abc import Iterable
@@ -17,19 +18,22 @@ FAN_IN = 64  # terms that are added one after the other, at every level of the t
 PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
 PIECE_WORK = 2**21  # entries of a piece, about: far more time than a thread takes to begin
 LEAST_ROWS = 1024  # of a piece
+TYPICAL = 100  # entries of a sparse record, if it has room: how many it has is not public
 TREE = 1024  # terms on the way up: two trees of up to 8 levels, of the pieces and of the blocks
 
 
 def work(X: Dense | CSR) -> int:
-    """About how many dense entries take as long to read."""
-    return X.values.size if isinstance(X, Dense) else 8 * int(X.indptr[-1] - X.indptr[0])
+    """About how many dense entries take as long to read, as far as public sizes tell."""
+    if isinstance(X, Dense):
+        return X.values.size
+    return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
 
 
 def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]]:
     """Runs of records, one at least; views.
 
-    The number of entries of sparse records is not public. Only the rounding of sums follows from
-    where they are cut, which `sum_error` covers.
+    Neighbours are cut at the same records: products by BLAS may be rounded differently at another
+    place of a matrix, and so would be the predictions of all records.
     """
     n, size = len(y), max(work(X), 1)
     wanted = PIECE_WORK
@@ -76,13 +80,14 @@ def tree_sum(terms: Iterable[Any]) -> Any:
 
 
 def depth_of(n_samples: int) -> int:
-    """In how many additions a term takes part, of a sum over records by `map_reduce`."""
+    """In how many additions a record's term takes part at most, in a sum by `map_reduce`."""
     return min(n_samples, PIECE_ROWS) + TREE
 
 
 def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
     """Bound on the error of `map_reduce` for sums of ``terms`` numbers within +-bound per record.
 
-    The terms of a record are added first. The error grows with n, not with its square.
+    It covers a rounded factor of the sum, or two for ``terms=2``. Beyond `PIECE_ROWS` records it
+    grows with n, not with its square. Callers add it once for each of two neighbours.
     """
     return summation_error(n_samples * terms, bound, depth_of(n_samples) + terms)

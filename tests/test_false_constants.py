@@ -8,7 +8,15 @@ import pytest
 from skdpsco._design import as_design, clip_entries
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
-from skdpsco.losses import Logistic, curvature, derivative, value
+from skdpsco.losses import (
+    Logistic,
+    Multinomial,
+    curvature,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+    value,
+)
 from skdpsco.solvers import (
     Allowance,
     FrankWolfe,
@@ -99,6 +107,28 @@ def test_what_is_beyond_the_bounds_is_clipped(solver, constraint, d, rho, n_iter
     np.testing.assert_array_equal(*found)
     assert np.isfinite(found[0]).all()
     assert np.abs(found[0]).max() > 1e-3
+
+
+class SeveralLies(Multinomial):
+    """All of its derivatives as large as one may be."""
+
+
+@derivatives.register(SeveralLies)
+def _(loss, Z, y, out):
+    out[:] = 1e200
+
+
+def test_several_derivatives_of_a_record_are_clipped_together(monkeypatch):
+    released = []
+    monkeypatch.setattr(_block_sums, "add_gradients", _block_sums.add_gradients.py_func)
+    monkeypatch.setattr(_block_sums, "gaussian_mechanism", lambda _, G, grid: released.append(G))
+    loss, d = SeveralLies(5), 3
+    problem = Problem(loss, L2Ball(2.0), N, d)
+    plan = NoisyFrankWolfe().plan(problem, Allowance(0.5), 2)
+    X, progress = as_design(np.ones((N, d)), np.ones(d), False), np.zeros(1, dtype=np.int64)
+    NoisyFrankWolfe().run(plan, problem, X, np.zeros(N), None, progress)
+    for G in released:
+        assert np.linalg.norm(G) == pytest.approx(N * lipschitz_l2(loss) * math.sqrt(d))
 
 
 @njit

@@ -21,11 +21,23 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco._blocks import BlockRecords
 from skdpsco._design import Dense, as_design
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco._summation import LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
+from skdpsco._summation import (
+    FAN_IN,
+    LEAST_ROWS,
+    PIECE_ROWS,
+    PIECE_WORK,
+    pieces,
+    sum_error,
+    work,
+)
+from skdpsco._validation import check_target
 from skdpsco.losses import Logistic, Squared
+from skdpsco.solvers import _block_sums, _refit, _scales, _vertex_path, gradient_descent, moments
 from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
+from skdpsco.solvers.sgd import SGD
 
 RNG = np.random.default_rng(0)
 N = PIECE_ROWS + 5001
@@ -87,6 +99,44 @@ def test_pieces_are_all_records_in_order(A):
         assert len(found) == 1 or len(found) * 8 * d <= 2 * A.nnz or max(sizes) == PIECE_ROWS
 
 
+@pytest.mark.parametrize("shape", [(9000, 300), (2 * PIECE_ROWS, 4), (4000, 2000)])
+def test_neighbours_are_cut_at_the_same_records(shape):
+    """A record may have as many entries as all others: were cuts to move, so would predictions."""
+    (n, d), found = shape, set()
+    for density in (0.0, 0.01, 0.5):
+        design = as_design(matrix(n, d, density), np.ones(d), False)
+        sizes = tuple(len(part) for _, part in pieces(design, np.zeros(n)))
+        found.add((type(in_pieces(design, np.zeros(n))), sizes))
+    assert len(found) == 1
+    assert len(sizes) > 1
+
+
+class Term:
+    """A number that counts in how many additions it has taken part."""
+
+    def __init__(self, depth=0):
+        self.depth = depth
+
+    def __add__(self, other):
+        return Term(max(self.depth, other.depth) + 1)
+
+
+def one_term(A, R, v):
+    return np.array([Term()])
+
+
+@pytest.mark.parametrize("layout", [sparse.csr_array, lambda A: as_design(A, np.ones(1), False)])
+def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
+    """Were there more than 2**26 sparse records: more than 1024 blocks of the largest size."""
+    monkeypatch.setattr(_refit, "PIECE_ROWS", 2)
+    monkeypatch.setattr(_refit, "BLOCK", 2)
+    y = np.zeros(4 * FAN_IN**2)
+    columns, W = np.array([0]), np.zeros((1, 1))
+    X = layout(np.zeros((len(y), 1)))
+    total = _refit.sum_over(X, y, Logistic(), columns, W, one_term, ())
+    assert total[0].depth <= 2 * (FAN_IN - 1) + 1
+
+
 def test_small_arrays_stay_whole():
     small = as_design(X[:1000], np.ones(3), False)
     assert in_pieces(small, Y[:1000]) is small
@@ -129,6 +179,13 @@ def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
         threads(monkeypatch, count)
         barrier = threading.Barrier(count)
         assert map_reduce(design, None, who) == 4.0
+
+
+def test_one_thread_is_the_caller_s_own(monkeypatch):
+    design = in_pieces(as_design(X, np.ones(3), False), Y)
+    threads(monkeypatch, 1)
+    found = map_reduce(design, None, lambda design, y: np.array([float(threading.get_ident())]))
+    assert found == 2.0 * threading.get_ident()
 
 
 @without_gil
@@ -187,9 +244,6 @@ def test_blocks_of_any_size_keep_to_the_error():
         sizes.append(len(y))
         return np.ones(1)
 
-    from skdpsco._blocks import BlockRecords
-    from skdpsco._validation import check_target
-
     design = BlockRecords(blocks, check_target).open(np.ones(1), False)
     assert map_reduce(design, None, size) == len(sizes)
     assert sum(sizes) == len(y)
@@ -226,12 +280,51 @@ def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
     assert np.corrcoef(X @ found[0], target)[0, 1] > 0.4
 
 
+SUMS = {
+    "frank-wolfe": (_block_sums,),
+    "noisy-frank-wolfe": (_block_sums,),
+    "stagewise": (_refit,),
+    "gradient-descent": (gradient_descent, _scales),
+    "sgd": (gradient_descent, _scales),
+    "coordinate-descent": (_scales,),
+    "moments": (moments,),
+}
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=2), Y),
+        (PrivateLasso(solver="noisy-frank-wolfe", radius=3.0, n_iter=2), Y),
+        (PrivateLasso(), Y),
+        (PrivateRidge(solver="gradient-descent", n_iter=2), Y),
+        (PrivateRidge(solver=SGD(batch_size=N - 300), n_iter=2, delta=1e-6, target_bound=3.0), Y),
+        (PrivateRidge(solver="coordinate-descent", n_iter=2), Y),
+        (PrivateLogisticRegression(classes=["no", "yes"], solver="moments"), LABELS),
+    ],
+    ids=list(SUMS),
+)
+def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypatch, request):
+    """What `map_reduce` is asked for by solvers that charge `sum_error` is cut beforehand."""
+    name = request.node.callspec.id.rsplit("-", 1)[0]
+    seen = []
+
+    def look(X, y, *arguments):
+        assert isinstance(X, BlockDesign) or len(y) <= PIECE_ROWS or sparse.issparse(X)
+        seen.append(X)
+        return map_reduce(X, y, *arguments)
+
+    for module in SUMS[name]:
+        monkeypatch.setattr(module, "map_reduce", look)
+    fit(model, layout(X + 5.0 * (name == "moments")), y)  # far from 0, hence centred
+    assert seen
+
+
 def test_the_number_of_entries_decides_nothing(monkeypatch):
     """Of two neighbours, both go the same way: predictions are rounded differently in each."""
     calls = []
     for name in ("run_sparse", "walk_vertices", "vertex_path"):
-        from skdpsco.solvers import _vertex_path
-
         original = getattr(_vertex_path, name)
         monkeypatch.setattr(
             _vertex_path,

@@ -60,14 +60,15 @@ def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarra
 def clip_records(R, norms, bound):
     """Shorten the derivatives of every record until, times its norm, they are within ``bound``."""
     for i in range(R.shape[0]):
-        total = 0.0
+        total = 0.0  # in units of the bound: squares of what matters do not vanish
         for k in range(R.shape[1]):
-            total += R[i, k] * R[i, k]
+            r = R[i, k] / bound
+            total += r * r
         size = math.sqrt(total) * norms[i]
-        factor = bound / size if size > bound else 1.0
+        factor = 1.0 / size if size > 1.0 else 1.0
         for k in range(R.shape[1]):
-            # Not even NaN may turn a sum into NaN.
-            R[i, k] = factor * R[i, k] if size < np.inf else 0.0
+            # Not even NaN may turn a sum into NaN, nor may a norm hide that is rounded to 0.
+            R[i, k] = factor * R[i, k] if total < 1e200 and size < np.inf else 0.0
 
 
 @njit

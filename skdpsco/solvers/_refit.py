@@ -5,7 +5,6 @@ branches depend on public numbers only.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +12,7 @@ from scipy import sparse
 from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
 from skdpsco._map_reduce import in_pieces, map_reduce
-from skdpsco._summation import PIECE_ROWS, sum_error
+from skdpsco._summation import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.constraints import project
 from skdpsco.losses import curvatures, derivatives, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
@@ -250,11 +249,10 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
 
     X may be what `sparse_columns_of` returns.
     """
-    total: Any = 0.0
     slope, smoothness = lipschitz_l2(loss), loss.smoothness()
     block = PIECE_ROWS if sparse.issparse(X) else BLOCK
-    # Once without records: what it returns then has the shape of the sum.
-    for start in range(0, max(len(y), 1), block):
+
+    def summed_up(start: int) -> np.ndarray:
         some = y[start : start + block]
         if not sparse.issparse(X):
             A = columns_of(X, start, start + block, columns)
@@ -266,10 +264,12 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
         # Whatever the loss declares; fmin and fmax return the bound for NaN.
         R = np.fmax(np.fmin(R, slope), -slope)
         if loss.n_outputs > 1:
-            R *= (slope / np.maximum(np.sqrt(row_squares(R)), slope))[:, None]
+            R /= np.maximum(np.sqrt(row_squares(R / slope)), 1.0)[:, None]
         v = np.fmax(np.fmin(v, smoothness), 0.0)
-        total = total + function(A, R, v, *arguments)
-    return total
+        return function(A, R, v, *arguments)
+
+    # Once without records: what it returns then has the shape of the sum.
+    return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
 
 
 def square_norms(A, R, v):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSR, add_column, clip_entries
+from skdpsco._design import add_column, clip_entries
 from skdpsco._kernels import kernel, njit
 from skdpsco._map_reduce import BlockDesign, in_pieces
 from skdpsco._passes import correlate, predict
-from skdpsco._summation import PIECE_ROWS, depth_of, sum_error
+from skdpsco._summation import depth_of, sum_error
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
@@ -151,10 +151,7 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
     if plan.quadratic:
         return run_gram(plan, problem, constraint, X, y, rng, progress)
-    # Predictions are rounded differently in either way, so that sizes decide which are public: the
-    # number of entries of sparse records is not.
-    if not isinstance(X, CSR) or problem.n_samples > PIECE_ROWS:
-        X = in_pieces(X, y)
+    X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)
     T = len(plan.weight)

@@ -140,7 +140,7 @@ class NoisyFrankWolfe:
         self.check(problem)
         n, D, constraint = problem.n_samples, problem.n_coefficients, problem.constraint
         mu = budget.mu
-        row_norm = math.sqrt(problem.n_features) * (1.0 + problem.n_features * 2.0**-50)
+        row_norm = math.sqrt(problem.n_features) * (1.0 + D * 2.0**-50)  # products are rounded
         if n_iter is None:
             # 2 Gamma / T + 2 s width, s = 2 L2 sqrt(T) / (n mu): algorithm D2. Points of the set
             # give predictions at most row_norm times their l2 distance apart.

@@ -123,6 +123,15 @@ def test_one_record_without_a_finite_norm_counts_for_nothing():
     np.testing.assert_array_equal(R[:, 0], [0.5, 0.0, 0.0, 0.0, 0.5])
 
 
+@pytest.mark.parametrize("bound", [1e-200, 1e-100, 1.0, 1e100])
+def test_records_are_clipped_to_bounds_whose_squares_vanish_or_overflow(bound):
+    R = bound * np.array([[0.9, 0.9], [30.0, -40.0], [0.3, 0.4], [1e120, 0.0]])
+    norms = np.array([1.0, 0.5, 2.0, 0.0])  # the last one of a square that has vanished
+    sums_module.clip_records(R, norms, bound)
+    sizes = np.linalg.norm(R / bound, axis=1) * [1.0, 0.5, 2.0, 1.0]
+    np.testing.assert_allclose(sizes, [1.0, 1.0, 1.0, 0.0], rtol=1e-14)
+
+
 # ------------------------------------------------------------------------------ audits
 
 TRIALS, EPSILON, DELTA = 200_000, 1.0, 0.01
