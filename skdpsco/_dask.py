@@ -283,10 +283,9 @@ class ClusterBlocks:
         # Not under a key made of its content: to send the same one again would confuse it with the
         # one that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
-        made = terms = [
-            client.submit(_run, sent, n_rows, block, pure=False)
-            for n_rows, block in zip(self._sizes, self._blocks, strict=True)
-        ]
+        # One message for all tasks.
+        same = [sent] * len(self._blocks)
+        made = terms = client.map(_run, same, self._sizes, self._blocks, pure=False)
         try:
             while len(terms) > FAN_IN:
                 terms = [

@@ -31,6 +31,7 @@ Run it with OMP_NUM_THREADS=1 on a machine that has nothing else to do.
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -129,6 +130,7 @@ def write(folder, n, d, seed=0):
         y[start:stop] = 2.0 * X[start:stop, 0] - X[start:stop, 3] + rng.normal(size=stop - start)
     X.flush()
     y.flush()
+    os.sync()  # nothing is written while time is taken
     return folder / f"X{n}.npy", folder / f"y{n}.npy"
 
 
