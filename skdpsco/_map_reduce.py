@@ -255,12 +255,10 @@ class Pieces:
             with np.errstate(all="ignore"):  # every thread has its own
                 return task.function(*piece, *task.arguments)
 
-        if not getattr(task.function, "without_gil", False):
+        n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        if n_threads == 1 or not getattr(task.function, "without_gil", False):
             return tree_sum(map(run, self._pieces))
         # Not Numba's own threads: their pool ends the process if it is used from two at a time.
-        n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-        if n_threads == 1:
-            return tree_sum(map(run, self._pieces))
         with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
             return tree_sum(pool.map(run, self._pieces))
 

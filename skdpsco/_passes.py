@@ -26,12 +26,21 @@ def dot_rows(X, start, common, v, Z):
 
 
 @kernel
+def square_row(X, i, u):
+    """Squared l2 norm of row i, without the one of an intercept, its entries times ``u``."""
+    raise NotImplementedError
+
+
+@inner
 def norm_rows(X, start, u, out):
     """Write into ``out`` of shape (m,) the l2 norms of m rows, their entries times ``u``.
 
     The ones of an intercept count if ``u`` has an entry for them.
     """
-    raise NotImplementedError
+    d = X.bounds.shape[0]
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    for i in range(out.shape[0]):
+        out[i] = math.sqrt(square_row(X, start + i, u) + one)
 
 
 @kernel
@@ -69,22 +78,6 @@ def _add_ones(X, R, out):
         for i in range(R.shape[0]):
             for k in range(R.shape[1]):
                 out[k * (d + 1) + d] += R[i, k]
-
-
-@kernel
-def n_rows(X):
-    """Number of records."""
-    raise NotImplementedError
-
-
-@n_rows.register(Dense)
-def _(X):
-    return X.values.shape[0]
-
-
-@n_rows.register(CSR)
-def _(X):
-    return X.indptr.shape[0] - 1
 
 
 @inner
@@ -184,12 +177,9 @@ def _(X, start, common, v, Z):
             Z[i, k] = _dot_one(X.values, start + i, X.bounds, mine) + constant
 
 
-@norm_rows.register(Dense)
-def _(X, start, u, out):
-    d = X.bounds.shape[0]
-    one = u[d] * u[d] if u.shape[0] > d else 0.0
-    for i in range(out.shape[0]):
-        out[i] = math.sqrt(_square_one(X.values, start + i, X.bounds, u) + one)
+@square_row.register(Dense)
+def _(X, i, u):
+    return _square_one(X.values, i, X.bounds, u)
 
 
 @add_row.register(Dense)
@@ -254,17 +244,14 @@ def _(X, start, common, v, Z):
             Z[i, k] = _dot_entries(X, first, last, common, mine) + constant
 
 
-@norm_rows.register(CSR)
-def _(X, start, u, out):
-    d = X.bounds.shape[0]
-    one = u[d] * u[d] if u.shape[0] > d else 0.0
-    for i in range(out.shape[0]):
-        total = one
-        for p in range(np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])):
-            j = np.uint64(X.indices[p])
-            x = clip(X.data[p], X.bounds[j]) * u[j]
-            total += x * x
-        out[i] = math.sqrt(total)
+@square_row.register(CSR)
+def _(X, i, u):
+    total = 0.0
+    for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+        j = np.uint64(X.indices[p])
+        x = clip(X.data[p], X.bounds[j]) * u[j]
+        total += x * x
+    return total
 
 
 def run_length(X) -> int:

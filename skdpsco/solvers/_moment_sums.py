@@ -17,7 +17,6 @@ from skdpsco._passes import (
     as_vector,
     common_bound,
     dot_rows,
-    n_rows,
     norm_rows,
     run_length,
 )
@@ -158,9 +157,9 @@ def centred(X: Any, centre: np.ndarray | None) -> Any:
     return Dense(clipped(X.values, X.bounds) - centre, np.full(len(centre), 2.0), X.intercept)
 
 
-def row_norms(X: Any) -> np.ndarray:
-    """The l2 norms of the rows."""
-    norms = np.empty(n_rows(X))
+def row_norms(X: Any, n: int) -> np.ndarray:
+    """The l2 norms of the n rows."""
+    norms = np.empty(n)
     norms_of(X, 1.0 / X.bounds, norms)
     return norms
 
@@ -168,7 +167,7 @@ def row_norms(X: Any) -> np.ndarray:
 @without_gil
 def longer_than(X, y, centre, limits) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
-    norms = row_norms(centred(X, centre))
+    norms = row_norms(centred(X, centre), len(y))
     up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
     return (len(norms) - up_to).astype(np.float64)
 
@@ -188,14 +187,14 @@ def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.
 def square_sums(X, y, centre, c, w, n_outputs) -> np.ndarray:
     """Sums of squared predictions of shortened rows over ``c``, and of half of the first ones."""
     X = centred(X, centre)
-    weight, Z = c / np.maximum(row_norms(X), c) / c, np.empty((len(y), n_outputs))
+    weight, Z = c / np.maximum(row_norms(X, len(y)), c) / c, np.empty((len(y), n_outputs))
     return np.array([sum_squares(X, as_vector(w, X), weight, Z), 0.5 * c * (weight @ Z[:, 0])])
 
 
 def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
     """Sum of row row' of shortened rows over ``c``, with ``one`` in place of the intercept's 1."""
     X = centred(X, centre)
-    weight, d = c / np.maximum(row_norms(X), c) / c, len(X.bounds)
+    weight, d = c / np.maximum(row_norms(X, len(y)), c) / c, len(X.bounds)
     columns = np.arange(d + X.intercept)
     total = np.zeros((len(columns), len(columns)))
     for start in range(0, len(weight), BLOCK):

@@ -174,7 +174,7 @@ def test_rounded_centred_rows_keep_their_norm(d):
         X = np.clip(centre + size * rng.uniform(-1, 1, (2000, d)), -1, 1)
         X[:2] = np.sign(centre), -np.sign(centre)
         assert (np.abs(X - centre) <= 2.0).all()
-        norms = row_norms(centred(as_design(X, np.ones(d), True), centre))
+        norms = row_norms(centred(as_design(X, np.ones(d), True), centre), len(X))
         for c in (2.0**-8, 0.1, math.sqrt(d)):
             rows = ((X - centre) / 2).astype(np.longdouble)
             rows *= ((c / np.maximum(norms, c)) / c)[:, None]
