@@ -137,6 +137,8 @@ def test_pickles_of_parts_share_what_they_spend(tmp_path):
 # --- interrupts
 
 
+# An interrupt that lands in a callback of the garbage collector is dropped by Python, and reported.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_interrupts_at_random_moments(tmp_path, in_memory):
     """Ctrl-C, and a charge is there or not; the ledger goes on, other threads included."""
