@@ -18,6 +18,9 @@ _ERROR_MODEL: Final = "numpy"
 # No kernel is handed to C as a callback; the wrapper for that would take time to compile.
 _OPTIONS: Final[Any] = {"error_model": _ERROR_MODEL, "no_cfunc_wrapper": True}
 
+# A call passes every field of every array, which takes as long as to read a few dense rows.
+_INLINED: Final[Any] = {**_OPTIONS, "forceinline": True}
+
 
 def _package_digest() -> str:
     """Digest of all sources of this package."""
@@ -78,10 +81,15 @@ def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[...
 
 def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """`inner` for sums, whose terms may be added in any order: LLVM then vectorises them."""
-    return inner(function, {**_OPTIONS, "fastmath": {"reassoc", "contract"}})
+    return inner(function, {**_INLINED, "fastmath": {"reassoc", "contract"}})
 
 
-def kernel(generic: Callable[..., Any]) -> Any:
+def inlined_kernel(generic: Callable[..., Any]) -> Any:
+    """`kernel` for what is called for every few rows: its code stands in the place of the call."""
+    return kernel(generic, _INLINED)
+
+
+def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
     """``functools.singledispatch`` that also works inside Numba functions.
 
     Implementations are plain Python functions, registered by the class of the first argument: the
@@ -93,6 +101,8 @@ def kernel(generic: Callable[..., Any]) -> Any:
         The default implementation, with positional arguments only. A generic that raises
         ``NotImplementedError`` is abstract: Numba then refuses a class without implementation at
         compile time.
+    options : dict
+        Of Numba.
 
     Returns
     -------
@@ -123,7 +133,7 @@ def kernel(generic: Callable[..., Any]) -> Any:
     dispatcher.register = register_distinct
     abstract = "NotImplementedError" in generic.__code__.co_names
 
-    @overload(dispatcher, strict=False, jit_options=_OPTIONS)
+    @overload(dispatcher, strict=False, jit_options=options)
     def _typer(spec, *args):
         is_array = isinstance(spec, types.Array)
         cls = np.ndarray if is_array else getattr(spec, "instance_class", object)

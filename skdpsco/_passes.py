@@ -10,13 +10,13 @@ import math
 import numpy as np
 
 from skdpsco._design import CSR, Dense, clip
-from skdpsco._kernels import inner, kernel, reduction
+from skdpsco._kernels import inlined_kernel, inner, reduction
 
 MAX_RUN = 64  # rows
 RUN_ENTRIES = 512  # of a run of dense rows, if that is more than four
 
 
-@kernel
+@inlined_kernel
 def dot_rows(X, start, common, v, Z):
     """Write into ``Z`` of shape (m, K) the products of m rows, from ``start`` on, with ``v``.
 
@@ -25,7 +25,7 @@ def dot_rows(X, start, common, v, Z):
     raise NotImplementedError
 
 
-@kernel
+@inlined_kernel
 def square_row(X, i, u):
     """Squared l2 norm of row i, without the one of an intercept, its entries times ``u``."""
     raise NotImplementedError
@@ -43,32 +43,19 @@ def norm_rows(X, start, u, out):
         out[i] = math.sqrt(square_row(X, start + i, u) + one)
 
 
-@kernel
-def add_row(X, i, common, r, out):
-    """Add ``r`` times row i, without the one of an intercept, to ``out``."""
-    raise NotImplementedError
-
-
-@kernel
+@inlined_kernel
 def add_rows(X, start, common, R, out):
     """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
 
     The rows are those of a run; ``common`` is `common_bound`.
     """
-    add_one_by_one(X, start, common, R, out)
+    raise NotImplementedError
 
 
-@inner
-def add_one_by_one(X, start, common, R, out):
-    """As `add_rows`, for rows that are still to be read: as memory sends them best."""
-    d = X.bounds.shape[0]
-    D = d + X.intercept
-    for first in range(0, R.shape[0], MAX_RUN):
-        for k in range(R.shape[1]):
-            mine = out[k * D : k * D + d]  # a loop over a view is vectorised
-            for i in range(first, min(first + MAX_RUN, R.shape[0])):
-                add_row(X, start + i, common, R[i, k], mine)
-    _add_ones(X, R, out)
+@inlined_kernel
+def add_all_rows(X, common, R, out):
+    """As `add_rows`, for all records, which are still to be read: as memory sends them best."""
+    add_rows(X, 0, common, R, out)
 
 
 @inner
@@ -112,7 +99,7 @@ def correlate(X, R, out):
     """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
     for j in range(out.shape[0]):
         out[j] = 0.0
-    add_one_by_one(X, 0, common_bound(X), R, out)
+    add_all_rows(X, common_bound(X), R, out)
     over_bounds(X, out)
 
 
@@ -134,11 +121,12 @@ def row_norms(X, scale, out):
 
 
 @reduction
-def _dot_one(values, i, bounds, v):
-    total = 0.0
-    for j in range(bounds.shape[0]):
-        total += clip(values[i, j], bounds[j]) * v[j]
-    return total
+def _dot_dense(values, bounds, start, v, first, constant, Z, k):
+    for i in range(Z.shape[0]):
+        total = 0.0
+        for j in range(bounds.shape[0]):
+            total += clip(values[start + i, j], bounds[j]) * v[np.uint64(first + j)]
+        Z[i, k] = total + constant
 
 
 @reduction
@@ -151,9 +139,9 @@ def _square_one(values, i, bounds, u):
 
 
 @reduction
-def _add_four(values, i, bounds, a, b, c, e, out):
+def _add_four(values, i, bounds, a, b, c, e, out, first):
     for j in range(bounds.shape[0]):
-        out[j] += (
+        out[np.uint64(first + j)] += (
             a * clip(values[i, j], bounds[j])
             + b * clip(values[i + 1, j], bounds[j])
             + (c * clip(values[i + 2, j], bounds[j]) + e * clip(values[i + 3, j], bounds[j]))
@@ -161,9 +149,9 @@ def _add_four(values, i, bounds, a, b, c, e, out):
 
 
 @reduction
-def _add_one(values, i, bounds, a, out):
+def _add_one(values, i, bounds, a, out, first):
     for j in range(bounds.shape[0]):
-        out[j] += a * clip(values[i, j], bounds[j])
+        out[np.uint64(first + j)] += a * clip(values[i, j], bounds[j])
 
 
 @dot_rows.register(Dense)
@@ -171,20 +159,13 @@ def _(X, start, common, v, Z):
     d = X.bounds.shape[0]
     D = d + X.intercept
     for k in range(Z.shape[1]):
-        mine = v[k * D : k * D + d]
         constant = v[k * D + d] if X.intercept else 0.0
-        for i in range(Z.shape[0]):
-            Z[i, k] = _dot_one(X.values, start + i, X.bounds, mine) + constant
+        _dot_dense(X.values, X.bounds, start, v, k * D, constant, Z, k)
 
 
 @square_row.register(Dense)
 def _(X, i, u):
     return _square_one(X.values, i, X.bounds, u)
-
-
-@add_row.register(Dense)
-def _(X, i, common, r, out):
-    _add_one(X.values, i, X.bounds, r, out)
 
 
 @add_rows.register(Dense)
@@ -194,12 +175,21 @@ def _(X, start, common, R, out):
     m = R.shape[0]
     even = m - m % 4
     for k in range(R.shape[1]):
-        mine = out[k * D : k * D + d]
         for i in range(0, even, 4):
             a, b, c, e = R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k]
-            _add_four(X.values, start + i, X.bounds, a, b, c, e, mine)
+            _add_four(X.values, start + i, X.bounds, a, b, c, e, out, k * D)
         for i in range(even, m):
-            _add_one(X.values, start + i, X.bounds, R[i, k], mine)
+            _add_one(X.values, start + i, X.bounds, R[i, k], out, k * D)
+    _add_ones(X, R, out)
+
+
+@add_all_rows.register(Dense)
+def _(X, common, R, out):
+    D = X.bounds.shape[0] + X.intercept
+    for start in range(0, R.shape[0], MAX_RUN):
+        for k in range(R.shape[1]):
+            for i in range(start, min(start + MAX_RUN, R.shape[0])):
+                _add_one(X.values, i, X.bounds, R[i, k], out, k * D)
     _add_ones(X, R, out)
 
 
@@ -208,28 +198,32 @@ def _(X, start, common, R, out):
 
 
 @inner
-def _dot_entries(X, first, last, common, v):
-    total = 0.0
-    if common > 0.0:
-        for p in range(first, last):
-            total += clip(X.data[p], common) * v[np.uint64(X.indices[p])]
-    else:
-        for p in range(first, last):
-            j = np.uint64(X.indices[p])
-            total += clip(X.data[p], X.bounds[j]) * v[j]
-    return total
+def _dot_sparse(data, indices, indptr, common, bounds, start, v, constant, Z, k):
+    for i in range(Z.shape[0]):
+        first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
+        total = constant
+        if common > 0.0:
+            for p in range(first, last):
+                total += clip(data[p], common) * v[np.uint64(indices[p])]
+        else:
+            for p in range(first, last):
+                j = np.uint64(indices[p])
+                total += clip(data[p], bounds[j]) * v[j]
+        Z[i, k] = total
 
 
-@add_row.register(CSR)
-def _(X, i, common, r, out):
-    first, last = np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])
-    if common > 0.0:
-        for p in range(first, last):
-            out[np.uint64(X.indices[p])] += r * clip(X.data[p], common)
-    else:
-        for p in range(first, last):
-            j = np.uint64(X.indices[p])
-            out[j] += r * clip(X.data[p], X.bounds[j])
+@inner
+def _add_sparse(data, indices, indptr, common, bounds, start, R, k, out):
+    for i in range(R.shape[0]):
+        first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
+        r = R[i, k]
+        if common > 0.0:
+            for p in range(first, last):
+                out[np.uint64(indices[p])] += r * clip(data[p], common)
+        else:
+            for p in range(first, last):
+                j = np.uint64(indices[p])
+                out[j] += r * clip(data[p], bounds[j])
 
 
 @dot_rows.register(CSR)
@@ -237,11 +231,19 @@ def _(X, start, common, v, Z):
     d = X.bounds.shape[0]
     D = d + X.intercept
     for k in range(Z.shape[1]):
-        mine = v[k * D : k * D + d]
         constant = v[k * D + d] if X.intercept else 0.0
-        for i in range(Z.shape[0]):
-            first, last = np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])
-            Z[i, k] = _dot_entries(X, first, last, common, mine) + constant
+        mine = v[k * D : k * D + d]
+        _dot_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, mine, constant, Z, k)
+
+
+@add_rows.register(CSR)
+def _(X, start, common, R, out):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for k in range(R.shape[1]):
+        mine = out[k * D : k * D + d]
+        _add_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, R, k, mine)
+    _add_ones(X, R, out)
 
 
 @square_row.register(CSR)

@@ -17,6 +17,8 @@ from skdpsco.mechanisms import summation_error
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
 PIECE_WORK = 2**21  # entries of a piece, about: far more time than a thread takes to begin
+MANY = 16  # pieces keep threads equally busy; more cost more calls of a function
+MAX_PIECE_WORK = 2**24
 LEAST_ROWS = 1024  # of a piece
 TYPICAL = 100  # entries of a sparse record, if it has room: how many it has is not public
 TREE = 1024  # terms on the way up: two trees of up to 8 levels, of the pieces and of the blocks
@@ -36,7 +38,7 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     place of a matrix, and so would be the predictions of all records.
     """
     n, size = len(y), max(work(X), 1)
-    wanted = PIECE_WORK
+    wanted = min(max(size // MANY, PIECE_WORK), MAX_PIECE_WORK)
     if isinstance(X, CSR):
         wanted = max(wanted, 64 * len(X.bounds))  # a sum has an entry for every column
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
