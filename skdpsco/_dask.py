@@ -30,6 +30,7 @@ from skdpsco._summation import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
 INLINE = 100_000  # floats that are sent with every task; more are sent to a worker once
+GATHERED = 2**21  # floats of the sums of more than `FAN_IN` blocks that may be added up here
 
 
 class DaskPart(NamedTuple):
@@ -247,6 +248,12 @@ def _run(task: Hidden, n_rows: int, block: Hidden | Failure) -> Hidden | Failure
     return attempt(lambda: task.value(*block.value))
 
 
+def _run_all(
+    task: Hidden, sizes: list[int], blocks: list[Hidden | Failure]
+) -> list[Hidden | Failure]:
+    return [_run(task, n_rows, block) for n_rows, block in zip(sizes, blocks, strict=True)]
+
+
 def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
     for number, term in enumerate(terms, start):
         if isinstance(term, Failure):
@@ -273,19 +280,43 @@ class ClusterBlocks:
             lengths = [client.submit(_length, block, pure=False) for block in self._blocks]
             self._sizes = list(values_of(client.gather(lengths)))
             check_count(n_samples, sum(self._sizes))
+            self._places = self._by_thread()
         except BaseException:
             self.close()
             raise
 
+    def _by_thread(self) -> list[tuple[str, list[int]]]:
+        """Workers and numbers of blocks that they hold, one entry for each of their threads.
+
+        Whoever holds a block, its sum is the same, and sums are added in the order of blocks.
+        """
+        threads = self._client.nthreads()
+        held: dict[str, list[int]] = {address: [] for address in threads}
+        holders = self._client.who_has(self._blocks)
+        for number, block in enumerate(self._blocks):
+            there = [address for address in holders.get(block.key, ()) if address in held]
+            if there:
+                held[min(there, key=lambda address: len(held[address]))].append(number)
+        places = [
+            (address, numbers[i :: threads[address]])
+            for address, numbers in held.items()
+            for i in range(min(threads[address], len(numbers)))
+        ]
+        # Threads would wait for one that has most of the blocks: then the scheduler spreads them.
+        fair = -(-len(self._blocks) // max(1, sum(threads.values())))
+        whole = sum(len(numbers) for _, numbers in places) == len(self._blocks)
+        return places if whole and all(len(n) <= fair + 1 for _, n in places) else []
+
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        client, hidden = self._client, Hidden(task)
+        client, hidden, n_blocks = self._client, Hidden(task), len(self._blocks)
         # Not under a key made of its content: to send the same one again would confuse it with the
         # one that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
+        if self._places and (n_blocks <= FAN_IN or n_blocks * task.n_floats <= GATHERED):
+            return self._sum_by_thread(sent)
         # One message for all tasks.
-        same = [sent] * len(self._blocks)
-        made = terms = client.map(_run, same, self._sizes, self._blocks, pure=False)
+        made = terms = client.map(_run, [sent] * n_blocks, self._sizes, self._blocks, pure=False)
         try:
             while len(terms) > FAN_IN:
                 terms = [
@@ -296,6 +327,30 @@ class ClusterBlocks:
             return tree_sum(values_of(client.gather(terms)))
         finally:
             for future in made:  # no sum outlives its release
+                future.release()
+
+    def _sum_by_thread(self, sent: Any) -> Any:
+        """One task for the blocks of a thread: the scheduler takes milliseconds for each."""
+        made = [
+            self._client.submit(
+                _run_all,
+                sent,
+                [self._sizes[i] for i in numbers],
+                [self._blocks[i] for i in numbers],
+                workers=[address],
+                allow_other_workers=True,  # if it is lost
+                pure=False,
+            )
+            for address, numbers in self._places
+        ]
+        try:
+            terms: list[Any] = [None] * len(self._blocks)
+            for (_, numbers), results in zip(self._places, self._client.gather(made), strict=True):
+                for number, result in zip(numbers, results, strict=True):
+                    terms[number] = result
+            return tree_sum(values_of(terms))
+        finally:
+            for future in made:
                 future.release()
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -104,8 +105,9 @@ def test_frames(anywhere):
     same(PrivateLasso(n_iter=3), apart[0].to_dask_array(lengths=True), Y)
 
 
-@pytest.mark.parametrize("n_blocks", [5, 150])
-def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, n_blocks):
+@pytest.mark.parametrize(("n_blocks", "gathered"), [(5, 0), (150, 2**21), (150, 0)])
+def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, monkeypatch, n_blocks, gathered):
+    monkeypatch.setattr(module, "GATHERED", gathered)
     size = N // n_blocks
     w = 0.1 * np.arange(1.0, D + 1)
     arrays = da.from_array(X, chunks=(size, -1)), da.from_array(Y, chunks=size)
@@ -120,6 +122,44 @@ def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, n_blocks):
         design.close()
     assert np.array_equal(*results)
     assert results[0][-1] == N
+
+
+def test_a_thread_gets_one_task_for_its_blocks(cluster):
+    """Whoever sums up a block, sums are the same to the last bit."""
+    w = 0.1 * np.arange(1.0, D + 1)
+    with cluster.as_current():
+        blocks = RowBlocks.from_dask(da.from_array(X, chunks=(100, -1)), Y, block_size=100)
+        design = opened(blocks)
+        here = next(iter(cluster.scheduler_info()["workers"]))
+        gone = "tcp://127.0.0.1:1"
+        sums = []
+        for places in ([], [(here, [3, 0]), (gone, [*range(4, 12), 2, 1])], [(here, range(12))]):
+            design.blocks._places = places
+            sums.append(map_reduce(design, None, total, w))
+        design.close()
+    assert np.array_equal(sums[0], sums[1])
+    assert np.array_equal(sums[0], sums[2])
+
+
+@pytest.mark.parametrize(
+    ("threads", "held", "expected"),
+    [
+        ({"a": 1, "b": 1}, "abab", [("a", [0, 2]), ("b", [1, 3])]),
+        ({"a": 2, "b": 1}, "aaba", [("a", [0, 3]), ("a", [1]), ("b", [2])]),
+        ({"a": 2}, "a", [("a", [0])]),
+        ({"a": 1, "b": 1}, "aaab", [("a", [0, 1, 2]), ("b", [3])]),
+        ({"a": 1, "b": 1}, "aaaa", []),  # the scheduler spreads them
+        ({"a": 1}, "ac", []),  # whose worker is lost
+        ({}, "a", []),
+    ],
+)
+def test_blocks_by_the_threads_that_hold_them(threads, held, expected):
+    blocks = [SimpleNamespace(key=str(number)) for number in range(len(held))]
+    client = SimpleNamespace(
+        nthreads=lambda: threads, who_has=lambda _: {b.key: (held[int(b.key)],) for b in blocks}
+    )
+    fake = SimpleNamespace(_client=client, _blocks=blocks)
+    assert module.ClusterBlocks._by_thread(fake) == expected
 
 
 def test_large_arguments_are_sent_once(cluster, monkeypatch):
