@@ -1,15 +1,15 @@
 """The kernels that a loss may register; see `skdpsco.losses`, which has them too."""
 
-from skdpsco._kernels import kernel
+from skdpsco._kernels import inlined_kernel, kernel
 
 
-@kernel
+@inlined_kernel
 def value(loss, z, y):
     """Loss of the prediction ``z`` for the target ``y``."""
     raise NotImplementedError
 
 
-@kernel
+@inlined_kernel
 def derivative(loss, z, y):
     """Derivative of the loss in the prediction ``z``."""
     raise NotImplementedError
@@ -21,14 +21,14 @@ def curvature(loss, z, y):
     raise NotImplementedError
 
 
-@kernel
+@inlined_kernel
 def values(loss, Z, y, out):
     """Write the loss of every record: ``Z`` of shape (n, 1), ``y`` and ``out`` of shape (n,)."""
     for i in range(y.shape[0]):
         out[i] = value(loss, Z[i, 0], y[i])
 
 
-@kernel
+@inlined_kernel
 def derivatives(loss, Z, y, out):
     """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs).
 

@@ -104,7 +104,9 @@ def test_sums_after_many_steps_are_those_of_a_full_pass(loss, intercept):
         assert (chosen % d == d - 1).any()  # its own step changes every record
     # Exact: the same integers as of the same derivatives, at one go.
     fresh = np.empty_like(state["sums"])
-    sparse_module.correlate_units(X, state["features"], state["R"], state["unit"], fresh)
+    sparse_module.correlate_units(
+        X, state["features"], state["R"], state["unit"], fresh, state["room"]
+    )
     assert np.array_equal(state["sums"], fresh)
     # And what a full pass over the data gives, up to the rounding of predictions.
     Z, R, G, losses = np.empty((n, K)), np.empty((n, K)), np.empty(len(coef)), np.empty(n)
@@ -118,6 +120,26 @@ def test_sums_after_many_steps_are_those_of_a_full_pass(loss, intercept):
     steps = np.bincount(chosen % len(coef), np.where(chosen < len(coef), 1, -1), len(coef))
     assert coef == pytest.approx(steps * plan.radius / T, abs=1e-12)
     assert 0 <= stop <= T
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_long_records_with_common_and_rare_features(loss, intercept):
+    """Sums are changed by runs of entries, and taken anew after steps in common features."""
+    d = 700
+    density = np.where(np.arange(d) % 2, 0.7, 0.1)
+    X, _, _, _, chosen, _, state = follow(loss, 150, intercept, d=d, density=density)
+    common = state["first"][1:] - state["first"][:-1] > 60 // sparse_module.ANEW
+    kinds = common[chosen[chosen % (d + intercept) < d] % (d + intercept)]
+    assert np.diff(X.indptr).max() > sparse_module.RUN
+    assert 30 < kinds.sum() < len(kinds) - 30
+    rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
+    exact = np.zeros((loss.n_outputs, d + intercept), dtype=np.int64)
+    for k, slopes in enumerate(state["R"].T):
+        terms = np.rint(slopes[rows] * state["features"] * state["unit"]).astype(np.int64)
+        np.add.at(exact[k], X.indices, terms)
+        exact[k, d:] = np.rint(slopes * state["unit"]).astype(np.int64).sum()
+    assert np.array_equal(state["sums"], exact.ravel())
 
 
 def test_losses_along_the_path():
@@ -196,7 +218,9 @@ def test_all_derivatives_keep_to_the_bound_of_the_step(growth):
     assert len(bounds) > 3
     assert state["R"][:, 0].tolist() == (-plan.path.slope[-1] * y).tolist()
     fresh = np.empty_like(state["sums"])
-    sparse_module.correlate_units(X, state["features"], state["R"], state["unit"], fresh)
+    sparse_module.correlate_units(
+        X, state["features"], state["R"], state["unit"], fresh, state["room"]
+    )
     assert np.array_equal(state["sums"], fresh)
 
 

@@ -18,8 +18,9 @@ from skdpsco._bucket_sampler import (
     move_to_bucket,
     new_buckets,
 )
-from skdpsco._design import CSR, clip, clip_scale
+from skdpsco._design import CSR, clip_entries, clip_scale
 from skdpsco._kernels import inner, njit
+from skdpsco._passes import common_bound
 from skdpsco.constraints import L1Ball
 from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import SCALE_BITS, Exponential, exponential_mechanism, to_grid
@@ -27,6 +28,8 @@ from skdpsco.solvers.base import LARGEST, LEAST
 
 MIN_STEPS = 40  # fewer are not worth a second copy of the data in memory
 MAX_RECORDS = 2**26  # the rounding of more would take noise to hide
+RUN = 256  # entries of a record whose sums are changed together
+ANEW = 4  # if a step changes one in so many records, all sums are taken anew: that is quicker
 
 
 def is_incremental(plan, problem, constraint, X) -> bool:
@@ -78,14 +81,15 @@ def run_sparse(plan, problem, constraint, X, y, rng, progress):
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
     # Where each column has its entries, whose values are read from a scaled copy of the rows.
     size = int(X.indptr[-1])  # the arrays may be longer
-    first = np.zeros(len(X.bounds) + 1, dtype=np.int64)
     entries = np.empty(size, dtype=np.int32 if size < 2**31 else np.int64)
+    first = np.zeros(len(X.bounds) + 1, dtype=entries.dtype)
     stop = sparse_path(
         X, y, problem.loss, constraint.radius, np.array(plan.weight), np.array(plan.grid),
         np.array(plan.slope), integer_unit(n, max(plan.slope)), plan.cap, plan.stop_grid,
         integer_unit(n, plan.cap) if plan.cap > 0.0 else 0.0, rng, coef, chosen, progress, losses,
-        new_buckets(D), np.zeros((n, K)), np.empty((n, K)), np.empty((1, K)), np.empty(1),
+        new_buckets(D), np.zeros((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(n),
         np.empty(D, dtype=np.int64), first, entries, np.empty(size),
+        np.empty((4, RUN), dtype=np.int64),
     )  # fmt: skip
     return coef, chosen, stop
 
@@ -96,17 +100,22 @@ def sort_entries(X, first, entries, features):
 
     Both count entries as ``X.data`` does; features are clipped and scaled.
     """
-    d = first.shape[0] - 1
+    # Numbers without a sign: Numba would look for negative ones, which count from the end.
     for p in range(entries.shape[0]):
-        first[X.indices[p]] += 1
-    for j in range(1, d + 1):
+        first[np.uint64(X.indices[p])] += 1
+    for j in range(1, first.shape[0]):
         first[j] += first[j - 1]  # where each column ends
     for p in range(entries.shape[0] - 1, -1, -1):
-        j = X.indices[p]
+        j = np.uint64(X.indices[p])
         first[j] -= 1
-        entries[first[j]] = p
-    for p in range(entries.shape[0]):
-        features[p] = clip_scale(X.data[p], X.bounds[X.indices[p]])
+        entries[np.uint64(first[j])] = p
+    common = common_bound(X)
+    if common > 0.0:
+        for p in range(entries.shape[0]):
+            features[p] = clip_scale(X.data[p], common)
+    else:
+        for p in range(entries.shape[0]):
+            features[p] = clip_scale(X.data[p], X.bounds[np.uint64(X.indices[p])])
 
 
 @inner
@@ -117,69 +126,133 @@ def in_units(value, unit):
 
 @inner
 def slopes(loss, Z, y, bound, i, out):
-    """Write the derivatives of record i into ``out`` of shape (1, K), none beyond the bound."""
-    derivatives(loss, Z[i : i + 1], y[i : i + 1], out)
-    for c in range(out.shape[1]):
-        out[0, c] = clip(out[0, c], bound)
+    """Write the derivatives of record i into ``out[i]``, none beyond the bound."""
+    derivatives(loss, Z[i : i + 1], y[i : i + 1], out[i : i + 1])
+    clip_entries(out[i : i + 1], bound)
 
 
 @inner
 def clipped_loss(loss, Z, y, cap, unit, i, out):
-    """Loss of record i, clipped to ``[0, cap]``, in units; ``out`` is room for one number."""
-    values(loss, Z[i : i + 1], y[i : i + 1], out)
-    return in_units(max(0.0, min(cap, out[0])), unit)
+    """Loss of record i, clipped to ``[0, cap]``, in units; it is written into ``out[i]`` too."""
+    values(loss, Z[i : i + 1], y[i : i + 1], out[i : i + 1])
+    return in_units(max(0.0, min(cap, out[i])), unit)
 
 
 @inner
-def correlate_units(X, features, R, unit, sums):
-    """Write ``X' R`` as integers: what is rounded is the term of every record and feature."""
-    D = X.bounds.shape[0] + X.intercept
+def correlate_units(X, features, R, unit, sums, room):
+    """Write ``X' R`` as integers: what is rounded is the term of every record and feature.
+
+    ``room`` is of shape (4, RUN), here and below.
+    """
+    d = X.bounds.shape[0]
+    D = d + X.intercept
     for j in range(sums.shape[0]):
         sums[j] = 0
     for i in range(R.shape[0]):
+        first, last = X.indptr[i], X.indptr[i + 1]
         for c in range(R.shape[1]):
-            r = R[i, c]
-            for p in range(X.indptr[i], X.indptr[i + 1]):
-                j = X.indices[p]
-                sums[c * D + j] += in_units(r * features[p], unit)
+            for start in range(first, last, RUN):
+                size = min(RUN, last - start)
+                write_terms(features, start, size, R[i, c], unit, room)
+                add_terms(X.indices, start, size, c * D, sums, room)
             if X.intercept:
-                sums[c * D + D - 1] += in_units(r, unit)
+                sums[c * D + d] += in_units(R[i, c], unit)
+
+
+# A loop for each kind of work: arithmetic is turned into vector instructions, and more numbers are
+# looked up at the same time.
 
 
 @inner
-def change_sums(X, features, i, c, old, new, unit, sums, buckets):
-    """Put ``new`` in place of ``old``, a derivative of record i, in all sums that it is in."""
-    # Arrays are taken out of their tuples first: Numba counts references where that is done.
-    indices, D = X.indices, X.bounds.shape[0] + X.intercept
+def write_terms(features, start, size, r, unit, room):
+    """Write ``r`` times the features of a run of entries."""
+    for q in range(size):
+        room[0, q] = in_units(r * features[np.uint64(start + q)], unit)
+
+
+@inner
+def add_terms(indices, start, size, offset, sums, room):
+    """Add what was written to the sums of the entries."""
+    for q in range(size):
+        sums[np.uint64(offset + indices[np.uint64(start + q)])] += room[0, q]
+
+
+@inner
+def change_sums(X, features, i, c, old, new, unit, sums, buckets, room):
+    """Put ``new`` in place of ``old``, a derivative of record i, in all sums that it is in.
+
+    No column has two entries in a record.
+    """
+    d = X.bounds.shape[0]
+    offset = c * (d + X.intercept)
     top, slope = estimate(buckets)
-    for p in range(X.indptr[i], X.indptr[i + 1] + X.intercept):
-        j, x = D - 1, 1.0
-        if p < X.indptr[i + 1]:
-            j = indices[p]
-            x = features[p]
-        k = c * D + j
+    first, last = X.indptr[i], X.indptr[i + 1]
+    for start in range(first, last, RUN):
+        size = min(RUN, last - start)
+        gather_sums(X.indices, start, size, offset, sums, room)
+        change_terms(features, start, size, old, new, unit, top, slope, room)
+        scatter_sums(X.indices, start, size, offset, sums, room)
+        move_all(X.indices, start, size, offset, buckets, room)
+    if X.intercept:
+        k = offset + d
         before = sums[k]
-        after = before + in_units(new * x, unit) - in_units(old * x, unit)
-        sums[k] = after
-        b, j = bucket_of(before, top, slope), bucket_of(after, top, slope)
+        sums[k] = before + in_units(new, unit) - in_units(old, unit)
+        b, j = bucket_of(before, top, slope), bucket_of(sums[k], top, slope)
         if b != j:
             move_to_bucket(buckets, k, b, j)
 
 
 @inner
-def renew(loss, X, features, Z, y, bound, i, r, R, unit, sums, buckets):
-    """Take the derivatives of record i anew, and change all sums that they are in."""
-    slopes(loss, Z, y, bound, i, r)
-    for c in range(R.shape[1]):
-        if r[0, c] != R[i, c]:
-            change_sums(X, features, i, c, R[i, c], r[0, c], unit, sums, buckets)
-            R[i, c] = r[0, c]
+def gather_sums(indices, start, size, offset, sums, room):
+    """Write the sums of a run of entries."""
+    for q in range(size):
+        room[0, q] = sums[np.uint64(offset + indices[np.uint64(start + q)])]
 
 
 @inner
-def row_of(indptr, p):
-    """The row that has entry p."""
-    low, high = 0, indptr.shape[0] - 1  # it is at least low, and below high
+def change_terms(features, start, size, old, new, unit, top, slope, room):
+    """Change sums, and write the buckets before and after."""
+    for q in range(size):
+        before, x = room[0, q], features[np.uint64(start + q)]
+        after = before + in_units(new * x, unit) - in_units(old * x, unit)
+        room[1, q] = after
+        room[2, q] = bucket_of(before, top, slope)
+        room[3, q] = bucket_of(after, top, slope)
+
+
+@inner
+def scatter_sums(indices, start, size, offset, sums, room):
+    """Write changed sums where they belong."""
+    for q in range(size):
+        sums[np.uint64(offset + indices[np.uint64(start + q)])] = room[1, q]
+
+
+@inner
+def move_all(indices, start, size, offset, buckets, room):
+    """Move those to other buckets that belong there: few."""
+    for q in range(size):
+        if room[2, q] != room[3, q]:
+            k = np.int64(offset + indices[start + q])
+            move_to_bucket(buckets, k, room[2, q], room[3, q])
+
+
+@inner
+def renew(X, features, i, new, R, unit, sums, buckets, room):
+    """Put the derivatives ``new[i]`` of record i in place of ``R[i]``."""
+    for c in range(R.shape[1]):
+        if new[i, c] != R[i, c]:
+            change_sums(X, features, i, c, R[i, c], new[i, c], unit, sums, buckets, room)
+            R[i, c] = new[i, c]
+
+
+@inner
+def row_of(indptr, p, low):
+    """The row that has entry p, which is ``low`` or a later one."""
+    high, stride = low + 1, 1
+    while indptr[high] <= p:
+        low = high
+        stride *= 2
+        high = min(low + stride, indptr.shape[0] - 1)
     while high - low > 1:
         middle = (low + high) // 2
         if indptr[middle] <= p:
@@ -192,7 +265,7 @@ def row_of(indptr, p):
 @njit
 def sparse_path(
     X, y, loss, radius, weight, grid, slope, unit, cap, stop_grid, loss_unit, rng, w, chosen,
-    progress, losses, buckets, Z, R, r, v, sums, first, entries, features,
+    progress, losses, buckets, Z, R, new, v, sums, first, entries, features, room,
 ):  # fmt: skip
     """As `skdpsco.solvers._vertex_path.vertex_path`, for a scale of 1 and signed coordinates.
 
@@ -201,15 +274,13 @@ def sparse_path(
     n, d, D = y.shape[0], X.bounds.shape[0], w.shape[0]
     n_features = d + X.intercept
     sort_entries(X, first, entries, features)
+    derivatives(loss, Z, y, R)
+    clip_entries(R, slope[0])
+    correlate_units(X, features, R, unit, sums, room)
     total = 0
-    for i in range(n):
-        slopes(loss, Z, y, slope[0], i, r)
-        for c in range(R.shape[1]):
-            R[i, c] = r[0, c]
-        if cap > 0.0:
-            total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
-    correlate_units(X, features, R, unit, sums)
     if cap > 0.0:
+        for i in range(n):
+            total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
         losses[0] = to_grid(-(total / loss_unit), stop_grid)
     for t in range(weight.shape[0]):
         if t == 0 or grid[t] != grid[t - 1]:
@@ -217,8 +288,10 @@ def sparse_path(
         if t > 0 and slope[t] != slope[t - 1]:
             # Also of records that no step touches, as a full pass would: a no-op if the loss keeps
             # to its bounds.
+            derivatives(loss, Z, y, new)
+            clip_entries(new, slope[t])
             for i in range(n):
-                renew(loss, X, features, Z, y, slope[t], i, r, R, unit, sums, buckets)
+                renew(X, features, i, new, R, unit, sums, buckets, room)
         chosen[t] = draw_signed(rng, sums, buckets)
         j, step = chosen[t], weight[t] * radius
         if j >= D:
@@ -227,17 +300,24 @@ def sparse_path(
         bound = slope[min(t + 1, slope.shape[0] - 1)]  # of the next step
         column, output = j % n_features, j // n_features
         of_all = column == d  # the ones of the intercept
+        anew = of_all or ANEW * (first[column + 1] - first[column]) > n
+        i = 0
         for q in range(0 if of_all else first[column], n if of_all else first[column + 1]):
-            i, x = q, 1.0
-            if not of_all:
-                p = entries[q]
-                i, x = row_of(X.indptr, p), features[p]
+            if of_all:
+                i, x = q, 1.0
+            else:
+                i, x = row_of(X.indptr, entries[q], i), features[entries[q]]
             if cap > 0.0:
                 total -= clipped_loss(loss, Z, y, cap, loss_unit, i, v)
             Z[i, output] += step * x
             if cap > 0.0:
                 total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
-            renew(loss, X, features, Z, y, bound, i, r, R, unit, sums, buckets)
+            slopes(loss, Z, y, bound, i, R if anew else new)
+            if not anew:
+                renew(X, features, i, new, R, unit, sums, buckets, room)
+        if anew:
+            correlate_units(X, features, R, unit, sums, room)
+            forget(buckets, -radius / unit, grid[t])
         if cap > 0.0:
             losses[t + 1] = to_grid(-(total / loss_unit), stop_grid)
         progress[0] += 1
