@@ -8,6 +8,7 @@ its worker was lost, returns what it did before.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -30,7 +31,6 @@ from skdpsco._summation import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
 INLINE = 100_000  # floats that are sent with every task; more are sent to a worker once
-GATHERED = 2**21  # floats of the sums of more than `FAN_IN` blocks that may be added up here
 
 
 class DaskPart(NamedTuple):
@@ -280,44 +280,56 @@ class ClusterBlocks:
             lengths = [client.submit(_length, block, pure=False) for block in self._blocks]
             self._sizes = list(values_of(client.gather(lengths)))
             check_count(n_samples, sum(self._sizes))
-            self._places = self._by_thread()
+            self._threads = client.nthreads()
+            self._groups = self._by_thread()
         except BaseException:
             self.close()
             raise
 
-    def _by_thread(self) -> list[tuple[str, list[int]]]:
-        """Workers and numbers of blocks that they hold, one entry for each of their threads.
+    def _by_thread(self) -> list[list[int]]:
+        """Numbers of the blocks that stand together in the memory of a worker, by thread of it.
 
-        Whoever holds a block, its sum is the same, and sums are added in the order of blocks.
+        None if a thread had far more than others, which would wait for it: then the scheduler
+        spreads them. Nor if blocks are many: then workers add up their sums.
         """
-        threads = self._client.nthreads()
-        held: dict[str, list[int]] = {address: [] for address in threads}
+        n_blocks = len(self._blocks)
+        if n_blocks > FAN_IN:
+            return []
+        held: dict[str, list[int]] = {address: [] for address in self._threads}
         holders = self._client.who_has(self._blocks)
         for number, block in enumerate(self._blocks):
             there = [address for address in holders.get(block.key, ()) if address in held]
             if there:
                 held[min(there, key=lambda address: len(held[address]))].append(number)
-        places = [
-            (address, numbers[i :: threads[address]])
+        groups = [
+            numbers[i :: self._threads[address]]
             for address, numbers in held.items()
-            for i in range(min(threads[address], len(numbers)))
+            for i in range(min(self._threads[address], len(numbers)))
         ]
-        # Threads would wait for one that has most of the blocks: then the scheduler spreads them.
-        fair = -(-len(self._blocks) // max(1, sum(threads.values())))
-        whole = sum(len(numbers) for _, numbers in places) == len(self._blocks)
-        return places if whole and all(len(n) <= fair + 1 for _, n in places) else []
+        fair = -(-n_blocks // max(1, sum(self._threads.values())))
+        whole = sum(map(len, groups)) == n_blocks
+        return groups if whole and max(map(len, groups)) <= fair + 1 else []
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        client, hidden, n_blocks = self._client, Hidden(task), len(self._blocks)
+        client, hidden = self._client, Hidden(task)
         # Not under a key made of its content: to send the same one again would confuse it with the
         # one that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
-        if self._places and (n_blocks <= FAN_IN or n_blocks * task.n_floats <= GATHERED):
-            return self._sum_by_thread(sent)
-        # One message for all tasks.
-        made = terms = client.map(_run, [sent] * n_blocks, self._sizes, self._blocks, pure=False)
-        try:
+        threads = client.nthreads()
+        if threads != self._threads:  # a worker was lost, or joined
+            self._threads = threads
+            self._groups = self._by_thread()
+        groups, made = self._groups, []
+        try:  # one message for all tasks
+            if groups:  # a task for each, as it takes milliseconds of the scheduler
+                sizes = [[self._sizes[i] for i in numbers] for numbers in groups]
+                blocks = [[self._blocks[i] for i in numbers] for numbers in groups]
+                made = client.map(_run_all, [sent] * len(groups), sizes, blocks, pure=False)
+                found = dict(zip(chain(*groups), chain(*client.gather(made)), strict=True))
+                return tree_sum(values_of(found[number] for number in range(len(found))))
+            same = [sent] * len(self._blocks)
+            made = terms = client.map(_run, same, self._sizes, self._blocks, pure=False)
             while len(terms) > FAN_IN:
                 terms = [
                     client.submit(_add, start, terms[start:stop], pure=False)
@@ -327,30 +339,6 @@ class ClusterBlocks:
             return tree_sum(values_of(client.gather(terms)))
         finally:
             for future in made:  # no sum outlives its release
-                future.release()
-
-    def _sum_by_thread(self, sent: Any) -> Any:
-        """One task for the blocks of a thread: the scheduler takes milliseconds for each."""
-        made = [
-            self._client.submit(
-                _run_all,
-                sent,
-                [self._sizes[i] for i in numbers],
-                [self._blocks[i] for i in numbers],
-                workers=[address],
-                allow_other_workers=True,  # if it is lost
-                pure=False,
-            )
-            for address, numbers in self._places
-        ]
-        try:
-            terms: list[Any] = [None] * len(self._blocks)
-            for (_, numbers), results in zip(self._places, self._client.gather(made), strict=True):
-                for number, result in zip(numbers, results, strict=True):
-                    terms[number] = result
-            return tree_sum(values_of(terms))
-        finally:
-            for future in made:
                 future.release()
 
     def close(self) -> None:

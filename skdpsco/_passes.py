@@ -47,14 +47,14 @@ def norm_rows(X, start, u, out):
 def add_rows(X, start, common, R, out):
     """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
 
-    The rows are those of a run; ``common`` is `common_bound`.
+    Dense rows are those of a run, in the cache; ``common`` is `common_bound`.
     """
     raise NotImplementedError
 
 
 @inlined_kernel
 def add_all_rows(X, common, R, out):
-    """As `add_rows`, for all records, which are still to be read: as memory sends them best."""
+    """As `add_rows`, for all records, which memory has yet to send."""
     add_rows(X, 0, common, R, out)
 
 

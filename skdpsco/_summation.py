@@ -17,7 +17,7 @@ from skdpsco.mechanisms import summation_error
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
 PIECE_WORK = 2**21  # entries of a piece, about: far more time than a thread takes to begin
-MANY = 16  # pieces keep threads equally busy; more cost more calls of a function
+MANY = 64  # pieces keep threads equally busy; more would be more calls of a function
 MAX_PIECE_WORK = 2**24
 LEAST_ROWS = 1024  # of a piece
 TYPICAL = 100  # entries of a sparse record, if it has room: how many it has is not public

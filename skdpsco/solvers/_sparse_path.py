@@ -1,6 +1,7 @@
 """A stagewise path over sparse records: a step costs the records in which one feature occurs.
 
-After a step only the predictions of these records differ, and only the scores of their features.
+After a step only the predictions of these records differ, and only the scores of their features. If
+they are many, all scores are taken anew: that costs less.
 All sums are of integers, hence exact: after any number of steps they are what a full pass over the
 same numbers gives, bit by bit. Proof: docs/proofs/stagewise.md.
 """
@@ -87,7 +88,7 @@ def run_sparse(plan, problem, constraint, X, y, rng, progress):
         X, y, problem.loss, constraint.radius, np.array(plan.weight), np.array(plan.grid),
         np.array(plan.slope), integer_unit(n, max(plan.slope)), plan.cap, plan.stop_grid,
         integer_unit(n, plan.cap) if plan.cap > 0.0 else 0.0, rng, coef, chosen, progress, losses,
-        new_buckets(D), np.zeros((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(n),
+        new_buckets(D), np.zeros((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(1),
         np.empty(D, dtype=np.int64), first, entries, np.empty(size),
         np.empty((4, RUN), dtype=np.int64),
     )  # fmt: skip
@@ -133,9 +134,9 @@ def slopes(loss, Z, y, bound, i, out):
 
 @inner
 def clipped_loss(loss, Z, y, cap, unit, i, out):
-    """Loss of record i, clipped to ``[0, cap]``, in units; it is written into ``out[i]`` too."""
-    values(loss, Z[i : i + 1], y[i : i + 1], out[i : i + 1])
-    return in_units(max(0.0, min(cap, out[i])), unit)
+    """Loss of record i, clipped to ``[0, cap]``, in units; ``out`` is room for one number."""
+    values(loss, Z[i : i + 1], y[i : i + 1], out)
+    return in_units(max(0.0, min(cap, out[0])), unit)
 
 
 @inner
