@@ -289,7 +289,7 @@ class ClusterBlocks:
     def _by_thread(self) -> list[list[int]]:
         """Numbers of the blocks that stand together in the memory of a worker, by thread of it.
 
-        None if a thread had far more than others, which would wait for it: then the scheduler
+        No groups if a thread had far more than others, which would wait for it: then the scheduler
         spreads them. Nor if blocks are many: then workers add up their sums.
         """
         n_blocks = len(self._blocks)

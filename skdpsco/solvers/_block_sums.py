@@ -68,7 +68,7 @@ def clip_records(R, norms, bound):
         factor = 1.0 / size if size > 1.0 else 1.0
         for k in range(R.shape[1]):
             # Not even NaN may turn a sum into NaN, nor may a norm hide that is rounded to 0.
-            R[i, k] = factor * R[i, k] if total < 1e200 and size < np.inf else 0.0
+            R[i, k] = factor * R[i, k] if total < 1e240 and size < np.inf else 0.0
 
 
 @njit
