@@ -7,7 +7,7 @@ if their vertices are multiples of unit vectors; any set that `noisy-frank-wolfe
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,6 +214,15 @@ class LpBall(NamedTuple):
         """
         check_order(self.p)
         return projection_error(D)
+
+
+BALLS = (L1Ball, L2Ball, LpBall)  # of l_p norms; a subclass may be anything
+
+
+def in_double_precision(constraint: Any) -> Any:
+    """A ball or simplex of this module with its numbers as floats; other sets as they are."""
+    known = type(constraint) in (*BALLS, Simplex)
+    return type(constraint)(*map(float, constraint)) if known else constraint
 
 
 @n_vertices.register(L1Ball)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import implements
+from skdpsco.constraints import in_double_precision
 from skdpsco.mechanisms import summation_error
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
@@ -50,6 +51,7 @@ class Problem:
         # The squares of less would underflow, and longer rows would not be shrunk.
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
+        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
 
     @property
     def n_coefficients(self) -> int:
@@ -151,6 +153,10 @@ class Solver(Protocol):
 def check_supported(solver, problem: Problem) -> None:
     """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
 
+    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
+    may call: tuples of which one kernel must be there. Where a problem may go without a constraint
+    or penalty, ``solver.optional`` names it.
+
     Raises
     ------
     TypeError
@@ -159,13 +165,15 @@ def check_supported(solver, problem: Problem) -> None:
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
-        for kernel in kernels if spec is not None else ():
+        if spec is None and role in getattr(solver, "optional", ()):
+            continue
+        for kernel in kernels:
             if not any(implements(k, type(spec)) for k in kernel):
                 names = " or ".join(f"`{k.dispatch(object).__name__}`" for k in kernel)
-                raise TypeError(
-                    f"{type(solver).__name__} needs the kernel {names}, which the {role} "
-                    f"{type(spec).__name__} does not implement."
-                )
+                which = f"which the {role} {type(spec).__name__} does not implement"
+                if spec is None:
+                    which = f"and there is no {role}"
+                raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
     if hasattr(solver, "check"):
         solver.check(problem)
 

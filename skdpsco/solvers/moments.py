@@ -15,8 +15,9 @@ from skdpsco._design import Dense
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
-from skdpsco.losses import Logistic, Squared
+from skdpsco.losses import Logistic, Squared, derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import prox
 
 from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
@@ -79,7 +80,8 @@ class Moments:
     Proof and sources: docs/proofs/moments.md.
     """
 
-    requires = {"loss": ((respond,),)}
+    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
+    optional = ("penalty",)
     by_blocks = True
 
     def __init__(self, row_norm: float | None = None):

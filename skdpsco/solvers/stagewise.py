@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
-from skdpsco.losses import curvature, curvatures, derivative, derivatives
+from skdpsco.constraints import L1Ball, project
+from skdpsco.losses import curvature, curvatures, derivative, derivatives, value, values
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
@@ -78,20 +78,27 @@ class Stagewise:
 
     requires = {
         "loss": (
+            (value, values),
             (curvature, curvatures),
             (derivative, derivatives),
         ),
-        "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
     }
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides lengths of steps.
+        """Refuse a set other than an l1 ball, and a loss that is not smooth.
+
+        The loss's curvature decides lengths of steps.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
         """
+        if problem.constraint is not None and type(problem.constraint) is not L1Ball:
+            raise TypeError(
+                "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; "
+                f"got {type(problem.constraint).__name__}."
+            )
         check_smooth(self, problem.loss)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
