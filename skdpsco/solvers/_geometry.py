@@ -61,8 +61,8 @@ class Block:
 
     def __post_init__(self) -> None:
         order_of(self.constraint)
-        check_bound("constraint.radius", self.constraint.radius)
         object.__setattr__(self, "constraint", in_double_precision(self.constraint))
+        check_bound("constraint.radius", self.constraint.radius)
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise ValueError(f"size must be a whole number >= 1, got {self.size!r}.")
         # As float64: the margins of sensitivities are lost in anything shorter.

@@ -52,7 +52,7 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class AnytimeMirrorDescentPlan(Plan):
-    """Public bounds, the grid that all vertices are drawn on, and the set as the kernel sees it."""
+    """Public bounds, the grid that all vertices are drawn on, and the polytope."""
 
     bounds: Bounds | None = None
     grid: float = 0.0

@@ -27,7 +27,7 @@ MAX_ITER = 10_000  # of the automatic rule
 
 @dataclass(frozen=True)
 class FrankWolfePlan(Plan):
-    """Schedule and grids of the vertices, and the set as the kernel sees it."""
+    """Schedule and grids of the vertices, and the polytope that they belong to."""
 
     path: VertexPlan | None = None
     polytope: Any = field(default=None, compare=False)

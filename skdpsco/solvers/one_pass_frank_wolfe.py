@@ -80,7 +80,7 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True)
 class OnePassFrankWolfePlan(Plan):
-    """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the kernel's set."""
+    """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
 
     bounds: Bounds | None = None
     batch_size: int = 0
