@@ -133,7 +133,12 @@ def _digest_of_classes(arguments: Any) -> str:
 
 def _of_this_package(arguments: Any) -> bool:
     """Whether no argument is a ``NamedTuple`` of a module outside of this package."""
-    return all(cls.__module__.split(".")[0] == _PACKAGE for cls in _classes(arguments))
+    return all(map(of_this_package, _classes(arguments)))
+
+
+def of_this_package(cls: type) -> bool:
+    """Whether a class is the library's own."""
+    return cls.__module__.split(".")[0] == _PACKAGE
 
 
 def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[..., Any]:
@@ -201,9 +206,8 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
         if implementation is None:
             return partial(register_distinct, cls)
         homes = (cls.__module__, generic.__module__)
-        if implementation.__module__.startswith(_PACKAGE + ".") and (
-            implementation.__module__ not in homes
-        ):
+        module = implementation.__module__ or ""  # None in what `exec` runs
+        if module.startswith(_PACKAGE + ".") and module not in homes:
             raise TypeError(
                 f"The kernel `{generic.__name__}` of {cls.__name__} must stand in "
                 f"{' or '.join(homes)}, since compiled code is cached under their sources."
@@ -238,6 +242,26 @@ def distinguish(cls: type) -> None:
     while fields is not None and _CLASSES.setdefault((cls.__name__, fields), cls) is not cls:
         count += 1
         cls.__name__ = f"{name}_{count}"
+
+
+def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
+    """``function(spec, *arguments)``, compiled code that calls the kernel ``name`` of ``spec``.
+
+    The arguments are public: the message of an error may hold what it likes.
+
+    Raises
+    ------
+    TypeError
+        If Numba cannot compile the kernel, or it raises.
+    """
+    distinguish(type(spec))
+    try:
+        return function(spec, *arguments)
+    except Exception as error:  # Numba's own, or one of the kernel
+        reason = str(error).strip().split("\n")[0]
+        raise TypeError(
+            f"{type(spec).__name__}: Numba cannot compile or run `{name}`: {reason}"
+        ) from error
 
 
 def implements(kernel: Any, cls: type) -> bool:

@@ -33,6 +33,7 @@ from skdpsco.solvers import (
     GradientDescent,
     GreedyCoordinateDescent,
     Moments,
+    NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
     PhasedSGD,
@@ -330,6 +331,55 @@ def test_missing_kernels_of_penalties_are_named(solver):
             check_supported(solver, composite(Proximal()))
     else:
         check_supported(solver, composite(Proximal()))
+
+
+class Foreign(NamedTuple):
+    """Kernels that are Python, but cannot be compiled."""
+
+    curvature: float = 0.0
+
+    def diameter(self, order=2):
+        return 1.0
+
+    def norm_bound(self):
+        return 1.0
+
+    def gaussian_width(self, D):
+        return 1.0
+
+
+class Complex(Foreign):
+    """A penalty whose prox is no real number."""
+
+
+class Single(Foreign):
+    """A penalty of which each slope is one number."""
+
+
+minimizer.register(Foreign)(lambda constraint, g, out: out.fill(float(f"{g[0]:.3g}")))
+prox.register(Foreign)(lambda penalty, v, step: float(f"{v:.3g}"))
+prox.register(Complex)(lambda penalty, v, step: v + 1j)
+prox.register(Single)(lambda penalty, v, step: v)
+subdifferential.register(Foreign)(lambda penalty, w: (0.0, 0.0))
+subdifferential.register(Single)(lambda penalty, w: w)
+
+
+@pytest.mark.parametrize(
+    ("solver", "spec", "kernel"),
+    [
+        (NoisyFrankWolfe(), Foreign(), "minimizer"),
+        (GradientDescent(), Foreign(), "prox"),
+        (Moments(), Complex(), "prox"),
+        (GreedyCoordinateDescent("gs-s"), Single(), "subdifferential"),
+    ],
+)
+def test_what_numba_cannot_compile_is_found_before_the_charge(solver, spec, kernel):
+    problem = composite(spec)
+    if kernel == "minimizer":
+        problem = Problem(Logistic(), spec, 100, 3)
+    name = type(spec).__name__
+    with pytest.raises(TypeError, match=f"{name}: Numba cannot compile or run `{kernel}`: "):
+        check_supported(solver, problem)
 
 
 def test_own_penalties_do_not_make_steps_of_gradients_without_noise():

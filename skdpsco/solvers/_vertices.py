@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import distinguish, implements, inner, njit
+from skdpsco._kernels import compiled, implements, inner, njit
 from skdpsco.constraints import (
     L1Ball,
     Polytope,
@@ -90,13 +90,12 @@ def polytope_of(constraint: Any, D: int) -> Any:
     if type(constraint) is Polytope:
         return Polytope(_checked(np.asarray(constraint.vertices), D, "Polytope"))
     cls = type(constraint)
-    distinguish(cls)
     K = n_vertices(constraint, D)
     if isinstance(K, (bool, np.bool_)) or not isinstance(K, Integral) or K < 1:
         raise ValueError(f"{cls.__name__}: `n_vertices` must return an int >= 1, got {K!r}.")
     if implements(coordinate, cls):
         axis, length = np.full(int(K), -1), np.zeros(int(K))
-        _call(_write_coordinates, constraint, D, axis, length)
+        compiled(_write_coordinates, "coordinate", constraint, D, axis, length)
         if (axis >= 0).all():
             if not (axis < D).all() or not np.isfinite(length).all():
                 raise ValueError(
@@ -106,7 +105,7 @@ def polytope_of(constraint: Any, D: int) -> Any:
     if not implements(vertex, cls):
         raise TypeError(f"{cls.__name__} needs the kernel `vertex`: not all vertices are on axes.")
     vertices = np.zeros((int(K), D))
-    _call(_write_vertices, constraint, vertices)
+    compiled(_write_vertices, "vertex", constraint, vertices)
     return Polytope(_checked(vertices, D, cls.__name__))
 
 
@@ -118,18 +117,6 @@ def _checked(vertices: np.ndarray, D: int, name: str) -> np.ndarray:
             f"of shape {vertices.shape} and dtype {vertices.dtype}."
         )
     return np.ascontiguousarray(vertices, dtype=np.float64)
-
-
-def _call(function: Any, constraint: Any, *arguments: Any) -> None:
-    """Call compiled code, which sees nothing but the set."""
-    try:
-        function(constraint, *arguments)
-    except Exception as error:  # Numba's own, or one of the kernel
-        kernel = "coordinate" if function is _write_coordinates else "vertex"
-        reason = str(error).strip().split("\n")[0]
-        raise TypeError(
-            f"{type(constraint).__name__}: Numba cannot compile or run `{kernel}`: {reason}"
-        ) from error
 
 
 @njit

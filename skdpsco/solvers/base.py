@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skdpsco._kernels import implements
-from skdpsco.constraints import in_double_precision
+from skdpsco._kernels import compiled, implements, njit, of_this_package
+from skdpsco.constraints import in_double_precision, minimizer
 from skdpsco.mechanisms import summation_error
+from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
@@ -174,8 +175,39 @@ def check_supported(solver, problem: Problem) -> None:
                 if spec is None:
                     which = f"and there is no {role}"
                 raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
+        for kernel, function in _PROBES.items() if spec is not None else ():
+            if any(kernel in group for group in kernels) and not of_this_package(type(spec)):
+                name, out = kernel.dispatch(object).__name__, np.zeros(problem.n_coefficients)
+                compiled(function, name, spec, np.linspace(-1.0, 1.0, len(out)), out)
     if hasattr(solver, "check"):
         solver.check(problem)
+
+
+@njit
+def _probe_minimizer(constraint, public, out):
+    minimizer(constraint, public, out)
+
+
+@njit
+def _probe_prox(penalty, public, out):
+    for j in range(out.shape[0]):
+        out[j] = prox(penalty, public[j], 1.0)
+
+
+@njit
+def _probe_subdifferential(penalty, public, out):
+    for j in range(out.shape[0]):
+        low, high = subdifferential(penalty, public[j])
+        out[j] = low + high
+
+
+# Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
+# vertices by plans, and `skdpsco.losses.check_loss` probes losses.)
+_PROBES: dict[Any, Any] = {
+    minimizer: _probe_minimizer,
+    prox: _probe_prox,
+    subdifferential: _probe_subdifferential,
+}
 
 
 def check_smooth(solver, loss: Any) -> None:
