@@ -247,14 +247,25 @@ def distinguish(cls: type) -> None:
 def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
     """``function(spec, *arguments)``, compiled code that calls the kernel ``name`` of ``spec``.
 
+    It is called as a Python function first, since compiled code does not notice where a kernel
+    reaches beyond the end of an array, and what stands in memory there may be data.
     The arguments are public: the message of an error may hold what it likes.
 
     Raises
     ------
+    IndexError
+        If the kernel reaches beyond the end of an array.
     TypeError
         If Numba cannot compile the kernel, or it raises.
     """
     distinguish(type(spec))
+    try:
+        with np.errstate(all="ignore"):
+            getattr(function, "py_func", function)(spec, *arguments)
+    except IndexError as error:
+        raise IndexError(f"{type(spec).__name__}: `{name}`: {error}.") from error
+    except Exception:
+        pass  # math.sqrt(-1.0), for instance, which compiled code does not raise
     try:
         return function(spec, *arguments)
     except Exception as error:  # Numba's own, or one of the kernel

@@ -1,9 +1,11 @@
 """Constraint sets: vertices and linear minimisation for kernels, public constants for plans.
 
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
-`skdpsco._design`. Polytopes register `n_vertices`, `vertex_scores` and `vertex`, and `coordinate`
-if their vertices are multiples of unit vectors; any set that `noisy-frank-wolfe` may use registers
-`minimizer`; sets with a projection register `project`. Balls: ``docs/proofs/lp_ball.md``.
+`skdpsco._design`. Polytopes of the user's register `n_vertices` and `vertex`, or `coordinate` if
+their vertices are multiples of unit vectors: see `skdpsco.solvers._vertices`. Any set that
+`noisy-frank-wolfe` may use registers `minimizer`. The balls and polytopes of this module also
+register `project` and `vertex_scores`, which solvers call with what was not released: a user's
+versions of these are never called. Balls: ``docs/proofs/lp_ball.md``.
 """
 
 import math

@@ -22,6 +22,7 @@ from skdpsco.constraints import (
     vertex,
 )
 from skdpsco.losses import Logistic, Squared
+from skdpsco.minimax import solve_variational_inequality
 from skdpsco.penalties import L1, L2, Box, ElasticNet, prox, scaled_prox, subdifferential
 from skdpsco.solvers import (
     SGD,
@@ -211,6 +212,8 @@ coordinate.register(Outside)(lambda constraint, k, D: (D, 1.0))
         (Endless(""), ValueError, r"Endless: vertices must be finite numbers, of shape"),
         (Strange(""), TypeError, "Strange: Numba cannot compile or run `vertex`"),
         (Outside(""), ValueError, r"Outside: `coordinate` must return \(j, a\) with j < 3"),
+        (Corners(CORNERS[:, :2].copy()), IndexError, "Corners: `vertex`: index 2 is out of bounds"),
+        (Weighted(np.ones(2)), IndexError, "Weighted: `coordinate`: index 2 is out of bounds"),
         (Polytope(np.eye(2)), ValueError, r"Polytope: .* \(n_vertices, 3\); got .* \(2, 2\)"),
         (Polytope(np.full((2, 3), np.nan)), ValueError, "Polytope: vertices must be finite"),
         (Polytope(np.full((2, 3), 1j)), ValueError, "Polytope: .* dtype complex128"),
@@ -228,6 +231,37 @@ def test_mistakes_of_polytopes_are_found_by_the_plan(solver, constraint, error, 
 
     with pytest.raises(error, match=match):
         prepare()
+
+
+class Shifted(NamedTuple):
+    """A set around a point."""
+
+    centre: np.ndarray
+
+    def diameter(self, order=2):
+        return 1.0
+
+    def norm_bound(self):
+        return 1.0
+
+    def gaussian_width(self, D):
+        return 1.0
+
+
+@minimizer.register(Shifted)
+def _(constraint, g, out):
+    for j in range(out.shape[0]):
+        out[j] = constraint.centre[j]
+
+
+def test_no_kernel_reads_memory_beyond_an_array():
+    """What stands there may be data, and the minimiser's point is released."""
+    with pytest.raises(IndexError, match="Shifted: `minimizer`: index 2 is out of bounds"):
+        check_supported(NoisyFrankWolfe(), Problem(Logistic(), Shifted(np.zeros(2)), 100, 3))
+    problem = Problem(Logistic(), Polytope(np.eye(2)), 100, 3)
+    for ask in (check_supported, lambda s, p: s.plan(p, Allowance(1.0))):
+        with pytest.raises(ValueError, match=r"Polytope: .* \(n_vertices, 3\); got .* \(2, 2\)"):
+            ask(NoisyFrankWolfe(), problem)
 
 
 class Inflated(NamedTuple):
@@ -271,6 +305,22 @@ def test_balls_are_those_of_the_library(constraint):
         check_supported(Stagewise(), problem)
     with pytest.raises(TypeError, match=f"must be a Simplex, .*got {name}"):
         Block(constraint, 3, 1.0)
+
+
+class SubBlock(Block):
+    """One that says less than it does."""
+
+    @property
+    def lipschitz_l2(self):
+        return 0.01
+
+
+def test_blocks_are_those_of_the_library():
+    with pytest.raises(TypeError, match="blocks must be a non-empty sequence of Block, got "):
+        solve_variational_inequality(
+            lambda z, x: z - x, np.ones((9, 2)), epsilon=1.0, delta=1e-6,
+            blocks=[SubBlock(L2Ball(1.0), 2, 2.0)], smoothness=[[1.0]],
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("ball", [L1Ball, L2Ball, Simplex, lambda r: LpBall(np.float32(1.5), r)])

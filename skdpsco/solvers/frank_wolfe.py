@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._map_reduce import in_pieces
 from skdpsco._summation import sum_error
-from skdpsco.constraints import coordinate, minimizer, n_vertices, vertex
+from skdpsco.constraints import Polytope, coordinate, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import (
     Exponential,
@@ -128,8 +128,11 @@ class NoisyFrankWolfe:
         Raises
         ------
         ValueError
+            Also for a `Polytope` whose vertices are not points of the problem.
         """
         check_smooth(self, problem.loss)
+        if type(problem.constraint) is Polytope:
+            polytope_of(problem.constraint, problem.n_coefficients)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.
