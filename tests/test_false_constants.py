@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._design import as_design, clip_entries
+from skdpsco._clipping import clip_entries
+from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.losses import (

@@ -124,12 +124,12 @@ class LossTasks:
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
         self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
-        # Only of the library's own losses are the constants known to hold, before they are clipped;
-        # and only where the rounding of predictions makes little difference to slopes.
-        own = all(type(loss).__module__ == library.__name__ for loss in self.losses)
+        # The constants have to hold before anything is clipped, which nobody has shown of a user's
+        # losses, and rounding of predictions must make little difference to slopes.
+        proven = all(library.is_proven(loss) for loss in self.losses)
         beta = max(loss.smoothness() for loss in self.losses)
         rounding = beta * self.radius * (self.n_features + 3)
-        self.monotone = own and (beta == math.inf or rounding <= STEEPEST * self.slope)
+        self.monotone = proven and (beta == math.inf or rounding <= STEEPEST * self.slope)
 
     def _bends(self, weight: float, unit: float) -> tuple[Any, float | None]:
         """Smoothness of the blocks, and of partial derivatives, for vertices of length ``unit``."""
