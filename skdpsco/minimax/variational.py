@@ -263,7 +263,7 @@ def solve_variational_inequality(
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
-    clipped.records(problem.geometry.start(), tuple(array[:1] for array in arrays))  # its shape
+    clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
     available = budget if ledger is None else Allowance(budget.rho)
     plan = solver.plan(problem, available, steps)
     check_cost(plan.event, available)
