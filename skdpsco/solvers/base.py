@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import implements
+from skdpsco.losses import lipschitz_l2
 from skdpsco.mechanisms import summation_error
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
@@ -184,6 +185,17 @@ def check_smooth(solver, loss: Any) -> None:
             f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
             "the solver PhasedERM ('phased-erm'), or a smooth loss such as SmoothHinge or Huber."
         )
+
+
+def check_bounded(loss: Any) -> None:
+    """Refuse a loss whose derivatives may be of any size, for a solver whose noise hides them.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not lipschitz_l2(loss) < math.inf:
+        raise ValueError(f"The derivative of {loss!r} must have a bound.")
 
 
 def check_scales(

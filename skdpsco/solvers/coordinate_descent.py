@@ -18,7 +18,7 @@ from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, Scales, plan_scales, release_scales
-from .base import Plan, Result
+from .base import Plan, Result, check_bounded
 
 BLOCK = 512  # records that are worked on at a time
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
@@ -192,9 +192,8 @@ def largest_slope(problem: CompositeProblem) -> float:
     """
     largest = lipschitz_l2(problem.loss)
     if problem.has_residuals:
-        largest = min(largest, 4.0 * problem.target_bound)
-    if not largest < math.inf:
-        raise ValueError(f"The derivative of {problem.loss!r} must have a bound.")
+        return min(largest, 4.0 * problem.target_bound)
+    check_bounded(problem.loss)
     return largest
 
 
