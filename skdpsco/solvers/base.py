@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import implements
-from skdpsco.losses import lipschitz_l2
 from skdpsco.mechanisms import summation_error
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
@@ -187,15 +186,17 @@ def check_smooth(solver, loss: Any) -> None:
         )
 
 
-def check_bounded(loss: Any) -> None:
-    """Refuse a loss whose derivatives may be of any size, for a solver whose noise hides them.
+def check_bound_on(what: str, loss: Any, bound: float) -> None:
+    """Refuse a bound of 0, an infinite one, and one whose square may vanish or overflow.
 
     Raises
     ------
     ValueError
     """
-    if not lipschitz_l2(loss) < math.inf:
-        raise ValueError(f"The derivative of {loss!r} must have a bound.")
+    if not 1e-100 <= bound <= 1e100:
+        raise ValueError(
+            f"The {what} of {loss!r} must have a bound in [1e-100, 1e+100], got {bound!r}."
+        )
 
 
 def check_scales(

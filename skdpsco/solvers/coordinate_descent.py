@@ -18,7 +18,7 @@ from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, Scales, plan_scales, release_scales
-from .base import Plan, Result, check_bounded
+from .base import Plan, Result, check_bound_on
 
 BLOCK = 512  # records that are worked on at a time
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
@@ -188,12 +188,13 @@ def largest_slope(problem: CompositeProblem) -> float:
     Raises
     ------
     ValueError
-        If derivatives of the loss have no bound.
+        If derivatives of the loss, or its second ones, have no bound.
     """
     largest = lipschitz_l2(problem.loss)
     if problem.has_residuals:
-        return min(largest, 4.0 * problem.target_bound)
-    check_bounded(problem.loss)
+        largest = min(largest, 4.0 * problem.target_bound)
+    check_bound_on("derivative", problem.loss, largest)
+    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
     return largest
 
 

@@ -34,7 +34,7 @@ from ._moment_sums import (
     square_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
-from .base import Result, share_mu
+from .base import Result, check_bound_on, share_mu
 
 LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
 MOST_MEAN = 0.8  # of a mean square, its mean squared
@@ -93,8 +93,12 @@ class Moments:
         Raises
         ------
         TypeError
+        ValueError
+            For constants of the loss that are 0, or not scaled.
         """
         cls = type(problem.loss)
+        check_bound_on("derivative", problem.loss, bound_of(problem))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
         if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
             raise TypeError(
                 f"Moments needs the kernel `respond`, which {cls.__name__} inherits from another "

@@ -50,6 +50,7 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers._composite import CompositeProblem
 from skdpsco.solvers._moment_sums import respond
+from skdpsco.solvers.base import check_supported
 
 SLOPE = 0.5
 CODES = (1.0, -1.0, 0.5, 0.25, 0.0)  # targets
@@ -172,7 +173,7 @@ class Releases:
         units = np.array([to_grid(v, grid) for v in numbers], dtype=np.float64)
         self.log.append(("gaussian", units))
         if self.replayed is None:
-            numbers += rng.uniform(-0.1, 0.1, len(numbers)) * (np.abs(numbers).max() + 0.1)
+            numbers[:] = (units + rng.normal(scale=2.0**SCALE_BITS, size=len(units))) * grid
         else:
             numbers[:] = self.replayed[len(self.log) - 1]
         self.seen.append(numbers.copy())
@@ -298,3 +299,66 @@ def test_moments_need_responses_that_belong_to_the_derivatives():
 @pytest.mark.parametrize("rho", [0.5, 50.0])
 def test_moments_of_other_losses(monkeypatch, loss, targets, rho):
     assert worst(monkeypatch, Moments(), composite(loss, 12, 2), rho, 1, targets) <= 1.0
+
+
+class Scaled(NamedTuple):
+    """With constants of any size, which it keeps to."""
+
+    slope: float = 1.0
+    bend: float = 1.0
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return self.slope
+
+    def smoothness(self):
+        return self.bend
+
+    def curvature_constant(self, diameter):
+        return self.bend * diameter**2
+
+    def baseline(self, target_bound=1.0):
+        return self.slope
+
+
+@value.register(Scaled)
+@derivative.register(Scaled)
+def _(loss, z, y):
+    return loss.slope * y
+
+
+@curvature.register(Scaled)
+def _(loss, z, y):
+    return loss.bend
+
+
+@respond.register(Scaled)
+def _(loss, bound, Z):
+    Z[:] = bound * np.tanh(Z)
+
+
+SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
+
+
+@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=str)
+def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
+    *first, rho, n_iter = case
+    releases, runs = Releases(monkeypatch), 0
+    for slope, bend in itertools.product(SIZES, SIZES):
+        loss = Scaled(slope, bend)
+        if len(first) == 4:
+            solver, constraint, n, d = first
+            problem = Problem(loss, constraint, n, d)
+        else:
+            solver, n, d = *first, 2
+            problem = composite(loss, n, d)
+        try:
+            check_supported(solver, problem)
+            plan = solver.plan(problem, Allowance(rho), n_iter)
+        except (TypeError, ValueError):
+            continue
+        design = as_design(np.resize([1.0, -1.0, 0.5], (n, d)), np.ones(d), False)
+        releases.run(solver, plan, problem, design, np.resize([1.0, -1.0], n))
+        runs += 1
+    assert runs > 0
