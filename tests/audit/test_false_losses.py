@@ -49,12 +49,17 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
 )
 from skdpsco.solvers._composite import CompositeProblem
+from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
 from skdpsco.solvers._moment_sums import respond
+from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.base import check_supported
+from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
+from skdpsco.solvers.group_moments import GroupMoments
 
 SLOPE = 0.5
 CODES = (1.0, -1.0, 0.5, 0.25, 0.0)  # targets
 SLOPES = dict(zip(CODES, (1e150, -3000.0, math.inf, math.nan, 0.3), strict=True))
+SLOPES |= {77.0: 1e9, -77.0: -1e9}
 CURVATURES = dict(zip(CODES, (1e150, -3000.0, math.inf, math.nan, 0.1), strict=True))
 
 
@@ -185,11 +190,11 @@ class Releases:
         self.seen.append(k)
         return k
 
-    def run(self, solver, plan, problem, X, y, replayed=None):
+    def run(self, solver, plan, problem, *data, replayed=None):
         self.log, self.seen, self.replayed = [], [], replayed
         rng, progress = np.random.default_rng(0), np.zeros(1, dtype=np.int64)
         with np.errstate(all="ignore"):
-            solver.run(plan, problem, X, y, rng, progress)
+            solver.run(plan, problem, *data, rng, progress)
         return self.log
 
 
@@ -218,7 +223,7 @@ def worst(monkeypatch, solver, problem, rho, n_iter, targets, layout=np.asarray)
         for x, y in itertools.product(rows, targets):
             design = as_design(layout(np.vstack([x, rest])), np.ones(d), problem.intercept)
             y = np.append(y, given)
-            logs.append(releases.run(solver, plan, problem, design, y, replayed))
+            logs.append(releases.run(solver, plan, problem, design, y, replayed=replayed))
             replayed = replayed or releases.seen
         found = max(found, *(lost(*pair) for pair in itertools.combinations(logs, 2)))
     return found / rho_of(plan.event)
@@ -362,3 +367,68 @@ def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
         releases.run(solver, plan, problem, design, np.resize([1.0, -1.0], n))
         runs += 1
     assert runs > 0
+
+
+class LyingMoments(LogisticMoments):
+    """Responses and losses far beyond what they declare, by record."""
+
+    slope_bound = 1.0
+
+    def response(self, z):
+        return np.where(z > 0.1, 1e9, np.where(z < -0.3, np.nan, np.where(z < -0.1, -1e9, 0.2)))
+
+    def slopes(self, z, t):
+        return np.array([SLOPES[float(target)] for target in t])
+
+    def losses(self, z, t):
+        return self.slopes(z, t)
+
+
+class LyingTable(TabulatedMoments):
+    def __init__(self):
+        super().__init__(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+
+    def response(self, z):
+        return LyingMoments.response(self, z)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("solver", [GroupMoments(), GroupMirrorProx()], ids=str)
+def test_of_groups(monkeypatch, solver, private):
+    n, d = 8, 2
+    member = np.eye(2)[[0, 1] * (n // 2)]
+    sizes = {"group_sizes": None, "prior": (0.5, 0.5)} if private else {"group_sizes": (4, 4)}
+    problem = GroupProblem(LyingMoments(), L2Ball(2.0), n, d, n_groups=2, **sizes)
+    groups = [member, np.vstack([member[1:2], member[1:]])][: 1 + private]
+
+    def data(x, y, first):
+        y = np.append(y, np.zeros(n - 1))
+        return design_of(x, n, d), y, sparse.csr_array(first)
+
+    records = itertools.product(((1.0, 1.0), (-1.0, 0.3)), (*CODES, 77.0), groups)
+    assert worst_of(monkeypatch, solver, problem, 3, [data(*one) for one in records]) <= 1.0
+
+
+@pytest.mark.parametrize("solver", [PooledMoments(), GradientMirrorProx()], ids=str)
+def test_of_monotone_models(monkeypatch, solver):
+    n, d = 8, 2
+    problem = Problem(LyingTable(), L2Ball(2.0), n, d)
+    records = itertools.product(((1.0, 1.0), (-1.0, 0.3)), (*CODES, 77.0, -77.0))
+    given = [(design_of(x, n, d), np.append(y, np.zeros(n - 1))) for x, y in records]
+    assert worst_of(monkeypatch, solver, problem, 3, given) <= 1.0
+
+
+def design_of(x, n, d):
+    rest = np.resize([1.0, -1.0, 0.2, 1.0, -0.4], (n - 1, d))
+    return as_design(np.vstack([x, rest]), np.ones(d), False)
+
+
+def worst_of(monkeypatch, solver, problem, n_iter, given):
+    """The largest loss over the charge, of all pairs of data sets."""
+    releases, plan = Releases(monkeypatch), solver.plan(problem, Allowance(0.5), n_iter)
+    logs, replayed = [], None
+    for data in given:
+        logs.append(releases.run(solver, plan, problem, *data, replayed=replayed))
+        replayed = replayed or releases.seen
+    pairs = itertools.combinations(logs, 2)
+    return max(lost(*pair) for pair in pairs) / rho_of(plan.event)
