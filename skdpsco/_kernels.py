@@ -1,8 +1,10 @@
 """Compilation: one ``njit`` with a safe on-disk cache, and functions that dispatch inside Numba."""
 
 import hashlib
+import re
+import secrets
 from collections.abc import Callable
-from functools import singledispatch
+from functools import cache, partial, singledispatch
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,16 +24,65 @@ _OPTIONS: Final[Any] = {"error_model": _ERROR_MODEL, "no_cfunc_wrapper": True}
 _INLINED: Final[Any] = {**_OPTIONS, "forceinline": True}
 
 
-def _package_digest() -> str:
-    """Digest of all sources of this package."""
-    root = Path(__file__).parent
+_PACKAGE: Final = __name__.split(".")[0]
+_ROOT: Final = Path(__file__).parent
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.M
+)
+# Two processes that add to one index at once would otherwise give two functions the same file.
+_PROCESS: Final = secrets.token_hex(4)
+
+
+@cache
+def _source(module: str) -> tuple[Path, str] | None:
+    """File and text of a module of this package, or None if there is no such module."""
+    parts = module.split(".")[1:]
+    for path in (_ROOT.joinpath(*parts, "__init__.py"), _ROOT.joinpath(*parts).with_suffix(".py")):
+        if parts and path.is_file():
+            return path, path.read_text(encoding="utf-8")
+    return None
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """Modules of this package that the text of ``module`` imports, wherever the import stands."""
+    path, text = _source(module) or (_ROOT, "")
+    parents = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    names: set[str] = set()
+    for origin, imported, plain in _IMPORT.findall(text):
+        if origin.startswith("."):
+            level = len(origin) - len(origin.lstrip("."))
+            origin = ".".join([*parents[: len(parents) - level + 1], origin.lstrip(".")]).strip(".")
+        names.update(f"{origin}.{name}" for name in re.findall(r"\w+", imported))
+        names.update(re.findall(r"[.\w]+", plain))
+    # The longest prefix that is a module; what follows is a name in it.
+    ours = [name.split(".") for name in names if name.split(".")[0] == _PACKAGE]
+    prefixes = ([".".join(name[:k]) for k in range(len(name), 1, -1)] for name in ours)
+    return frozenset(filter(None, (next(filter(_source, p), None) for p in prefixes)))
+
+
+@cache
+def _digest(modules: frozenset[str]) -> str:
+    """Digest of the sources of modules, and of all that they import from this package.
+
+    A module from outside of this package may reach any source here through modules that are not
+    read, so it depends on all of them.
+    """
+    if any(module.split(".")[0] != _PACKAGE for module in modules):
+        paths = _ROOT.rglob("*.py")
+        texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    else:
+        found, todo = set(modules), list(modules)
+        while todo:
+            new = _imported(todo.pop()) - found
+            found |= new
+            todo += new
+        texts = dict(filter(None, map(_source, found)))
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(texts):
+        name = path.relative_to(_ROOT).as_posix()
+        digest.update(name.encode() + b"\0" + texts[path].encode() + b"\0")
     return digest.hexdigest()
-
-
-_DIGEST = _package_digest()
 
 
 def njit(function: Callable[..., Any]) -> Any:
@@ -40,29 +91,49 @@ def njit(function: Callable[..., Any]) -> Any:
     Numba stamps a cached function with its own file only. A solver's machine code contains the
     samplers that it calls, so it would survive a correction of the samplers: after an edit, and,
     as the stamp is a hash of the file's content, after an upgrade too. Here the stamp also covers
-    every source file of this package. It cannot cover files outside, so what was compiled for a
-    loss or constraint from elsewhere is not cached: an edit of its kernels takes effect, and the
-    cache can be read where its module cannot be imported.
+    every source file of this package that the function's module imports, directly or not. The
+    kernels that a loss or a constraint brings along stand in the module of its class, or in that
+    of the generic (`kernel` sees to it): what is compiled for such an argument is also stamped
+    with the module of its class. The stamps cannot cover files outside of this package, so what
+    was compiled for a loss or constraint from elsewhere is not cached: an edit of its kernels
+    takes effect, and the cache can be read where its module cannot be imported.
+
+    Several processes may write to one cache directory.
 
     Without a writable cache directory (Numba raises ``RuntimeError``), or where the stamp cannot
     be set (another Numba, or ``NUMBA_DISABLE_JIT``), the function is compiled without a cache.
     """
     try:
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-        cache_file, kind = dispatcher._cache._cache_file, dispatcher._cache._impl
-        cache_file._source_stamp = (cache_file._source_stamp, _DIGEST)
-        checked = kind.check_cachable
-        kind.check_cachable = lambda code: _of_this_package(code.signature.args) and checked(code)
+        cache, kind = dispatcher._cache, dispatcher._cache._impl
+        file, checked, index_key = cache._cache_file, kind.check_cachable, cache._index_key
+        file._source_stamp = (file._source_stamp, _digest(frozenset([function.__module__])))
+        file._data_name_pattern = f"{kind.filename_base}.{_PROCESS}-{{number:d}}.nbc"
     except (AttributeError, RuntimeError):
         return numba.njit(nogil=True, **_OPTIONS)(function)
+    kind.check_cachable = lambda code: _of_this_package(code.signature.args) and checked(code)
+    cache._index_key = lambda args, codegen: (index_key(args, codegen), _digest_of_classes(args))
     return dispatcher
+
+
+def _classes(arguments: Any) -> set[type]:
+    """The classes of ``NamedTuple`` among Numba types, also of those that are fields of others."""
+    classes: set[type] = set()
+    for argument in arguments:
+        classes |= {getattr(argument, "instance_class", None) or object}
+        classes |= _classes(getattr(argument, "types", ()))
+    return classes - {object, tuple}
+
+
+def _digest_of_classes(arguments: Any) -> str:
+    """Digest of the sources that hold the kernels of arguments, of classes of this package."""
+    mro = {base for cls in _classes(arguments) for base in cls.__mro__}
+    return _digest(frozenset(m for m in (c.__module__ for c in mro) if m.split(".")[0] == _PACKAGE))
 
 
 def _of_this_package(arguments: Any) -> bool:
     """Whether no argument is a ``NamedTuple`` of a module outside of this package."""
-    package = __name__.split(".")[0]
-    classes = [getattr(argument, "instance_class", None) for argument in arguments]
-    return all(c is None or c.__module__.split(".")[0] == package for c in classes)
+    return all(cls.__module__.split(".")[0] == _PACKAGE for cls in _classes(arguments))
 
 
 def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[..., Any]:
@@ -127,6 +198,16 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
     register = dispatcher.register
 
     def register_distinct(cls, implementation=None):
+        if implementation is None:
+            return partial(register_distinct, cls)
+        homes = (cls.__module__, generic.__module__)
+        if implementation.__module__.startswith(_PACKAGE + ".") and (
+            implementation.__module__ not in homes
+        ):
+            raise TypeError(
+                f"The kernel `{generic.__name__}` of {cls.__name__} must stand in "
+                f"{' or '.join(homes)}, since compiled code is cached under their sources."
+            )
         distinguish(cls)
         return register(cls, implementation)
 

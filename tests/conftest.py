@@ -1,14 +1,18 @@
-"""Fresh machine code: Numba's cache does not see edits in the files that a kernel calls into."""
+"""One cache of machine code for all runs and workers: its stamps see edits (`skdpsco._kernels`)."""
 
-import hashlib
 import os
+import time
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[1]
-_DIGEST = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_ROOT.glob("skdpsco/**/*.py"))))
-# One directory per xdist worker: concurrent writers can mix up the files of one cache index.
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "numba"
 # Read when Numba is imported, hence here and not in a fixture.
-os.environ["NUMBA_CACHE_DIR"] = str(
-    _ROOT / ".pytest_cache" / f"numba-{_DIGEST.hexdigest()[:16]}" / _WORKER
-)
+os.environ["NUMBA_CACHE_DIR"] = str(_CACHE)
+
+
+def pytest_sessionstart(session):
+    """Remove what no run has read or written for two weeks: edits leave old machine code behind."""
+    if hasattr(session.config, "workerinput"):
+        return
+    for path in _CACHE.rglob("*.nb[ci]"):
+        if max(path.stat().st_atime, path.stat().st_mtime) < time.time() - 14 * 86_400:
+            path.unlink(missing_ok=True)

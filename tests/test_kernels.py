@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,8 +94,7 @@ def test_division_by_zero_does_not_raise():
     assert quotient(1.0, 0.0) == np.inf
 
 
-def test_functions_are_cached_and_stamped():
-    assert _kernels._DIGEST in total._cache._cache_file._source_stamp
+def test_functions_are_cached_where_the_environment_says():
     assert Path(total._cache.cache_path).is_relative_to(os.environ["NUMBA_CACHE_DIR"])
 
 
@@ -113,35 +111,69 @@ def test_without_compilation(monkeypatch):
     assert njit(quotient.py_func) is quotient.py_func
 
 
-def test_edit_of_a_callee_in_another_file_is_seen(tmp_path):
-    # A cached caller must not keep the old code of a function that was corrected elsewhere.
-    package = tmp_path / "room"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    shutil.copy(_kernels.__file__, package / "_kernels.py")
-    (package / "caller.py").write_text(
-        "from room._kernels import njit\nfrom room.callee import inner\n\n\n"
-        "@njit\ndef outer():\n    return inner()\n"
+MODULES = {
+    "__init__": "",
+    "_kernels": Path(_kernels.__file__).read_text(),
+    "sampler": "from room._kernels import inner\n\n\n@inner\ndef draw(z):\n    return z + 0\n",
+    "generic": "from room import sampler\nfrom room._kernels import kernel\n\n\n"
+    "@kernel\ndef value(loss, z):\n    raise NotImplementedError\n",
+    "losses": "from typing import NamedTuple\n\nfrom room.generic import value\n\n\n"
+    "class Loss(NamedTuple):\n    w: float\n\n\n"
+    "@value.register(Loss)\ndef _(loss, z):\n    return z * loss.w + 0\n",
+    "solver": "from room._kernels import njit\nfrom .generic import (\n    value,\n)\n"
+    "from room.sampler import draw\n\n\n@njit\ndef run(loss, z):\n"
+    "    return draw(value(loss[0], z))\n",
+    "estimator": "from room.solver import run\nfrom room.losses import Loss\n",
+}
+SCRIPT = """
+from room.estimator import Loss, run
+print(run((Loss(1.0),), 10.0), sum(run.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A package that can be edited; a call gives a kernel's value and how often the disk had it."""
+    (tmp_path / "room").mkdir()
+
+    def run(**edited):
+        for name, text in {**MODULES, **edited}.items():
+            (tmp_path / "room" / f"{name}.py").write_text(text)
+        environment = {
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        command = [sys.executable, "-c", SCRIPT]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        value, hits = done.stdout.split()
+        return float(value), int(hits)
+
+    return run
+
+
+def test_edits_that_a_cached_kernel_sees(room):
+    # Machine code must not survive the correction of a function that it contains, and need not be
+    # made anew for an edit elsewhere.
+    assert room() == (10.0, 0)
+    assert room() == (10.0, 1)
+    assert room(estimator=MODULES["estimator"] + "# A comment.\n") == (10.0, 1)
+    for module in ("sampler", "losses"):  # imported by the kernel's module; the argument's class
+        assert room(**{module: MODULES[module].replace("+ 0", "+ 1")}) == (11.0, 0)
+    assert room() == (10.0, 0)
+
+
+def test_kernels_stand_with_their_class_or_generic(room):
+    # Elsewhere, an edit of them would not be seen.
+    alien = (
+        "from room.generic import value\n\n\n@value.register(int)\ndef _(loss, z):\n    return z\n"
     )
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(tmp_path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    script = "from room.caller import outer; print(outer(), sum(outer.stats.cache_hits.values()))"
-    outputs = []
-    for number in (1, 1, 2):
-        (package / "callee.py").write_text(
-            f"from room._kernels import njit\n\n\n@njit\ndef inner():\n    return {number}\n"
-        )
-        outputs.append(
-            subprocess.run(
-                [sys.executable, "-c", script],
-                env=environment,
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout.split()
-        )
-    assert outputs == [["1", "0"], ["1", "1"], ["2", "0"]]
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        room(estimator=MODULES["estimator"] + alien)
+    assert "must stand in builtins or room.generic" in failure.value.stderr
+
+
+def test_processes_share_a_cache_directory():
+    # Numba numbers the files of a function's signatures, and two processes may count alike.
+    assert _kernels._PROCESS in total._cache._cache_file._data_name(1)
