@@ -55,8 +55,8 @@ class Ledger:
     is chosen, adaptively, on the strength of earlier releases [2]_: the sum never exceeds the rho
     of the budget, so everything that was charged is (epsilon, delta)-differentially private
     together. (An estimator with a ledger spends zCDP: where all noise is Gaussian, it draws a
-    little more of it than it would without one.) A file is checked as a whole when it
-    is opened, and its total whenever it is used, so that a flipped bit is reported as damage. Proof:
+    little more of it than it would without one.) A file is checked as a whole when it is opened,
+    and its total whenever it is used, so that a flipped bit is reported as damage. Proof:
     docs/proofs/ledger.md.
 
     Parameters
