@@ -8,13 +8,21 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, project
-from skdpsco.losses import curvature, curvatures, derivative, derivatives, value, values
+from skdpsco.losses import (
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+    value,
+    values,
+)
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
 from skdpsco.solvers._screen import select_coordinates
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
@@ -86,9 +94,10 @@ class Stagewise:
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a set other than an l1 ball, and a loss that is not smooth.
+        """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
 
-        The loss's curvature decides lengths of steps.
+        The loss's curvature decides lengths of steps, and a refit adds up derivatives of both
+        orders, whose bounds must be neither infinite nor 0.
 
         Raises
         ------
@@ -100,6 +109,8 @@ class Stagewise:
                 f"got {type(problem.constraint).__name__}."
             )
         check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
         """Decide which stages run and what each may spend.
