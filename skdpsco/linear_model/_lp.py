@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco import losses
-from skdpsco._blocks import as_blocks
+from skdpsco._block_sources import check_apart
+from skdpsco._blocks import BlockRecords, as_blocks
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel
 from skdpsco._records import Blocks
@@ -185,7 +186,7 @@ def _block(number: int) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"Block {number} of X: {error}") from error
+        raise kind(f"Block {number} of X: {error}") from None
 
 
 class LpModel(PrivateLinearModel):
@@ -225,7 +226,7 @@ class LpModel(PrivateLinearModel):
                     f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
                     f"{n_samples!r}."
                 )
-            X, y, n_samples = blocks, None, blocks.n_samples
+            X, y, n_samples = BlockRecords(blocks, encode).read_once(), None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)
             if n_samples not in (None, len(y)):
@@ -246,6 +247,8 @@ class LpModel(PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric, reset=first, ensure_min_samples=0, dtype=FLOATS)
             return X, encode(y)
 
+        if isinstance(X, (list, tuple)):
+            check_apart([block[0] for block in X if len(block) == 2])
         self._streaming = True
         return Stream(X, read, int(n_samples)), None
 
