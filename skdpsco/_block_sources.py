@@ -211,12 +211,13 @@ def check_files(paths: list[str]) -> None:
     """
     names: dict[str, str] = {}
     for path in paths:
-        first = names.setdefault(_file(path), path)
-        if first is not path:
+        file = _file(path)
+        if file in names:
             raise ValueError(
-                f"path must name every file once, but {path!r} is the file {first!r}: its records "
-                "would count twice."
+                f"path must name every file once, but {path!r} is the file {names[file]!r}: its "
+                "records would count twice."
             )
+        names[file] = path
 
 
 def _file(path: Any) -> str:
@@ -273,8 +274,9 @@ def _entries(X: Any) -> Any:
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
     """Whether arrays share memory: rows of one may lie between those of the other."""
+    most: Any = 10_000
     try:
-        return np.shares_memory(first, second, max_work=10_000)
+        return np.shares_memory(first, second, max_work=most)
     except np.exceptions.TooHardError:
         return False
 

@@ -264,7 +264,6 @@ class RowBlocks:
         ValueError, TypeError
         """
         blocks = list(blocks)
-        check_apart([X for X, _ in blocks])
         pairs = [(as_rows("X", X, 2), None if y is None else as_rows("y", y, 1)) for X, y in blocks]
         if not pairs:
             raise ValueError("blocks must not be empty.")
@@ -272,6 +271,7 @@ class RowBlocks:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
         if len({_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
+        check_apart([X for X, _ in blocks])
         parts = [
             Pair(
                 rows_of_array(X, 0, X.shape[0]),

@@ -193,7 +193,7 @@ def open_dask(parts: list[DaskPart], n_samples: int, reader: Reader) -> Any:
 
 
 def _look(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
-    return attempt(lambda: reader.look(X, y, n_rows))
+    return attempt(lambda: reader.look_at(*reader(X, y, n_rows)))
 
 
 def _compare(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
@@ -215,7 +215,7 @@ def _read_and_run(
 
 
 def _evaluate(
-    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], scheduler: Any = None
+    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any]
 ) -> Iterator[Any]:
     """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
 
@@ -223,15 +223,13 @@ def _evaluate(
     """
     pairs = zip(parts, readers, strict=True)
     tasks = [part.call(partial(function, reader)) for part, reader in pairs]
-    return values_of(dask.compute(*tasks, scheduler=scheduler))
+    return values_of(dask.compute(*tasks))
 
 
-def _look_at(
-    parts: list[DaskPart], n_samples: int, reader: Reader, scheduler: Any = None
-) -> list[Reader]:
+def _look_at(parts: list[DaskPart], n_samples: int, reader: Reader) -> list[Reader]:
     """Check all blocks; readers that know what each of them was."""
     readers = [reader] * len(parts)
-    sizes, digests = zip(*_evaluate(parts, readers, _look, scheduler), strict=True)
+    sizes, digests = zip(*_evaluate(parts, readers, _look), strict=True)
     check_count(n_samples, sum(sizes))
     # A matrix is made anew, with the entries in any order.
     return [reader.again(found, checked=not reader.sparse) for found in digests]
@@ -302,7 +300,7 @@ class ClusterBlocks:
 
     def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._client = client
-        readers = _look_at(parts, n_samples, reader, client)
+        readers = _look_at(parts, n_samples, reader)
         # Futures, which keep what makes them: a block of a lost worker is read again, and compared.
         pairs = zip(parts, readers, strict=True)
         self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])

@@ -43,8 +43,8 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
         words.flags.writeable = False  # of all arrays: the kernel is compiled once
         sums = np.empty((-(-len(words) // WORDS), 2), dtype=np.uint64)
         _add_up(words, halves.reshape(2, WORDS), sums)
-        total.update(sums)
-        total.update(content[whole:])
+        total.update(sums.tobytes())
+        total.update(content[whole:].tobytes())
     return total.digest()
 
 

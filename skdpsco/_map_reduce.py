@@ -187,14 +187,13 @@ class Reader(NamedTuple):
             )
         return X, y
 
-    def look(self, X: Any, y: Any, n_rows: int | None) -> tuple[int, bytes]:
-        """Number of records and digest of a block, all of which is checked.
+    def read(self, part: Any) -> tuple[Any, np.ndarray]:
+        """Features and targets of a part."""
+        X, y = part.read()
+        return self(X, y, part.n_rows)
 
-        Raises
-        ------
-        ValueError, TypeError
-        """
-        X, y = self(X, y, n_rows)
+    def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
+        """Number of records and digest of a block that was read."""
         return len(y), digest(self.key.value, X, y)
 
     def again(self, expected: bytes, checked: bool) -> "Reader":
@@ -227,12 +226,12 @@ class Task(NamedTuple):
 
 def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
     """A task on a part."""
-    return attempt(lambda: task(*reader(*part.read(), part.n_rows)))
+    return attempt(lambda: task(*reader.read(part)))
 
 
 def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
     """The number of records of a part, all of which is checked, and its digest."""
-    return attempt(lambda: reader.look(*part.read(), part.n_rows))
+    return attempt(lambda: reader.look_at(*reader.read(part)))
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
