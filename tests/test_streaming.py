@@ -317,7 +317,7 @@ AFTER = [
     ([(X[:0], Y[:0]), (TWICE, Y)], "Block 1 of X: X has duplicate entries whose sum is infinite"),
     ([(BAD[20:], Y[20:]), (BAD[:20], Y[:20])], "Block 1 of X: Input X contains NaN"),
     ([(X[:20], Y[:20])], TOO_FEW),
-    ([(X, Y), (X, Y)], "n_samples=40 records were declared, but the blocks hold more"),
+    ([(X, Y), (X.copy(), Y)], "n_samples=40 records were declared, but the blocks hold more"),
     ([(X[:20], Y[:20]), (X[20:, :3], Y[20:])], "Block 1 of X: X has 3 features, but .* 4 features"),
     ([(X[:20], Y[:20]), (X[20:], Y[:5])], "Block 1 of X: .*inconsistent numbers of samples"),
     ([(X[:20], Y[:20]), X[20:]], PAIRS + ".*block 1 is 'ndarray'"),

@@ -24,6 +24,8 @@ from skdpsco._blocks import BlockRecords
 from skdpsco._map_reduce import map_reduce
 from skdpsco._summation import FAN_IN
 from skdpsco._validation import check_target
+from skdpsco.minimax import PrivateMinimaxRegressor, PrivateMonotoneGLM
+from skdpsco.preprocessing import PrivateFeatureSelector
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -271,6 +273,16 @@ def test_a_graph_that_is_not_deterministic_costs_nothing(anywhere, model):
     model = clone(model).set_params(ledger=ledger, delta=1e-6)
     with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was.*deterministic"):
         model.fit(permuted())
+    assert len(ledger.history()) == 0
+
+
+@pytest.mark.parametrize(
+    "model", [PrivateMonotoneGLM(), PrivateMinimaxRegressor(), PrivateFeatureSelector()]
+)
+def test_models_of_arrays_do_not_compute_features_and_targets_apart(model):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    with pytest.raises(TypeError, match=r"got a Dask Array.*X, y = dask.compute\(X, y\)"):
+        clone(model).set_params(ledger=ledger).fit(da.from_array(X), da.from_array(Y))
     assert len(ledger.history()) == 0
 
 

@@ -169,7 +169,7 @@ class Stream:
 
 def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
     for number, block in enumerate(blocks):
-        if not isinstance(block, (tuple, list)) or len(block) != 2:
+        if not _is_pair(block):
             raise ValueError(
                 "X must be an array, a matrix, a frame, or an iterable of pairs (X, y) of blocks "
                 f"of records; block {number} is {type(block).__name__!r}."
@@ -177,6 +177,10 @@ def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
         with _block(number):
             checked = read(*block, number == 0)
         yield checked
+
+
+def _is_pair(block: Any) -> bool:
+    return isinstance(block, (tuple, list)) and len(block) == 2
 
 
 @contextmanager
@@ -248,7 +252,7 @@ class LpModel(PrivateLinearModel):
             return X, encode(y)
 
         if isinstance(X, (list, tuple)):
-            check_apart([block[0] for block in X if len(block) == 2])
+            check_apart([X for X, _ in filter(_is_pair, X)])
         self._streaming = True
         return Stream(X, read, int(n_samples)), None
 
