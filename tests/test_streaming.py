@@ -13,7 +13,7 @@ from test_bad_input import refuses
 from test_estimators import FRAME_COLUMNS, data, same
 from test_linear_model_lp import BOTH, OneGradient, fitted, target_of
 
-from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor
+from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_X_y
 from skdpsco.linear_model._lp import is_stream
 from skdpsco.solvers import PhasedERM, Stagewise
@@ -327,6 +327,16 @@ AFTER = [
         "Block 1 of X: The feature names should match",
     ),
 ]
+
+
+def test_labels_of_blocks_must_be_declared():
+    """Else each block would have the classes that occur in it."""
+    table = pytest.importorskip("pyarrow", reason="needs the extra arrow").table
+    da = pytest.importorskip("dask.array", reason="needs the extra dask")
+    columns = dict(zip("abcd", X.T, strict=True))
+    for blocks in (da.from_array(X, chunks=(20, 4)), table(columns), RowBlocks.from_arrays(X)):
+        with pytest.raises(ValueError, match="classes must be given where X yields blocks"):
+            PrivateLinearClassifier().fit(blocks, Y)
 
 
 @BOTH

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, starmap
 from numbers import Real
 from typing import Any, ClassVar
@@ -25,9 +26,11 @@ from skdpsco._validation import (
     Interval,
     StrOptions,
     check_bound,
+    check_target,
     check_X_y,
 )
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, check_order
+from skdpsco.linear_model._common import encode_targets
 from skdpsco.solvers import (
     OnePassFrankWolfe,
     PhasedERM,
@@ -230,7 +233,9 @@ class LpModel(PrivateLinearModel):
                     f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
                     f"{n_samples!r}."
                 )
-            X, y, n_samples = BlockRecords(blocks, encode).read_once(), None, blocks.n_samples
+            labels = partial(encode_targets, classes=getattr(self, "classes", None))
+            records = BlockRecords(blocks, check_target if y_numeric else labels)
+            X, y, n_samples = records.read_once(), None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)
             if n_samples not in (None, len(y)):
