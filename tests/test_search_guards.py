@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
 
@@ -388,6 +388,8 @@ def test_frozen_steps_are_named_and_counted():
             assert "frozen" in report.steps[1].note
             assert report.epsilon > 5.0
             assert report.rho is None or report.rho > search.privacy_.rho
+    rows = privacy_report(GridSearchCV(pipeline, {})).steps
+    assert [(row.name, row.epsilon) for row in rows[1:]] == [("estimator__scale__estimator", 3.0)]
     score = private_cross_val_score(pipeline, X, Y, cv=2)
     assert any("scale, frozen" in line for line in score.privacy.assumptions)
 
