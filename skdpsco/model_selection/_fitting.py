@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from skdpsco._blocks import is_blocks
 from skdpsco._labels import encode_classes, labels_note
+from skdpsco._quiet import quietly
 from skdpsco._validation import check_bound, check_target, rows_of
 from skdpsco.inspection import private_steps
 from skdpsco.linear_model._lp import is_stream
@@ -21,6 +22,8 @@ from skdpsco.privacy._cache import forget_all
 from ._allotment import fit_granted, quieten
 from ._selection import centred_sum
 from .scorers import PrivateScorer
+
+_LEGAL = "X and y must have one row, and one real number or label, for each record."
 
 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
@@ -39,11 +42,10 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
         )
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    # scikit-learn refuses it too, but prints the data.
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
-    X, y = indexable(X, y)
-    y = column_or_1d(y, warn=True)
+    X, y = quietly(_LEGAL, indexable, X, y)
+    y = quietly(_LEGAL, column_or_1d, y, warn=True)
     return Part(X, check_target(y) if numeric else y, fit_params)
 
 
@@ -55,7 +57,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
             classifies = getattr(step, "task", "classification") == "classification"
             if classifies and getattr(step, "classes", ()) is None:
                 if labels is None:
-                    assert_all_finite(y, input_name="y")
+                    quietly(_LEGAL, assert_all_finite, y, input_name="y")
                     labels = encode_classes(y, None)[0]
                 candidate.set_params(**{f"{prefix}classes": labels})
     return () if labels is None else (labels_note(labels, None),)
