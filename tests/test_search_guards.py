@@ -305,7 +305,7 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
     assert seen[0] == seen[1]
     caches = [value for value in seen[0].values() if type(value).__name__ == "CacheInfo"]
     assert ("skdpsco.solvers._tree", "nodes") in seen[0]
-    assert len(caches) >= len(_cache._caches) >= 6  # it sees them all, and all are emptied
+    assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
 
 
 def test_a_candidate_is_allotted_once(monkeypatch):
