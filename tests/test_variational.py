@@ -55,6 +55,7 @@ def test_matrix_game(ledger):
 
 
 @seeded_fits
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
 def test_monotone_operator(solver):
     x = points()

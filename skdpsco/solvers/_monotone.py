@@ -185,6 +185,7 @@ class GradientMirrorProx:
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,
+            **steps.passed_on(),
         )
 
     def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
