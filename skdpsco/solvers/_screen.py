@@ -44,7 +44,7 @@ class ScreenPlan:
 
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
-    """Plan a selection; return also the mu that it leaves to the refit, ``REFIT_SHARE`` of mu**2."""
+    """Plan a selection; return also the mu that it leaves to the refit."""
     parts = {"intercept": (INTERCEPT_SHARE, 1), "gradient": (GRADIENT_SHARE, 1)}
     multipliers, _ = share_mu(mu, parts)
     rest = mu * REFIT_SHARE**0.5
