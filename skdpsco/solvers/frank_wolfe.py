@@ -18,7 +18,7 @@ from skdpsco.mechanisms import (
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._block_sums import walk_minimizers
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth, curvature_of
 
 MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 MAX_ITER = 10_000  # of the automatic rule
@@ -121,13 +121,16 @@ class NoisyFrankWolfe:
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of steps.
+        """Refuse a loss that is not smooth, or whose derivatives have no bound.
+
+        Its curvature decides the number of steps.
 
         Raises
         ------
         ValueError
         """
         check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.
