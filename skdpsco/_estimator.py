@@ -246,9 +246,8 @@ class PrivateLinearModel(PrivateEstimator):
                     check_cost(plan.event, available)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
-        assumptions = (
-            f"features are clipped to +-{_brief(bounds)}", *assumptions, *plan.assumptions,
-        )  # fmt: skip
+        clipped = f"features are clipped to +-{_brief(bounds)}"
+        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *plan.assumptions)))
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:

@@ -49,6 +49,7 @@ from skdpsco.solvers import (
     GradientDescent,
     MirrorDescent,
     MirrorProx,
+    PhasedSGD,
     Problem,
     RecursiveRegularization,
     Result,
@@ -73,7 +74,12 @@ LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 MONOTONE = Problem(LINE, L2Ball(1.0), 1000, 3)
 COMPOSITE = CompositeProblem(Logistic(), None, 1000, 3, penalty=L2(1.0), unit=(1.0,) * 3)
 
+
 # Each solver that uses another: the class of that one, and problems.
+class Own(Logistic):
+    """A loss of the user's own."""
+
+
 USERS = {
     RecursiveRegularization: [(RecursiveRegularization(n_rounds=3), MirrorProx, GAME)],
     BoostedMirrorDescent: [(BoostedMirrorDescent(1.0), MirrorDescent, GAME)],
@@ -274,6 +280,15 @@ def test_estimators_refuse_what_needs_a_monotone_operator(kind, wrap):
 def test_a_boosted_solution_says_that_its_runs_need_a_monotone_operator():
     plan = BoostedMirrorDescent(1.0, AcceleratedRecursive(1)).plan(GAME, BUDGET)
     assert any("monotone for every data set" in line for line in plan.assumptions)
+
+
+@pytest.mark.parametrize(("kind", "trusted"), [(Logistic, False), (Own, True)])
+def test_phased_sgd_says_what_it_takes_on_trust(kind, trusted):
+    """Whoever uses it, with an estimator or without."""
+    loss = kind()
+    plan = PhasedSGD().plan(Problem(loss, L2Ball(1.0), 100, 3), BUDGET)
+    line = f"the loss {loss!r} is convex and keeps to the constants it declares"
+    assert plan.assumptions == ((line,) if trusted else ())
 
 
 # ------------------------------------------------------------------- recursion

@@ -11,7 +11,7 @@ from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.constraints import conjugate, project
-from skdpsco.losses import derivative, derivatives, lipschitz_norm
+from skdpsco.losses import derivative, derivatives, lipschitz_norm, taken_on_trust
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
@@ -226,6 +226,7 @@ class PhasedSGD:
             event=GaussianEvent(1.0 / mu),
             n_iter=k,
             summary=(f"{k} phases, the first of {phases[0].n_records} records",),
+            assumptions=taken_on_trust(problem.loss),
             bounds=bounds,
             phases=tuple(phases),
         )
