@@ -257,6 +257,7 @@ OF_OPERATORS = {
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
     x = np.random.default_rng(0).uniform(0.1, 1.0, 3000)
