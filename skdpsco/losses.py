@@ -266,6 +266,13 @@ def is_proven(loss) -> bool:
     return vars(type(loss)).get("proven") is True
 
 
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
+
+
 def _residual_value(loss, z, y):
     r = abs(z - y)
     if r <= loss.clip:
