@@ -226,6 +226,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             private, and whatever a fit of a candidate refuses.
         BudgetExceededError
             If the ledger has not enough left.
+        RuntimeError
+            If a fit has not charged its share of the budget exactly once. Nothing is released.
         """
         self._validate_params()
         draft = self._draft()

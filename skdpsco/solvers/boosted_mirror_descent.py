@@ -5,6 +5,7 @@ Proof: docs/proofs/boosted_mirror_descent.md.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -12,10 +13,10 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._quantiles import choose_index
+from skdpsco._record_functions import numbers_or_nan
 from skdpsco._validation import check_bound
 from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers._record_functions import numbers_or_nan
 from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers._vertex_descent import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
@@ -282,4 +283,5 @@ def respond(
 def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
     """Sum of the payoffs of records, each clipped to the bound, whatever `value` does."""
     bound = operator.value_bound
-    return float(within(numbers_or_nan("value", operator.value, z, data), -bound, bound).sum())
+    values = numbers_or_nan("value", partial(operator.value, z), data)
+    return float(within(values, -bound, bound).sum())
