@@ -20,7 +20,13 @@ from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.minimax._minimax_solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
 from skdpsco.minimax.variational import MatrixGame
 from skdpsco.penalties import L1, L2
-from skdpsco.privacy import Budget, GaussianEvent, rho_of
+from skdpsco.privacy import (
+    Budget,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    ZCDPEvent,
+    rho_of,
+)
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import (
     SGD,
@@ -110,6 +116,11 @@ class Log:
 
 
 LOG = Log()
+EVENTS = {
+    "gaussian": GaussianEvent,
+    "exponential": ExponentialMechanismEvent,
+    "zcdp": ZCDPEvent,
+}
 
 
 def replace_everywhere(module, name, function):
@@ -318,7 +329,7 @@ def numbers(value):
 
 def cost_of(kind, amount):
     """ZCDP of a draw."""
-    return {"gaussian": 0.5 / amount**2, "exponential": amount**2 / 8.0, "zcdp": amount}[kind]
+    return rho_of(EVENTS[kind](amount))
 
 
 def observe(name):

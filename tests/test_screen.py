@@ -37,7 +37,8 @@ def seeded(seed=0):
 
 def select(problem, X, y, rng, mu):
     plan, rest = plan_screen(problem, mu)
-    assert rest == pytest.approx(mu * screen_module.REFIT_SHARE**0.5)
+    spent = plan.gradient**-2.0 + (plan.intercept**-2.0 if problem.intercept else 0.0)
+    assert spent + rest**2 == pytest.approx(mu**2, rel=1e-14)
     return select_coordinates(plan, problem, X, y, rng)
 
 
@@ -163,9 +164,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     assert worst.min() > 0.5
 
 
-def test_shares_and_thresholds():
-    shares = screen_module.INTERCEPT_SHARE + screen_module.GRADIENT_SHARE
-    assert shares + screen_module.REFIT_SHARE == pytest.approx(1.0, abs=1e-15)
+def test_thresholds():
     for n, mu in ((100, 0.1), (10_000, 0.2), (10**6, 3.0)):
         most = max_columns(n, mu)
         assert most == 1 or newton_pays(n, most, mu)
@@ -194,7 +193,7 @@ def test_what_matters_is_selected_and_little_else(intercept):
     labels = 2.0 * np.random.default_rng(1).integers(2, size=n) - 1.0
     noise = [len(select(problem, design, labels, seeded(s), 0.05)) for s in range(10)]
     assert 0 < sum(noise) < 50
-    assert max(noise) <= max_columns(n, 0.05 * screen_module.REFIT_SHARE**0.5)
+    assert max(noise) <= plan_screen(problem, 0.05)[0].n_selected
 
 
 def test_the_intercept_comes_first():

@@ -19,9 +19,8 @@ from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, su
 from skdpsco.solvers._refit import newton_pays
 from skdpsco.solvers.base import Problem, share_mu
 
-# Of mu**2; fitted once, on simulated text.
+# Of mu**2; fitted once, on simulated text. The refit has what is left.
 INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
-REFIT_SHARE = 1.0 - INTERCEPT_SHARE - GRADIENT_SHARE
 BY_CHANCE = 2.0  # coordinates that are expected to be selected by noise alone
 
 
@@ -31,24 +30,26 @@ class ScreenPlan:
 
     Parameters
     ----------
-    intercept : float
+    intercept : float or None
         Of the mean derivatives that come first if there is an intercept.
     gradient : float
     n_selected : int
     """
 
-    intercept: float
+    intercept: float | None
     gradient: float
     n_selected: int
 
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
     """Plan a selection; return also the mu that it leaves to the refit."""
-    parts = {"intercept": (INTERCEPT_SHARE, 1), "gradient": (GRADIENT_SHARE, 1)}
+    parts = {"gradient": (GRADIENT_SHARE, 1)}
+    if problem.intercept:
+        parts["intercept"] = (INTERCEPT_SHARE, 1)
     multipliers, _ = share_mu(mu, parts)
-    rest = mu * REFIT_SHARE**0.5
+    rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
     n_selected = max(1, max_columns(problem.n_samples, rest) - problem.intercept)
-    return ScreenPlan(multipliers["intercept"], multipliers["gradient"], n_selected), rest
+    return ScreenPlan(multipliers.get("intercept"), multipliers["gradient"], n_selected), rest
 
 
 def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float, float]:
@@ -81,7 +82,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     # 1. Predictions that are right on average: else every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
-    if problem.intercept:
+    if plan.intercept is not None:
         differentiate(problem.loss, Z, y, slope, size, R)
         mean = R.sum(axis=0)
         release(mean, size * slack, n, plan.intercept, rng)
