@@ -411,6 +411,13 @@ def test_frozen_steps_are_named_and_counted():
     assert any("scale, frozen" in line for line in score.privacy.assumptions)
 
 
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_a_seed_of_a_frozen_step_is_named():
+    scaler = FrozenEstimator(PrivateStandardScaler(random_state=0).fit(X))
+    search = PrivateGridSearchCV(make_pipeline(scaler, MODEL), {}, **SEARCH).fit(X, Y)
+    assert sum("not included (SEEDED)" in line for line in search.privacy_.assumptions) == 1
+
+
 def test_frozen_steps_of_candidates_are_named():
     frozen = [frozen_scaler(), frozen_scaler()]
     pipeline = Pipeline([("scale", "passthrough"), ("model", MODEL)])
