@@ -13,8 +13,9 @@ from scipy import sparse
 from skdpsco._design import columns_of
 from skdpsco._kernels import njit
 from skdpsco._passes import correlate, predict
+from skdpsco._summation import sum_error
 from skdpsco.constraints import L2Ball
-from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 
 from ._geometry import Block
@@ -133,7 +134,7 @@ class _Gradient:
         self.smoothness: Any = [[float(self.loss.slopes.max()) * moment / clip]]
 
     def total(self, w: np.ndarray, data: Any) -> np.ndarray:
-        X, y, norms = data
+        y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
         _predict(X, w, z)
         z[:, 0] = (self.loss.response(z[:, 0]) - y) / np.maximum(norms, self.clip)
@@ -181,7 +182,7 @@ class GradientMirrorProx:
             event=compose(GaussianEvent(multiplier), steps.event),
             n_iter=steps.n_iter,
             summary=steps.summary,
-            norm_grid=gaussian_grid(F + 2.0 * summation_error(n * F, 1.0), multiplier, 1, n * F),
+            norm_grid=gaussian_grid(F + 2.0 * sum_error(n, 1.0, F), multiplier, 1, n * F),
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,
@@ -203,5 +204,5 @@ class GradientMirrorProx:
         solver = MirrorProx(METHOD)
         schedule = solver.schedule(monotone, plan.rest, plan.n_iter, distance)
         steps = replace(plan.steps, schedule=schedule)
-        w = solver.run(steps, monotone, (X, y, np.sqrt(squares)), rng, progress)
+        w = solver.run(steps, monotone, (y, np.sqrt(squares), X), rng, progress)
         return Result(w, plan.n_iter)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import implements
-from skdpsco.mechanisms import summation_error
+from skdpsco._summation import sum_error
+from skdpsco.constraints import conjugate
 from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
@@ -230,6 +231,17 @@ def curvature_of(loss: Any, distance: float) -> float:
     return loss.smoothness() * distance * distance
 
 
+def prediction_spread(problem: Problem) -> float:
+    """Bound on how far two predictions of a record are apart, for all points of the set."""
+    constraint = problem.constraint
+    if hasattr(constraint, "p"):  # a ball
+        reach = constraint.radius * problem.feature_norm(conjugate(constraint.p))
+        bound = 2.0 ** (1.0 - 1.0 / constraint.p) * reach
+    else:
+        bound = constraint.norm_bound()
+    return bound * (1.0 + 2.0**-40)
+
+
 def check_cost(event: Event, budget: Any) -> None:
     """Refuse a plan that costs more than its budget, whoever made it.
 
@@ -262,8 +274,9 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
 
 
 def replace_one(n_samples: int, bound: float) -> float:
-    """Sensitivity of a float64 sum over records of a number within +-``bound``.
+    """Sensitivity of a sum of ``n_samples`` numbers within +-``bound``, as `sum_error` covers it.
 
-    One replaced record moves the exact sum by at most 2 bound; both sums are rounded.
+    One replaced record moves the exact sum by at most 2 bound; both sums are rounded. The same
+    holds for vectors within a ball of radius ``bound``, and for the norm of their sum's change.
     """
-    return 2.0 * bound + 2.0 * summation_error(n_samples, bound)
+    return 2.0 * bound + 2.0 * sum_error(n_samples, bound)
