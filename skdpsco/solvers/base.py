@@ -9,7 +9,17 @@ import numpy as np
 from skdpsco._kernels import implements
 from skdpsco._summation import sum_error
 from skdpsco.constraints import conjugate
-from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
+from skdpsco.privacy import (
+    Budget,
+    Event,
+    GaussianEvent,
+    allows,
+    compose,
+    gdp_of,
+    is_gaussian,
+    mu_of,
+    rho_of,
+)
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
 LEAST, LARGEST = 1e-250, 1e250
@@ -93,6 +103,41 @@ class Allowance(NamedTuple):
         return Allowance(self.rho - rho_of(event))
 
 
+class Remainder(NamedTuple):
+    """What earlier releases have left of a `Budget` that is spent on one fit alone.
+
+    Parameters
+    ----------
+    budget : Budget
+    spent : Event
+        Gaussian noise, and draws of the exponential mechanism.
+    """
+
+    budget: Budget
+    spent: Event
+
+    @property
+    def epsilon(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.delta
+
+    @property
+    def rho(self) -> float:
+        """What is left in zCDP."""
+        return self.budget.rho - rho_of(self.spent)
+
+    @property
+    def mu(self) -> float:
+        """What is left for Gaussian noise alone: the curve is that of all mu together, or zCDP."""
+        squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
+        return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
+
+
 @dataclass
 class Result:
     """What a solver releases.
@@ -138,7 +183,12 @@ class Plan:
 
 
 class Solver(Protocol):
-    """A method to fit a linear model under privacy."""
+    """A method to fit a linear model under privacy.
+
+    One with ``fixed_cost = True`` promises that the event of its plans follows from the sizes, the
+    loss and the budget, not from the set, the penalty or the units of features and targets. Where
+    these follow from earlier releases, its noise may then be as small as if they were declared.
+    """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
         """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; ``n_iter=None`` is automatic."""

@@ -73,6 +73,7 @@ class CoordinateDescent:
     """
 
     requires = {"loss": ((derivative, derivatives),)}
+    fixed_cost = True
 
     def __init__(
         self, order: str = "cyclic", clip: float | str = "auto", average: bool = False

@@ -125,7 +125,7 @@ class NoisyFrankWolfe:
     """
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth: its curvature decides the number of steps.

@@ -90,7 +90,7 @@ class GradientDescent:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def __init__(self, clip: float | str = "auto", preconditioned: bool = True) -> None:
         if not isinstance(preconditioned, bool):

@@ -80,7 +80,7 @@ class Moments:
     """
 
     requires = {"loss": ((respond,),)}
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def __init__(self, row_norm: float | None = None):
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)

@@ -103,6 +103,7 @@ class PhasedERM:
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
     streams = False
+    fixed_cost = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none"):
         if schedule not in SCHEDULES:

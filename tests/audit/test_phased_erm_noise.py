@@ -147,11 +147,11 @@ def test_a_loss_that_breaks_its_bound_is_clipped(recorded):
 
 
 def test_rounding_of_sums_is_charged():
-    n, D = 2**33, 4  # so many that it is most of the sensitivity
+    n, D = 2**38, 4  # so many that it is most of the sensitivity
     problem = Problem(Hinge(), L2Ball(1.0), n, D)
     grid = step_grid(problem, n, 1.0, 0.5, 2.0)
-    rounding = n * 2.0**-53 * n  # of a sum of n terms within +-1
-    assert grid * ONE == pytest.approx(0.5 * (2 * 2 + 2 * math.sqrt(D) * rounding), rel=1e-3)
+    rounding = (2**16 + 2**10 + 1) * 2.0**-53 * n * 2  # of a sum of n vectors of norm up to 2
+    assert grid * ONE == pytest.approx(0.5 * (2 * 2 + 2 * rounding), rel=1e-3)
 
 
 @pytest.mark.parametrize(
