@@ -193,7 +193,7 @@ class PrivateLinearModel(PrivateEstimator):
         # The planner: budget and public sizes. Where bounds of the features or the scale of the
         # target are still to be released, the first plans are rehearsals for their extremes:
         # whatever may fail must fail before noise is drawn.
-        available = self._available(budget)
+        available: Any = self._available(budget)
         released: Event = NoOpEvent()
         target = Target(1.0, 0.0, 1.0)
         all_bounds: list[Any] = [bounds]
@@ -219,7 +219,7 @@ class PrivateLinearModel(PrivateEstimator):
             available = (
                 Allowance(budget.rho).minus(released) if in_zcdp else Remainder(budget, released)
             )
-        cost = None
+        cost: Any = None
         for problem in problems:
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):

@@ -113,6 +113,33 @@ def test_the_mu_of_a_draw_is_rounded_up():
     assert math.isfinite(gdp_of(ExponentialMechanismEvent(1e100)))
 
 
+def hockey_stick(mu, epsilon):
+    """Of N(mu, 1) against N(0, 1), also for epsilon < 0."""
+    return special.ndtr(mu / 2 - epsilon / mu) - np.exp(
+        epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
+def test_draws_and_noise_together_keep_to_the_budget(epsilon):
+    """The exact delta of two draws between two outcomes each, then Gaussian noise."""
+    budget = Budget(epsilon, 1e-5)
+    draw = ExponentialMechanismEvent(math.sqrt(8.0 * 0.05 * budget.rho))
+    rest, deltas = Remainder(budget, RepeatedEvent(draw, 2)), []
+    logits = -draw.epsilon0 / 2 + np.array([-8.0, -3.0, -1.0, -0.2, 0.0, 0.2, 1.0, 3.0, 8.0])
+    for first, second in itertools.product(logits, repeat=2):
+        pairs = [
+            [special.expit([s * (x + up) for s in (1, -1)]) for x in (first, second)]
+            for up in (draw.epsilon0, 0.0)
+        ]
+        p, q = (np.outer(*pair).ravel() for pair in pairs)
+        for one, other in ((p, q), (q, p)):
+            sticks = hockey_stick(rest.mu, epsilon - np.log(one / other))
+            deltas.append(float(one @ sticks))
+    assert max(deltas) <= budget.delta
+    assert max(deltas) > 0.4 * budget.delta  # the noise alone has less than all of mu
+
+
 # ------------------------------------------------------------------------------ what is left
 
 

@@ -53,7 +53,10 @@ class MonotoneOperator(Protocol):
     smoothness: Any
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only."""
+        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only.
+
+        Solvers ask for the sums over runs of records where there are many, and add them up.
+        """
         ...
 
 
