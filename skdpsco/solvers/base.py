@@ -187,7 +187,8 @@ class Solver(Protocol):
 
     One with ``fixed_cost = True`` promises that the event of its plans follows from the sizes, the
     loss and the budget, not from the set, the penalty or the units of features and targets. Where
-    these follow from earlier releases, its noise may then be as small as if they were declared.
+    these follow from earlier releases, its noise may then be as small as if they were declared. One
+    with ``samples = True`` adds noise to samples, so that its cost in zCDP is not that of a budget.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:

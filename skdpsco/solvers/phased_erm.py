@@ -114,6 +114,11 @@ class PhasedERM:
             raise ValueError("smoothing='randomized' needs schedule='one-phase'.")
         self.schedule, self.smoothing = schedule, smoothing
 
+    @property
+    def samples(self) -> bool:
+        """Whether records are sampled, so that noise has a curve of its own."""
+        return self.smoothing == "randomized"
+
     def check(self, problem: Problem) -> None:
         """Refuse a set that is not an lp ball.
 

@@ -88,7 +88,7 @@ class SGD:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
-    fixed_cost = True
+    fixed_cost = samples = True
 
     def __init__(
         self,
