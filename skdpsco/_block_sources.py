@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._design import as_design
+from skdpsco._quiet import quietly
 from skdpsco._validation import FLOATS
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
@@ -84,6 +85,9 @@ class Table(NamedTuple):
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
+        return quietly("it must consist of numbers.", self._read)
+
+    def _read(self) -> tuple[Any, Any]:
         # Of a file that has changed, a single row must not be taken for all: no broadcast.
         X = np.empty((self.table.num_rows, len(self.features)))
         for j, number in enumerate(self.features):
@@ -194,7 +198,7 @@ def canonical(X: Any) -> Any:
     ------
     ValueError
     """
-    X = X if X.dtype in FLOATS else X.astype(np.float64)
+    X = X if X.dtype in FLOATS else quietly("X must be real.", X.astype, np.float64)
     checked: Any = as_design(X, np.ones(X.shape[1]), False)
     return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
 
@@ -209,7 +213,7 @@ def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
     if sparse.issparse(values) and n_dimensions == 2:
         return canonical(sparse.csr_matrix(values))
     if not hasattr(values, "shape"):
-        values = np.asarray(values)
+        values = quietly(f"{name} must be an array of numbers.", np.asarray, values)
     if len(values.shape) != n_dimensions:
         raise ValueError(
             f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}, got shape "

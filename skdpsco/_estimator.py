@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +19,7 @@ from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
 from skdpsco._progress import check_progress, progress_bar
+from skdpsco._quiet import score_by
 from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
@@ -357,7 +359,7 @@ class LinearClassifierMixin(ClassifierMixin):
             For `RowBlocks`: score them one by one.
         """
         refuse_blocks(X)
-        return super().score(X, y, sample_weight)
+        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -155,6 +155,11 @@ def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner(function, {**_INLINED, "fastmath": {"reassoc", "contract"}})
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`inner` for what is called for every record: its code stands in the place of the call."""
+    return inner(function, _INLINED)
+
+
 def inlined_kernel(generic: Callable[..., Any]) -> Any:
     """`kernel` for what is called for every few rows: its code stands in the place of the call."""
     return kernel(generic, _INLINED)
@@ -238,6 +243,11 @@ def distinguish(cls: type) -> None:
     while fields is not None and _CLASSES.setdefault((cls.__name__, fields), cls) is not cls:
         count += 1
         cls.__name__ = f"{name}_{count}"
+
+
+def provider(kernel: Any, cls: type) -> type:
+    """The class, ``cls`` or one that it inherits from, whose implementation ``kernel`` calls."""
+    return next(base for base in cls.__mro__ if base in kernel.registry)
 
 
 def implements(kernel: Any, cls: type) -> bool:

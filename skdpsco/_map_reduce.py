@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_array
 
 from skdpsco._block_sources import canonical
 from skdpsco._design import CSR, Dense, as_design
+from skdpsco._quiet import quietly
 from skdpsco._summation import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
-from skdpsco._validation import FLOATS, about_X
+from skdpsco._validation import FLOATS, read_X
 
 
 def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -97,6 +98,9 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
         return Failure(RuntimeError, type(error).__name__)
 
 
+_LEGAL_Y = "its y must hold one number or label per record."
+
+
 def check_block(
     X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
@@ -120,7 +124,7 @@ def check_block(
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
-    y = np.asarray(y)
+    y = quietly(_LEGAL_Y, np.asarray, y)
     if len(shape) != 2 or shape[1] != n_features:
         raise ValueError(f"it must have {n_features} columns, as X was said to have; got {shape}.")
     if y.ndim != 1 or shape[0] != len(y) or n_rows not in (None, len(y)):
@@ -129,16 +133,17 @@ def check_block(
     if hasattr(X, "tocsr") != is_sparse:
         kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
         raise ValueError(f"it is {kinds[0]}, but X was said to be {kinds[1]}.")
-    with about_X(X):
-        X = check_array(
-            X,
-            accept_sparse="csr",
-            dtype=FLOATS,
-            order="C",
-            ensure_all_finite=not checked,
-            ensure_min_samples=0,
-            input_name="X",
-        )
+    X = read_X(
+        X,
+        check_array,
+        X,
+        accept_sparse="csr",
+        dtype=FLOATS,
+        order="C",
+        ensure_all_finite=not checked,
+        ensure_min_samples=0,
+        input_name="X",
+    )
     return X, y
 
 

@@ -295,7 +295,7 @@ class LpModel(PrivateLinearModel):
             lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
-        if type(loss).__module__ != losses.__name__:
+        if not losses.is_proven(loss):
             lines.append(f"the loss {loss!r} is convex and keeps to the constants it declares")
         return tuple(lines)
 

@@ -4,10 +4,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel, _brief, _Unscale
 from skdpsco._progress import check_progress
+from skdpsco._quiet import score_by
 from skdpsco._target import Target
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
@@ -242,6 +244,21 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         """
         z = self._predictions(X)
         return self.link_(z)
+
+    def score(self, X, y, sample_weight=None):
+        """R^2 of the predictions, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return score_by(r2_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

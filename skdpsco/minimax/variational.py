@@ -154,8 +154,9 @@ def solve_variational_inequality(
     operator : callable
         ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
         record, a function of z and of that record only. It is called with parts of the data, which
-        it cannot change, and should not raise or warn because of a value: that would tell something
-        about the record. z may be outside of the sets by a rounding error.
+        it cannot change. A record for which it raises, or returns anything but finite real numbers,
+        counts as 0. It should not warn because of a value: that would tell something about the
+        record. z may be outside of the sets by a rounding error.
     data : ndarray or tuple of ndarray
         Finite numbers, one record for each entry of the first axis.
     epsilon, delta : float
@@ -211,8 +212,8 @@ def solve_variational_inequality(
     ValueError, TypeError
         If a parameter is out of range, if data are not finite, or if the operator is not monotone,
         exceeds its bounds, or mixes records on the probes; if its floats are shorter than float64
-        although it is declared ``monotone``. (Errors of the operator itself, and
-        about the shape of what it returns, are not covered by the guarantee.)
+        although it is declared ``monotone``. (The operator, and payoffs, are tried on the first
+        record, before the ledger is charged. Errors there are not covered by the guarantee.)
 
     References
     ----------
@@ -263,7 +264,7 @@ def solve_variational_inequality(
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
-    clipped.records(problem.geometry.start(), tuple(array[:1] for array in arrays))  # its shape
+    clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
     available = budget if ledger is None else Allowance(budget.rho)
     plan = solver.plan(problem, available, steps)
     check_cost(plan.event, available)

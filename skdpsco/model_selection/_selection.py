@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,13 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.privacy._cache import cached
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.base import replace_one
 
 from .scorers import PrivateScorer, clipped_r2
 
-_calibrate = lru_cache(maxsize=128)(calibrate)  # takes a fifth of a second
+_calibrate = cached(128)(calibrate)  # takes a fifth of a second
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 
 from ._geometry import Block
+from ._group_problem import bounded_responses, bounded_targets
 from ._refit import BLOCK
 from ._saddle import LARGEST, TRAPEZOID, GaussianModel, QuadraticModel
 from .base import Allowance, Plan, Problem, Result
@@ -137,7 +138,8 @@ class _Gradient:
         y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
         _predict(X, w, z)
-        z[:, 0] = (self.loss.response(z[:, 0]) - y) / np.maximum(norms, self.clip)
+        factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
+        z[:, 0] = factors / np.maximum(norms, self.clip)
         _correlate(X, z, total)
         return total
 

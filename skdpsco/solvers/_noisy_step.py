@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import Row, read_row, row_add, row_dot
 from skdpsco._summation import sum_error, sum_in_runs
 from skdpsco.constraints import conjugate, project
-from skdpsco.losses import derivatives, lipschitz_norm
+from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 
-from ._block_sums import clip_records
 from .base import Problem, prediction_spread
 
 LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
@@ -80,7 +80,7 @@ class Steps:
         self.n_gradients = 0.0
         self._data = X, y, problem.loss, problem.constraint, slope
         self._row = Row(X, problem.row_norm).arguments
-        self._room = np.empty((1, outputs)), np.ones(1)
+        self._room = np.empty((1, outputs))
         self._unmoved = np.empty((0, outputs))
 
     def take(
@@ -124,7 +124,7 @@ class Steps:
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(w)
             some, moved = rows[start:stop], shifts[start:stop]
-            add_gradients(X, y, loss, slope, some, moved, at, total, *self._room, *self._row)
+            add_gradients(X, y, loss, slope, some, moved, at, total, self._room, *self._row)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -139,9 +139,7 @@ class Steps:
 
 
 @njit
-def add_gradients(
-    X, y, loss, slope, rows, shifts, w, out, Z, one, inverse, row_norm, columns, values
-):
+def add_gradients(X, y, loss, slope, rows, shifts, w, out, Z, inverse, row_norm, columns, values):
     """Add the sum over ``rows`` of clipped gradients at ``w``."""
     D = columns.shape[0]
     for t in range(rows.shape[0]):
@@ -155,8 +153,7 @@ def add_gradients(
                 square += values[p] * values[p]
             for k in range(Z.shape[1]):
                 Z[0, k] += shifts[t, k] * np.sqrt(square)
-        derivatives(loss, Z, y[i : i + 1], Z)  # entry by entry, so that Z may be overwritten
-        clip_records(Z, one, slope)
+        bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
         for k in range(Z.shape[1]):
             row_add(X, columns, values, size, Z[0, k], out, k * D)
 

@@ -11,10 +11,11 @@ from scipy import sparse
 
 from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_curvatures, bounded_derivatives
 from skdpsco._map_reduce import in_pieces, map_reduce
 from skdpsco._summation import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.constraints import project
-from skdpsco.losses import curvatures, derivatives, lipschitz_l2
+from skdpsco.losses import lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
@@ -85,10 +86,10 @@ def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
 
 
 @njit
-def linearize(loss, Z, y, v):
+def linearize(loss, Z, y, slope, smoothness, v):
     """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
-    curvatures(loss, Z, y, v)
-    derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
+    bounded_curvatures(loss, Z, y, smoothness, v)
+    bounded_derivatives(loss, Z, y, slope, slope, Z)
 
 
 def row_squares(A) -> np.ndarray:
@@ -259,12 +260,7 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
             A = X if len(y) <= block else X[start : start + block]
         R = A @ W
         v = np.empty(len(some))
-        linearize(loss, R, some, v)
-        # Whatever the loss declares; fmin and fmax return the bound for NaN.
-        R = np.fmax(np.fmin(R, slope), -slope)
-        if loss.n_outputs > 1:
-            R /= np.maximum(np.sqrt(row_squares(R / slope)), 1.0)[:, None]
-        v = np.fmax(np.fmin(v, smoothness), 0.0)
+        linearize(loss, R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
     # Once without records: what it returns then has the shape of the sum.

@@ -8,13 +8,12 @@ Proof: docs/proofs/stagewise.md.
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsco._design import clip_entries
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._passes import correlate, row_norms
 from skdpsco._summation import rows_of, sum_in_runs
-from skdpsco.losses import derivatives, lipschitz_norm
+from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
-from skdpsco.solvers._block_sums import clip_records
 from skdpsco.solvers._refit import newton_pays
 from skdpsco.solvers.base import Problem, replace_one
 
@@ -52,18 +51,18 @@ def select_coordinates(problem: Problem, X, y, rng, mu: float) -> np.ndarray:
         Total sensitivity over standard deviation, of which ``REFIT_SHARE`` of the square is left.
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
-    Z, R, ones = np.zeros((n, K)), np.empty((n, K)), np.ones(n)
+    Z, R = np.zeros((n, K)), np.empty((n, K))
     # 1. Predictions that are right on average: else every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
     if problem.intercept:
-        differentiate(problem.loss, Z, y, slope, size, ones, R)
+        differentiate(problem.loss, Z, y, slope, size, R)
         mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
         release(mean, size * slack, n, mu * INTERCEPT_SHARE**0.5, rng)
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. The gradient there, of features of norm 1 at most.
-    differentiate(problem.loss, Z, y, slope, size, ones, R)
+    differentiate(problem.loss, Z, y, slope, size, R)
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(D)
@@ -90,14 +89,9 @@ def release(total: np.ndarray, size: float, n: int, mu: float, rng) -> float:
 
 
 @njit
-def differentiate(loss, Z, y, bound, size, ones, R):
-    """Write all derivatives into ``R``, whatever the loss declares.
-
-    None is beyond the bound, and no record's norm is beyond ``size``.
-    """
-    derivatives(loss, Z, y, R)
-    clip_entries(R, bound)
-    clip_records(R, ones, size)
+def differentiate(loss, Z, y, bound, size, R):
+    """Write all derivatives into ``R``, within both bounds."""
+    bounded_derivatives(loss, Z, y, bound, size, R)
 
 
 @njit

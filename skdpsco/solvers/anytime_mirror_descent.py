@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.constraints import n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives
@@ -257,10 +257,9 @@ def descend(
         entries = read_row(X, i, inverse, row_norm, columns, values)
         for c in range(n_outputs):
             Z[0, c] = row_dot(X, columns, values, entries, w, c * n_features)
-        derivatives(loss, Z, y[i : i + 1], R)
+        bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
         for c in range(n_outputs):
-            factor = clip(R[0, c], limit)
-            row_add(X, columns, values, entries, factor, total, c * n_features)
+            row_add(X, columns, values, entries, R[0, c], total, c * n_features)
         read += 1
         if read < ends[k]:
             continue

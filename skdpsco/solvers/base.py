@@ -238,6 +238,19 @@ def check_smooth(solver, loss: Any) -> None:
         )
 
 
+def check_bound_on(what: str, loss: Any, bound: float) -> None:
+    """Refuse a bound of 0, an infinite one, and one whose square may vanish or overflow.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 1e-100 <= bound <= 1e100:
+        raise ValueError(
+            f"The {what} of {loss!r} must have a bound in [1e-100, 1e+100], got {bound!r}."
+        )
+
+
 def check_scales(
     loss: Any, slope: float, features: float, lengths: tuple[float, ...], bend: float
 ) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._clipping import within
 from skdpsco._quantiles import choose_index
 from skdpsco._validation import check_bound
 from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import ZCDPEvent, rho_of
+from skdpsco.solvers._record_functions import numbers_or_nan
 from skdpsco.solvers._variational import Data, VariationalProblem, runs_of
 from skdpsco.solvers._vertex_descent import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one
@@ -204,8 +206,6 @@ class BoostedMirrorDescent:
         """
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
-        record = tuple(array[:1] for array in data)
-        total_value(operator, problem.geometry.start(), record)  # its shape, before noise is drawn
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
         rows = np.split(rng.permutation(problem.n_samples), np.cumsum(sizes)[:-1])
         parts = (tuple(array[chosen] for array in data) for chosen in rows)
@@ -284,19 +284,6 @@ def respond(
 
 
 def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
-    """Sum of the payoffs of records, each clipped to the bound.
-
-    Raises
-    ------
-    ValueError
-        If there is not one real number for each record.
-    """
+    """Sum of the payoffs of records, each clipped to the bound, whatever `value` does."""
     bound = operator.value_bound
-    values = np.asarray(operator.value(z, *data))
-    if values.shape != (len(data[0]),) or values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"value must return real numbers of shape (n_records,), got {values.dtype} of shape "
-            f"{values.shape} for {len(data[0])} records."
-        )
-    values = np.nan_to_num(values.astype(np.float64), nan=-bound)
-    return float(values.clip(-bound, bound).sum())
+    return float(within(numbers_or_nan("value", operator.value, z, data), -bound, bound).sum())

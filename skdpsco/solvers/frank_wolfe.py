@@ -21,6 +21,7 @@ from skdpsco.solvers.base import (
     Plan,
     Problem,
     Result,
+    check_bound_on,
     check_smooth,
     curvature_of,
     prediction_spread,
@@ -128,13 +129,16 @@ class NoisyFrankWolfe:
     by_blocks = fixed_cost = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of steps.
+        """Refuse a loss that is not smooth, or whose derivatives have no bound.
+
+        Its curvature decides the number of steps.
 
         Raises
         ------
         ValueError
         """
         check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_norm(problem.loss, 2.0))
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.

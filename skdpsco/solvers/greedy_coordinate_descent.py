@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSC, Columns, add_column, as_columns, clip
+from skdpsco._clipping import clip
+from skdpsco._design import CSC, Columns, add_column, as_columns
 from skdpsco._kernels import kernel, njit
 from skdpsco._quantiles import choose_score
 from skdpsco.losses import derivative, derivatives

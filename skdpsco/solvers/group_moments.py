@@ -23,6 +23,9 @@ from ._group_problem import (
     GroupResult,
     LogisticMoments,
     SquaredMoments,
+    bounded_losses,
+    bounded_responses,
+    bounded_targets,
     mixtures,
 )
 from ._refit import BLOCK, newton_pays
@@ -276,7 +279,8 @@ class _Run:
 
         def sums(rows, A):
             U = self._unit_rows(A)
-            moment = self._select(rows) @ (self.y[rows, None] * U)
+            t = bounded_targets(self.problem.loss, self.y[rows])
+            moment = self._select(rows) @ (t[:, None] * U)
             return (moment,) if grid is None else (moment, U.T @ U)
 
         moments, *second = self._sum(sums)
@@ -313,10 +317,9 @@ class _Run:
             z, select = A @ w, self._select(rows)
             vectors, losses = np.zeros((self.k, self.F)), np.zeros((self.k, 1))
             if responses:
-                vectors = select @ (loss.response(z)[:, None] * self._unit_rows(A))
+                vectors = select @ (bounded_responses(loss, z)[:, None] * self._unit_rows(A))
             if levels:
-                cut = np.clip(loss.losses(z, self.y[rows]), 0.0, loss.largest_loss)
-                losses = select @ (cut - centre)[:, None]
+                losses = select @ (bounded_losses(loss, z, self.y[rows]) - centre)[:, None]
             return vectors, losses
 
         vectors, losses = self._sum(sums)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.constraints import n_vertices, vertex, vertex_scores
 from skdpsco.losses import derivative, derivatives
@@ -313,18 +313,16 @@ def walk(
         target = y[i : i + 1]
         for k in range(n_outputs):
             Z[0, k] = row_dot(X, columns, values, entries, w, k * n_features)
-        derivatives(loss, Z, target, R)
         n_gradients += 1
         if keep[t] > 0.0:
             for k in range(n_outputs):
                 Z_before[0, k] = row_dot(X, columns, values, entries, before, k * n_features)
-            derivatives(loss, Z_before, target, R_before)
+            bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
             n_gradients += 1
-            for k in range(n_outputs):
-                R[0, k] -= keep[t] * R_before[0, k]
+        else:
+            bounded_derivatives(loss, Z, target, limit[t], np.inf, R)
         for k in range(n_outputs):
-            factor = clip(R[0, k], limit[t])
-            row_add(X, columns, values, entries, factor, total, k * n_features)
+            row_add(X, columns, values, entries, R[0, k], total, k * n_features)
         read += 1
         if read < batch[t]:
             continue

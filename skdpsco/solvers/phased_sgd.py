@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit, reduction
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.constraints import conjugate, project
@@ -362,9 +362,9 @@ def descend(
         size = read_row(X, i, inverse, row_norm, columns, values)
         for k in range(K):
             Z[0, k] = row_dot(X, columns, values, size, w, k * D)
-        derivatives(loss, Z, y[i : i + 1], G)
+        bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, G)
         for k in range(K):
-            row_add(X, columns, values, size, -step * clip(G[0, k], slope), w, k * D)
+            row_add(X, columns, values, size, -step * G[0, k], w, k * D)
         due -= 1
         if due == 0:
             due = every

@@ -8,13 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
-from skdpsco.losses import curvature, curvatures, derivative, derivatives
+from skdpsco.losses import curvature, curvatures, derivative, derivatives, lipschitz_l2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
 from skdpsco.solvers._screen import select_coordinates
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
@@ -86,13 +86,17 @@ class Stagewise:
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides lengths of steps.
+        """Refuse a loss that is not smooth, or whose derivatives have no bound, or one of 0.
+
+        Its curvature decides lengths of steps, and a refit adds up derivatives of both orders.
 
         Raises
         ------
         ValueError
         """
         check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
         """Decide which stages run and what each may spend.

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import clip
+from skdpsco._clipping import shorten
 from skdpsco._generalized_gaussian import (
     generalized_gaussian_grid,
     generalized_gaussian_mechanism,
     generalized_gaussian_scale,
 )
-from skdpsco._kernels import inner, njit
+from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex
+from skdpsco.constraints import L1Ball, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
     SCALE_BITS,
@@ -265,18 +266,6 @@ def draw_grids(
     return tuple(widest[node.phase] for node in tree)
 
 
-@inner
-def shorten(r, order, limit):
-    """Shrink ``r`` to a norm of ``order`` of at most ``limit``; no entry is NaN afterwards."""
-    for k in range(r.shape[0]):
-        r[k] = clip(r[k], limit)
-    if r.shape[0] > 1:
-        norm = lp_norm(r, order)
-        if norm > limit:
-            for k in range(r.shape[0]):
-                r[k] *= limit / norm
-
-
 @njit
 def add_gradients(
     X, y, rows, loss, point, parent, difference, limit, order, total,
@@ -288,7 +277,7 @@ def add_gradients(
     """
     D = columns.shape[0]
     K = point.shape[0] // D
-    Z, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
     for t in range(rows.shape[0]):
         if t + AHEAD < rows.shape[0]:
             fetch_row(X, rows[t + AHEAD])
@@ -296,13 +285,12 @@ def add_gradients(
         size = read_row(X, i, inverse, row_norm, columns, values)
         for k in range(K):
             Z[0, k] = row_dot(X, columns, values, size, point, k * D)
-        derivatives(loss, Z, y[i : i + 1], R)
         if difference:
             for k in range(K):
-                Z[0, k] = row_dot(X, columns, values, size, parent, k * D)
-            derivatives(loss, Z, y[i : i + 1], S)
-            for k in range(K):
-                R[0, k] -= S[0, k]
+                before[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
+        else:
+            bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
         shorten(R[0], order, limit)
         for k in range(K):
             row_add(X, columns, values, size, R[0, k], total, k * D)
