@@ -19,7 +19,15 @@ from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco._records import Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
-from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Logistic,
+    Multinomial,
+    Quantile,
+    Squared,
+    derivatives,
+)
 from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
@@ -125,7 +133,7 @@ class Broken(Hinge):
     """Its derivative is far beyond what it declares, or not a number."""
 
 
-@module.derivatives.register(Broken)
+@derivatives.register(Broken)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
         out[i, 0] = 1e100 * y[i] if abs(y[i]) < 2.0 else y[i]
@@ -190,7 +198,7 @@ TRIALS, EPSILON, DELTA = 100_000, 1.0, 0.01
 
 @njit
 def trials(
-    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, one, inverse, norm, columns,
+    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, inverse, norm, columns,
     values,
 ):  # fmt: skip
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
@@ -203,7 +211,7 @@ def trials(
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
             add_gradients(
-                X, y, loss, slope, members[:size], shifts, w, g, Z, one, inverse, norm, columns,
+                X, y, loss, slope, members[:size], shifts, w, g, Z, inverse, norm, columns,
                 values,
             )  # fmt: skip
             gaussian_mechanism(rng, g, grid)
@@ -219,7 +227,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), np.ones(1), *Row(design, math.inf).arguments,
+            out, np.empty((1, 1)), *Row(design, math.inf).arguments,
         )  # fmt: skip
         sums.append(out)
     return sums
