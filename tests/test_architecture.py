@@ -24,6 +24,7 @@ FLOORS = {
         "_bucket_sampler",
         "_generalized_gaussian",
         "_design",
+        "_digests",
         "_passes",
         "_records",
         "_summation",

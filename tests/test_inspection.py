@@ -145,8 +145,9 @@ PIPELINES = {
     "random": (RandomizedSearchCV(PrivateLasso(), {"radius": [1.0, 2.0]}), [NOT]),
     "voting": (VotingRegressor([("a", PrivateLasso()), ("b", "drop"), ("c", PrivateLasso())]),
                [PRIVATE, FREE, PRIVATE]),
-    "voting of classes": (VotingClassifier([("a", PrivateLogisticL1()), ("b", LogisticRegression())]),
-                          [FREE, PRIVATE, NOT]),
+    "voting of classes": (
+        VotingClassifier([("a", PrivateLogisticL1()), ("b", LogisticRegression())]),
+        [FREE, PRIVATE, NOT]),
     "fixed threshold": (FixedThresholdClassifier(PrivateLogisticL1(), threshold=0.9), [PRIVATE]),
     "bagging": (BaggingRegressor(PrivateLasso()), [NOT]),
     "calibration": (CalibratedClassifierCV(PrivateLogisticL1()), [NOT]),

@@ -308,7 +308,7 @@ def _operator(
         blocks = getattr(operator, "blocks", None)
     if not isinstance(blocks, (list, tuple)) or not blocks:
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
-    if not all(isinstance(block, Block) for block in blocks):
+    if not all(type(block) is Block for block in blocks):  # a subclass might change its bounds
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
     saddle = _flag("saddle", saddle, operator)
     monotone = _flag("monotone", monotone, operator)

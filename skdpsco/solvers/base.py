@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skdpsco._kernels import implements
+from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco._summation import sum_error
-from skdpsco.constraints import conjugate
+from skdpsco.constraints import conjugate, in_double_precision, minimizer
+from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
     Budget,
     Event,
@@ -61,6 +62,7 @@ class Problem:
         # The squares of less would underflow, and longer rows would not be shrunk.
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
+        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
 
     @property
     def n_coefficients(self) -> int:
@@ -203,6 +205,10 @@ class Solver(Protocol):
 def check_supported(solver, problem: Problem) -> None:
     """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
 
+    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
+    may call: tuples of which one kernel must be there. Where a problem may go without a constraint
+    or penalty, ``solver.optional`` names it.
+
     Raises
     ------
     TypeError
@@ -211,15 +217,48 @@ def check_supported(solver, problem: Problem) -> None:
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
-        for kernel in kernels if spec is not None else ():
+        if spec is None and role in getattr(solver, "optional", ()):
+            continue
+        for kernel in kernels:
             if not any(implements(k, type(spec)) for k in kernel):
                 names = " or ".join(f"`{k.dispatch(object).__name__}`" for k in kernel)
-                raise TypeError(
-                    f"{type(solver).__name__} needs the kernel {names}, which the {role} "
-                    f"{type(spec).__name__} does not implement."
-                )
+                which = f"which the {role} {type(spec).__name__} does not implement"
+                if spec is None:
+                    which = f"and there is no {role}"
+                raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
+        for kernel, function in _PROBES.items() if spec is not None else ():
+            if any(kernel in group for group in kernels) and not of_this_package(type(spec)):
+                name, out = kernel.dispatch(object).__name__, np.zeros(problem.n_coefficients)
+                compiled(function, name, spec, np.linspace(-1.0, 1.0, len(out)), out)
     if hasattr(solver, "check"):
         solver.check(problem)
+
+
+@njit
+def _probe_minimizer(constraint, public, out):
+    minimizer(constraint, public, out)
+
+
+@njit
+def _probe_prox(penalty, public, out):
+    for j in range(out.shape[0]):
+        out[j] = prox(penalty, public[j], 1.0)
+
+
+@njit
+def _probe_subdifferential(penalty, public, out):
+    for j in range(out.shape[0]):
+        low, high = subdifferential(penalty, public[j])
+        out[j] = low + high
+
+
+# Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
+# vertices by plans, and `skdpsco.losses.check_loss` probes losses.)
+_PROBES: dict[Any, Any] = {
+    minimizer: _probe_minimizer,
+    prox: _probe_prox,
+    subdifferential: _probe_subdifferential,
+}
 
 
 def check_smooth(solver, loss: Any) -> None:

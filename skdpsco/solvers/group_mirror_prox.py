@@ -250,7 +250,7 @@ class GroupMirrorProx:
 
     def check(self, problem: GroupProblem) -> None:
         """Refuse what mirror prox does not offer; errors as of `plan`."""
-        if not isinstance(problem.constraint, L2Ball):
+        if type(problem.constraint) is not L2Ball:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
         if problem.objective == "cvar" and not problem.theta_is_fixed:
             raise ValueError(

@@ -10,7 +10,7 @@ from skdpsco._kernels import njit, reduction
 from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
-from skdpsco.constraints import conjugate, project
+from skdpsco.constraints import BALLS, conjugate, project
 from skdpsco.losses import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
@@ -170,7 +170,7 @@ class PhasedSGD:
         ------
         TypeError, ValueError
         """
-        if not hasattr(problem.constraint, "p"):
+        if type(problem.constraint) not in BALLS:  # whose projections bring no two points apart
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedSGD needs an lp ball as constraint, got {name}.")
         p = problem.constraint.p

@@ -7,8 +7,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
-from skdpsco.losses import curvature, curvatures, derivative, derivatives, lipschitz_l2
+from skdpsco.constraints import L1Ball, project
+from skdpsco.losses import (
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+    value,
+    values,
+)
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
 from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
@@ -78,22 +86,28 @@ class Stagewise:
 
     requires = {
         "loss": (
+            (value, values),
             (curvature, curvatures),
             (derivative, derivatives),
         ),
-        "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
     }
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth, or whose derivatives have no bound, or one of 0.
+        """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
 
-        Its curvature decides lengths of steps, and a refit adds up derivatives of both orders.
+        The loss's curvature decides lengths of steps, and a refit adds up derivatives of both
+        orders, whose bounds must be neither infinite nor 0.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
         """
+        if problem.constraint is not None and type(problem.constraint) is not L1Ball:
+            raise TypeError(
+                "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; "
+                f"got {type(problem.constraint).__name__}."
+            )
         check_smooth(self, problem.loss)
         check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
         check_bound_on("second derivative", problem.loss, problem.loss.smoothness())

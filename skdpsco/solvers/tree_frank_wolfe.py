@@ -18,7 +18,7 @@ from skdpsco._generalized_gaussian import (
 from skdpsco._kernels import njit
 from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import L1Ball, minimizer, n_vertices, vertex
+from skdpsco.constraints import BALLS, L1Ball, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
     SCALE_BITS,
@@ -109,9 +109,9 @@ class TreeFrankWolfe:
         TypeError, ValueError
         """
         ball, loss = problem.constraint, problem.loss
-        if not hasattr(ball, "p"):
+        if type(ball) not in BALLS:
             raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
-        if self.noise == "exponential" and not isinstance(ball, L1Ball):
+        if self.noise == "exponential" and type(ball) is not L1Ball:
             raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
         if not 0.0 <= loss.smoothness() < math.inf:
             raise ValueError(
@@ -134,7 +134,7 @@ class TreeFrankWolfe:
             raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
-            noises = NOISES if isinstance(problem.constraint, L1Ball) else NOISES[:2]
+            noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
         full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
