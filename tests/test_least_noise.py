@@ -18,6 +18,7 @@ from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers._composite import CompositeProblem
 from skdpsco.solvers._geometry import Block
+from skdpsco.solvers._moment_plan import bound_of
 from skdpsco.solvers._noisy_step import Steps
 from skdpsco.solvers._screen import release
 from skdpsco.solvers._variational import VariationalProblem, runs_of
@@ -244,4 +245,4 @@ def test_what_a_record_changes_in_label_moments(K):
     size = 2.0 * math.sqrt((1.0 - 1.0 / K) * (1.0 + INTERCEPT))
     assert record_change(problem) < (0.96 if K > 2 else 1.0 + 1e-12) * size
     own = dataclasses.replace(problem, loss=OwnMultinomial(K))  # the numbers of which may be any
-    assert record_change(own) == pytest.approx(size)
+    assert record_change(own) >= 2.0 * bound_of(own) * math.sqrt(1.0 + INTERCEPT) >= size
