@@ -154,7 +154,8 @@ class RowBlocks:
     Notes
     -----
     Public are the number of records, the sizes of the blocks, the number, names and types of the
-    columns. Every block is checked before a fit charges its ledger, in one pass over the data.
+    columns. Solvers that sum check every block before the charge, in one pass over the data, and
+    whatever is read again must be what it was: else the fit ends without a release.
 
     Results do not depend on the number of workers. They do depend on the blocks, as far as rounding
     goes, which noise covers.
@@ -359,8 +360,9 @@ class RowBlocks:
     def from_dask(cls, X, y=None, *, target=None, block_size=None, n_samples=None):
         """Blocks of a Dask array or data frame.
 
-        With a client of `dask.distributed` the blocks are read once per fit and stay in the memory
-        of its workers; without, they are computed in every pass, by threads of this process.
+        With a client of `dask.distributed` the blocks stay in the memory of its workers during a
+        fit by a solver that sums; else they are computed whenever they are read. The graph must be
+        deterministic: a fit evaluates it twice before the charge, and refuses what differs.
 
         Parameters
         ----------

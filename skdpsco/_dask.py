@@ -215,7 +215,7 @@ def _read_and_run(
 
 
 def _evaluate(
-    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any]
+    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
 ) -> Iterator[Any]:
     """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
 
@@ -223,13 +223,15 @@ def _evaluate(
     """
     pairs = zip(parts, readers, strict=True)
     tasks = [part.call(partial(function, reader)) for part, reader in pairs]
-    return values_of(dask.compute(*tasks))
+    return values_of(dask.compute(*tasks, scheduler=client))
 
 
-def _look_at(parts: list[DaskPart], n_samples: int, reader: Reader) -> list[Reader]:
+def _look_at(
+    parts: list[DaskPart], n_samples: int, reader: Reader, client: Any = None
+) -> list[Reader]:
     """Check all blocks; readers that know what each of them was."""
     readers = [reader] * len(parts)
-    sizes, digests = zip(*_evaluate(parts, readers, _look), strict=True)
+    sizes, digests = zip(*_evaluate(parts, readers, _look, client), strict=True)
     check_count(n_samples, sum(sizes))
     # A matrix is made anew, with the entries in any order.
     return [reader.again(found, checked=not reader.sparse) for found in digests]
@@ -300,7 +302,7 @@ class ClusterBlocks:
 
     def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._client = client
-        readers = _look_at(parts, n_samples, reader)
+        readers = _look_at(parts, n_samples, reader, client)
         # Futures, which keep what makes them: a block of a lost worker is read again, and compared.
         pairs = zip(parts, readers, strict=True)
         self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])

@@ -20,6 +20,7 @@ from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
 from skdpsco._progress import check_progress, progress_bar
 from skdpsco._quiet import score_by
+from skdpsco._random import warn_utility
 from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
@@ -228,6 +229,8 @@ class PrivateLinearModel(PrivateEstimator):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
+        for line in plan.warnings:
+            warn_utility(line, stacklevel=4)  # the line that called fit
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
             # What the fit costs is known: what is released first, and what the plan says, or all
             # of `available` if the plan still follows from that.
@@ -253,9 +256,12 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
-        assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
+        clipped = f"features are clipped to +-{_brief(bounds)}"
+        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *plan.assumptions)))
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
+        if result.n_rounds is not None:
+            self.n_rounds_ = result.n_rounds
         unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
         units = target.scale / float(bounds.max())
         if result.radius is not None:

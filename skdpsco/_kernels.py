@@ -263,7 +263,7 @@ def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
 
     Raises
     ------
-    IndexError
+    ValueError
         If the kernel reaches beyond the end of an array.
     TypeError
         If Numba cannot compile the kernel, or it raises.
@@ -273,7 +273,9 @@ def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
         with np.errstate(all="ignore"):
             getattr(function, "py_func", function)(spec, *arguments)
     except IndexError as error:
-        raise IndexError(f"{type(spec).__name__}: `{name}`: {error}.") from error
+        raise ValueError(
+            f"{type(spec).__name__}: `{name}` reaches beyond the end of an array: {error}."
+        ) from error
     except Exception:
         pass  # math.sqrt(-1.0), for instance, which compiled code does not raise
     try:

@@ -15,6 +15,7 @@ FLOORS = {
     2: (
         "losses",
         "_clipping",
+        "_record_functions",
         "_loss_kernels",
         "_loss_check",
         "penalties",

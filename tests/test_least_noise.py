@@ -75,7 +75,7 @@ def composite(solver, n):
 
 
 def screen(n):
-    return [release(np.zeros(F), 1.0, n, 0.1, np.random.default_rng(0))]
+    return [release(np.zeros(F), 1.0, n, 10.0, np.random.default_rng(0))]
 
 
 def moments(n):

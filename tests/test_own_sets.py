@@ -212,8 +212,12 @@ coordinate.register(Outside)(lambda constraint, k, D: (D, 1.0))
         (Endless(""), ValueError, r"Endless: vertices must be finite numbers, of shape"),
         (Strange(""), TypeError, "Strange: Numba cannot compile or run `vertex`"),
         (Outside(""), ValueError, r"Outside: `coordinate` must return \(j, a\) with j < 3"),
-        (Corners(CORNERS[:, :2].copy()), IndexError, "Corners: `vertex`: index 2 is out of bounds"),
-        (Weighted(np.ones(2)), IndexError, "Weighted: `coordinate`: index 2 is out of bounds"),
+        (
+            Corners(CORNERS[:, :2].copy()),
+            ValueError,
+            "Corners: `vertex` .*: index 2 is out of bounds",
+        ),
+        (Weighted(np.ones(2)), ValueError, "Weighted: `coordinate` .*: index 2 is out of bounds"),
         (Polytope(np.eye(2)), ValueError, r"Polytope: .* \(n_vertices, 3\); got .* \(2, 2\)"),
         (Polytope(np.full((2, 3), np.nan)), ValueError, "Polytope: vertices must be finite"),
         (Polytope(np.full((2, 3), 1j)), ValueError, "Polytope: .* dtype complex128"),
@@ -256,7 +260,7 @@ def _(constraint, g, out):
 
 def test_no_kernel_reads_memory_beyond_an_array():
     """What stands there may be data, and the minimiser's point is released."""
-    with pytest.raises(IndexError, match="Shifted: `minimizer`: index 2 is out of bounds"):
+    with pytest.raises(ValueError, match=r"Shifted: `minimizer` .*: index 2 is out of bounds"):
         check_supported(NoisyFrankWolfe(), Problem(Logistic(), Shifted(np.zeros(2)), 100, 3))
     problem = Problem(Logistic(), Polytope(np.eye(2)), 100, 3)
     for ask in (check_supported, lambda s, p: s.plan(p, Allowance(1.0))):

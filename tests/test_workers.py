@@ -1,6 +1,7 @@
 """Fits on Dask: by local threads and on a cluster, whose workers may die."""
 
 import contextlib
+import itertools
 import os
 import time
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from skdpsco import (
@@ -284,6 +286,30 @@ def test_models_of_arrays_do_not_compute_features_and_targets_apart(model):
     with pytest.raises(TypeError, match=r"got a Dask Array.*X, y = dask.compute\(X, y\)"):
         clone(model).set_params(ledger=ledger).fit(da.from_array(X), da.from_array(Y))
     assert len(ledger.history()) == 0
+
+
+def test_entries_of_a_sparse_row_may_come_in_any_order(anywhere):
+    """It is the same matrix: what kernels see of it is compared."""
+    matrix = sparse.csr_matrix(X * (X > 0.3))
+
+    def mixed(start):
+        part = matrix[start : start + 400]
+        for i, j in itertools.pairwise(part.indptr):
+            order = i + np.random.default_rng().permutation(j - i)
+            part.indices[i:j], part.data[i:j] = part.indices[order], part.data[order]
+        part.has_sorted_indices = False
+        return part
+
+    meta = sparse.csr_matrix((0, D))
+    pieces = [
+        da.from_delayed(dask.delayed(mixed, pure=False)(i), (400, D), meta=meta)
+        for i in range(0, N, 400)
+    ]
+    blocks = RowBlocks.from_dask(da.concatenate(pieces), Y, block_size=400)
+    assert blocks.sparse
+    expected = fit(PrivateLasso(n_iter=3), matrix, Y)
+    found = fit(PrivateLasso(n_iter=3), blocks)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
 
 
 def test_targets_of_another_evaluation_are_refused(anywhere):

@@ -253,6 +253,12 @@ def layout_of_records(X: Any) -> str:
     return UNKNOWN if any(str(dtype).startswith("Sparse") for dtype in dtypes) else DENSE
 
 
+def dtypes_depend_on_values(X: Any) -> bool:
+    """Whether X has columns of which scikit-learn makes floats only if a value is missing."""
+    dtypes = X.dtypes if hasattr(X, "iter_rows") else ()  # polars
+    return any(str(dtype).startswith(("Int", "UInt", "Boolean")) for dtype in dtypes)
+
+
 def layout_of(step: Any, given: str) -> str:
     """The layout of the output of a transformer whose input has the layout ``given``.
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -18,13 +19,24 @@ from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
 from ._cost import frozen_steps, planned, private_steps, search_cost
-from ._record_wise import SPARSE, UNKNOWN, layout_of, layout_of_records, unmet
+from ._record_wise import (
+    SPARSE,
+    UNKNOWN,
+    dtypes_depend_on_values,
+    layout_of,
+    layout_of_records,
+    unmet,
+)
 
 FREE, PRIVATE, NOT_PRIVATE = "data-independent", "private", "NOT private"
 
 LAYOUT = (
     "whether its output is sparse may depend on the data: set sparse_threshold=0, or 1 if a step "
     "is a CategoricalDomainEncoder of several categories with sparse_output=True"
+)
+DTYPES = (
+    "keeps the dtype of its input, which depends on whether an integer is missing: turn the "
+    "integer columns of X into floats"
 )
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
@@ -110,6 +122,7 @@ class Walk:
     ) -> None:
         self.fitted = fitted
         self.layout = layout_of_records(X)  # of the input of the step that is visited
+        self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
         self.names: list[str] = []
@@ -159,6 +172,8 @@ class Walk:
                 self.visit(_join(name, inner), frozen, note)
         else:
             wrong = _why_not(step, self.vouched)
+            if not wrong and self._changing_dtypes and type(step) is SimpleImputer:
+                wrong = DTYPES
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:

@@ -77,13 +77,17 @@ class PipelineReport:
         epsilon += sum(step.epsilon or 0.0 for step in others)
         return epsilon, min(delta + sum(step.delta or 0.0 for step in others), 1.0)
 
+    @property
+    def note(self) -> str:
+        """What weakens the guarantee, seeds or neighbours within groups; empty if nothing does."""
+        seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
+        return joined(seeded, about(self.relation))
+
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
         epsilon, delta = self._total()
         status = PRIVATE if self.private else NOT_PRIVATE
-        seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
-        note = joined(seeded, about(self.relation))
-        total = StepReport("total", "", status, epsilon, delta, self.rho, note)
+        total = StepReport("total", "", status, epsilon, delta, self.rho, self.note)
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:

@@ -307,9 +307,7 @@ class LpModel(PrivateLinearModel):
             lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
-        if not losses.is_proven(loss):
-            lines.append(f"the loss {loss!r} is convex and keeps to the constants it declares")
-        return tuple(lines)
+        return (*lines, *losses.taken_on_trust(loss))
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = self.solver

@@ -248,7 +248,7 @@ def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple
     costs = [(name, privacy_report(step)) for name, step in frozen.values()]
     return tuple(
         f"{name}, frozen, was fitted before: its cost, epsilon={cost.epsilon:.6g} and "
-        f"delta={cost.delta:.6g}, is not included"
+        f"delta={cost.delta:.6g}, is not included" + (f" ({cost.note})" if cost.note else "")
         for name, cost in costs
         if cost.epsilon
     )

@@ -28,13 +28,10 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
-from skdpsco.privacy._cache import cached
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.base import replace_one
 
 from .scorers import PrivateScorer, clipped_r2
-
-_calibrate = cached(128)(calibrate)  # takes a fifth of a second
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def plan_search(
         event = compose(ZCDPEvent(search), refit)
         return SearchPlan(search / n_candidates, rho_refit, scores, None, event)
     others = compose(scores.event, refit)
-    rho_try = _calibrate(budget, tries, others)
+    rho_try = calibrate(budget, tries, others)
     event = compose(RandomStoppingEvent(rho_try, tries), others)
     return SearchPlan(rho_try, rho_refit, scores, tries, event)
 

@@ -226,6 +226,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             private, and whatever a fit of a candidate refuses.
         BudgetExceededError
             If the ledger has not enough left.
+        RuntimeError
+            If a fit has not charged its share of the budget exactly once. Nothing is released.
         """
         self._validate_params()
         draft = self._draft()
@@ -306,9 +308,10 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A search that stopped before its first try takes a candidate that was fixed before it.
         self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
         self.best_params_ = grid[self.best_index_]
-        if plan.rho_refit > 0.0:
+        if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
             best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
         else:
+            assert best is not None  # there is a try: what may stop before needs a refit
             best_estimator = results[best][1]
         # Labels that the search has read off y seem declared to its fits.
         assumed = allotment.assumptions_of(best_estimator)

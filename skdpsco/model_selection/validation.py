@@ -102,6 +102,8 @@ def private_cross_val_score(
         Before any noise is drawn, for parameters out of range and an estimator that is not private.
     BudgetExceededError
         If the ledger has not enough left.
+    RuntimeError
+        If a fit has not charged its share of the budget exactly once. Nothing is released.
 
     Notes
     -----

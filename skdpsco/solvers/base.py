@@ -1,6 +1,7 @@
 """What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from skdpsco.privacy import (
     Budget,
     Event,
     GaussianEvent,
+    ZCDPEvent,
     allows,
     compose,
     gdp_of,
@@ -156,6 +158,8 @@ class Result:
     n_gradients : int or None
         Gradients of single records that were taken, by the solvers that count them; where records
         are sampled, the expected number.
+    n_rounds : int or None
+        As in the `Plan`.
     """
 
     coef: np.ndarray
@@ -163,6 +167,7 @@ class Result:
     radius: float | None = None
     path: tuple[np.ndarray, Any] | None = None
     n_gradients: int | None = None
+    n_rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,11 +182,29 @@ class Plan:
         Number of private steps.
     summary : tuple of str
         What was decided, one line each, for reports.
+    assumptions : tuple of str
+        What privacy rests on and nothing enforces, one sentence each. A solver that uses another
+        one passes on what that one assumes.
+    warnings : tuple of str
+        Where public sizes say that the solver cannot do what its name promises, one sentence each.
+    n_rounds : int or None
+        Rounds on disjoint parts of the records, by the solvers that recurse.
     """
 
     event: Event
     n_iter: int
     summary: tuple[str, ...] = field(default=(), compare=False)
+    assumptions: tuple[str, ...] = field(default=(), kw_only=True)
+    warnings: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
+    n_rounds: int | None = field(default=None, kw_only=True)
+
+    def passed_on(self) -> dict[str, Any]:
+        """What a solver that uses this plan takes over in its own."""
+        return {
+            "assumptions": self.assumptions,
+            "warnings": self.warnings,
+            "n_rounds": self.n_rounds,
+        }
 
 
 class Solver(Protocol):
@@ -360,6 +383,19 @@ def check_cost(event: Event, budget: Any) -> None:
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
             f"{limit:.6g}."
         )
+
+
+def worst_of(events: Sequence[Event]) -> Event:
+    """What releases of disjoint parts of the records cost, each of which may depend on the others.
+
+    A record is in one part only. If the costs differ and not all noise is Gaussian, the result is
+    zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
+    """
+    if len(set(events)) == 1:
+        return events[0]
+    if all(map(is_gaussian, events)):
+        return max(events, key=mu_of)
+    return ZCDPEvent(max(map(rho_of, events)))
 
 
 def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:

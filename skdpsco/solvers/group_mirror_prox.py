@@ -290,7 +290,8 @@ class GroupMirrorProx:
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
-        return GroupResult(z[: problem.n_features], plan.n_iter, theta=theta)
+        coef = z[: problem.n_features]
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
 
     def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
         self.check(problem)

@@ -47,10 +47,10 @@ class TreeFrankWolfePlan(Plan):
     noise : {"gaussian", "generalized-gaussian", "exponential"}
     batches : tuple of int
         Records of every step; they sum to the number of samples.
-    mu : float
-        Of Gaussian noise: sensitivity over standard deviation.
+    multiplier : float
+        Standard deviation over sensitivity of every release of a batch with Gaussian noise.
     rho : float
-        What a record pays in all.
+        What a release with generalized Gaussian noise costs, in zCDP.
     order : float
         Of the norm of sensitivities.
     limit, grid : tuple of float
@@ -60,7 +60,7 @@ class TreeFrankWolfePlan(Plan):
 
     noise: str = ""
     batches: tuple[int, ...] = ()
-    mu: float = 0.0
+    multiplier: float = 0.0
     rho: float = 0.0
     order: float = 2.0
     limit: tuple[float, ...] = ()
@@ -161,7 +161,7 @@ class TreeFrankWolfe:
             summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
             noise=noise,
             batches=tuple(batches),
-            mu=budget.mu,
+            multiplier=1.0 / budget.mu,
             rho=budget.rho,
             order=order,
             limit=limit,
@@ -225,7 +225,7 @@ def noise_of(
     magnitude = 2.0 * size * bounds.magnitude(limit)
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
-        grid = gaussian_grid(sensitivity, 1.0 / plan.mu, D, magnitude)
+        grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
         return grid * 2**SCALE_BITS, grid
     sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalized_gaussian_grid(sigma, magnitude)

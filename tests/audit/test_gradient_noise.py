@@ -68,7 +68,7 @@ CASES = [
 
 @pytest.mark.parametrize(("loss", "intercept", "layout"), CASES)
 @pytest.mark.parametrize("clip", [0.05, 0.6, 1e4])
-@pytest.mark.filterwarnings("ignore:overflow")  # of Python; machine code does not warn
+@pytest.mark.filterwarnings("ignore:(overflow|invalid)")  # of Python, not of machine code
 def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, intercept, layout, clip):
     n, d = 3, 2
     problem = make_problem(loss, n, d, intercept)
