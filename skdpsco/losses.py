@@ -217,8 +217,6 @@ class Multinomial(NamedTuple):
 
     n_classes: int
 
-    proven = True
-
     @property
     def n_outputs(self) -> int:  # type: ignore[override]
         """Predictions per record."""
@@ -243,6 +241,9 @@ class Multinomial(NamedTuple):
     def baseline(self, target_bound: float = 0.0) -> float:
         """Loss of equal predictions, ``log(n_classes)``."""
         return math.log(self.n_classes)
+
+
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the class mypy takes it for a field
 
 
 def lipschitz_l2(loss) -> float:

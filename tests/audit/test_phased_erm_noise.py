@@ -19,7 +19,7 @@ from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco._records import Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
-from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared
+from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared, derivatives
 from skdpsco.mechanisms import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
@@ -119,7 +119,7 @@ class Broken(Hinge):
     """Its derivative is far beyond what it declares, or not a number."""
 
 
-@module.derivatives.register(Broken)
+@derivatives.register(Broken)
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
         out[i, 0] = 1e100 * y[i] if abs(y[i]) < 2.0 else y[i]
