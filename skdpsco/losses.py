@@ -243,7 +243,7 @@ class Multinomial(NamedTuple):
         return math.log(self.n_classes)
 
 
-Multinomial.proven = True  # type: ignore[attr-defined]  # in the class mypy takes it for a field
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
 
 
 def lipschitz_l2(loss) -> float:
@@ -265,6 +265,13 @@ def is_proven(loss) -> bool:
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
     """
     return vars(type(loss)).get("proven") is True
+
+
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
 
 
 def _residual_value(loss, z, y):

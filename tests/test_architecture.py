@@ -11,7 +11,7 @@ PACKAGE = ROOT.name
 
 # A module imports from lower floors, or from its own without a circle.
 FLOORS = {
-    1: ("privacy", "_random", "_kernels", "_validation", "_labels", "_progress"),
+    1: ("privacy", "_random", "_kernels", "_validation", "_labels", "_progress", "_quiet"),
     2: (
         "losses",
         "_clipping",
@@ -25,6 +25,7 @@ FLOORS = {
         "_bucket_sampler",
         "_generalized_gaussian",
         "_design",
+        "_digests",
         "_passes",
         "_records",
         "_summation",

@@ -13,7 +13,7 @@ from skdpsco._random import below
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.penalties import scaled_prox
+from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
@@ -73,7 +73,7 @@ class CoordinateDescent:
     Composite Empirical Risk Minimization. ICML 2022, Algorithm 1.
     """
 
-    requires = {"loss": ((derivative, derivatives),)}
+    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
 
     def __init__(
         self, order: str = "cyclic", clip: float | str = "auto", average: bool = False

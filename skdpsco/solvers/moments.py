@@ -18,6 +18,7 @@ from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, Squared, derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import prox
 
 from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
@@ -81,7 +82,8 @@ class Moments:
     Proof and sources: docs/proofs/moments.md.
     """
 
-    requires = {"loss": ((respond,),)}
+    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
+    optional = ("penalty",)
     by_blocks = True
 
     def __init__(self, row_norm: float | None = None):
