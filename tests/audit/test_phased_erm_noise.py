@@ -184,7 +184,7 @@ TRIALS, EPSILON, DELTA = 100_000, 1.0, 0.01
 
 @njit
 def trials(
-    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, one, inverse, norm, columns,
+    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, inverse, norm, columns,
     values,
 ):  # fmt: skip
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
@@ -196,7 +196,7 @@ def trials(
         for _ in range(n_steps):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             noisy_sum(
-                X, y, loss, slope, members[:size], shifts, w, grid, rng, g, Z, one, inverse, norm,
+                X, y, loss, slope, members[:size], shifts, w, grid, rng, g, Z, inverse, norm,
                 columns, values,
             )  # fmt: skip
             w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
@@ -211,7 +211,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), np.ones(1), *Row(design, math.inf).arguments,
+            out, np.empty((1, 1)), *Row(design, math.inf).arguments,
         )  # fmt: skip
         sums.append(out)
     return sums
