@@ -15,6 +15,8 @@ force; ``proven`` says so, for what rests on constants that are not enforced.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from skdpsco._kernels import inner
 from skdpsco._loss_check import check_loss as check_loss
 from skdpsco._loss_kernels import (
@@ -217,8 +219,6 @@ class Multinomial(NamedTuple):
 
     n_classes: int
 
-    proven = True
-
     @property
     def n_outputs(self) -> int:  # type: ignore[override]
         """Predictions per record."""
@@ -245,17 +245,32 @@ class Multinomial(NamedTuple):
         return math.log(self.n_classes)
 
 
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
+
+
 def lipschitz_l2(loss) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
     return lipschitz_norm(loss, 2.0)
 
 
-def lipschitz_norm(loss, order: float) -> float:
-    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
-    if type(loss) is Multinomial:  # a subclass may have other derivatives
-        # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
-        return 2.0 ** (1.0 / order)
-    return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
+    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
+
+    ``spread`` bounds how far two of the predictions are apart; only `Multinomial` makes use of it.
+    The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
+    """
+    if type(loss) is not Multinomial:  # a subclass may have other derivatives
+        return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+    others = max(loss.n_classes - 1, 1)
+    if order == math.inf:
+        return loss.lipschitz(spread)
+    # At a maximum the record's own class has the least prediction, and any other either the least
+    # or the largest one: `high` of them have the largest.
+    low, high = math.exp(-spread), np.arange(1.0, others + 1.0)
+    total = high + (others - high) * low  # of the other classes, in units of the largest
+    powers = (high + (others - high) * low**order) * total**-order
+    largest = float((total * (1.0 + powers) ** (1.0 / order) / (total + low)).max())
+    return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
 
 
 def is_proven(loss) -> bool:
@@ -264,6 +279,13 @@ def is_proven(loss) -> bool:
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
     """
     return vars(type(loss)).get("proven") is True
+
+
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
 
 
 def _residual_value(loss, z, y):

@@ -15,6 +15,7 @@ FLOORS = {
     2: (
         "losses",
         "_clipping",
+        "_record_functions",
         "_loss_kernels",
         "_loss_check",
         "penalties",
@@ -24,6 +25,7 @@ FLOORS = {
         "_bucket_sampler",
         "_generalized_gaussian",
         "_design",
+        "_digests",
         "_passes",
         "_records",
         "_summation",

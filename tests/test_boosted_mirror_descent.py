@@ -46,9 +46,10 @@ class Given:
 
     def __init__(self, points, cost=None):
         self.points, self.seen, self.event = points, [], cost or NoOpEvent()
+        self.assumptions = ()
 
     def plan(self, problem, budget, n_iter=None):
-        return Plan(event=self.event, n_iter=n_iter or 1)
+        return Plan(event=self.event, n_iter=n_iter or 1, assumptions=self.assumptions)
 
     def run(self, plan, problem, data, rng, progress=None):
         assert len(data[0]) == problem.n_samples
@@ -261,7 +262,6 @@ def test_payoffs_of_another_shape_are_refused_before_the_charge():
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_reports_name_what_the_runs_rest_on():
     base = Given(vertices((0, 0)))
-    assert BoostedMirrorDescent(solver=base).assumptions == BoostedMirrorDescent().assumptions == ()
     base.assumptions = ("records are numbers",)
 
     def operator(z, signs):

@@ -56,6 +56,7 @@ def test_matrix_game(ledger):
 
 
 @seeded_fits
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
 def test_monotone_operator(solver):
     x = points()
@@ -256,6 +257,7 @@ OF_OPERATORS = {
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
     x = np.random.default_rng(0).uniform(0.1, 1.0, 3000)

@@ -1,11 +1,12 @@
 """Operators of single records: clipped to their bounds, and tried on public records."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from skdpsco._record_functions import numbers, numbers_or_nan
 from skdpsco.solvers._geometry import Block, Geometry, conjugate, lp_norm
-from skdpsco.solvers._record_functions import numbers, numbers_or_nan
 from skdpsco.solvers.mirror_prox import Data
 
 from ._games import BilinearGame, QuadraticGame
@@ -84,7 +85,7 @@ class Clipped:
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """What the user's operator says of records that may raise errors: public or the first."""
-        return numbers("operator", self.function, z, data, (self.size,), self.monotone)
+        return numbers("operator", self._at(z), data, (self.size,), self.monotone)
 
     def try_record(self, z: np.ndarray, record: Data) -> None:
         """Refuse an operator, or payoffs, of another shape or type, by a look at one record.
@@ -97,7 +98,7 @@ class Clipped:
         twice = tuple(np.concatenate([array, array]) for array in record)
         self.records(z, twice)  # functions of one record alone show
         if self.value_bound is not None:
-            numbers("value", self.function.value, z, twice)
+            numbers("value", partial(self.value, z), twice)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
         if self.game is not None:
@@ -105,14 +106,18 @@ class Clipped:
         total = np.zeros(self.size)
         for start in range(0, len(data[0]), CHUNK):
             chunk = tuple(array[start : start + CHUNK] for array in data)
-            G = numbers_or_nan("operator", self.function, z, chunk, (self.size,), self.monotone)
+            G = numbers_or_nan("operator", self._at(z), chunk, (self.size,), self.monotone)
             for block, part in zip(self.blocks, self.parts, strict=True):
                 total[part] += _clip(G[:, part], block).sum(axis=0)
         return total
 
     def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
         """What the user's game says that each record pays, as it is."""
-        return self.function.value(z, *data)
+        return self.function.value(z.copy(), *data)
+
+    def _at(self, z: np.ndarray) -> Any:
+        """The user's operator at a point, which it cannot change."""
+        return lambda *data: self.function(z.copy(), *data)
 
 
 def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:

@@ -308,7 +308,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A search that stopped before its first try takes a candidate that was fixed before it.
         self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
         self.best_params_ = grid[self.best_index_]
-        if plan.rho_refit > 0.0:
+        if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
             best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
         else:
             assert best is not None  # there is a try: what may stop before needs a refit

@@ -129,8 +129,8 @@ def write_vertex(constraint, k, out):
 
 def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
-    w = np.zeros(problem.n_coefficients)
-    v = np.empty_like(w)
+    # A minimiser that writes nothing must not release what was in memory before.
+    w, v = np.zeros((2, problem.n_coefficients))
     for step, grid in zip(plan.step, plan.grid, strict=True):
         G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
         gaussian_mechanism(rng, G, grid)

@@ -250,7 +250,7 @@ class GroupMirrorProx:
 
     def check(self, problem: GroupProblem) -> None:
         """Refuse what mirror prox does not offer; errors as of `plan`."""
-        if not isinstance(problem.constraint, L2Ball):
+        if type(problem.constraint) is not L2Ball:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
         if problem.objective == "cvar" and not problem.theta_is_fixed:
             raise ValueError(
@@ -290,7 +290,8 @@ class GroupMirrorProx:
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
-        return GroupResult(z[: problem.n_features], plan.n_iter, theta=theta)
+        coef = z[: problem.n_features]
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
 
     def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
         self.check(problem)

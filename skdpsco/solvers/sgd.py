@@ -63,8 +63,7 @@ class SGD:
     by the expected size of a sample. The result is a mean over the last quarter of the steps.
 
     As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
-    nothing where the budget is one of zCDP: with a ledger, and beside a private scale of the
-    targets.
+    nothing where the budget is one of zCDP: with a ledger.
 
     Parameters
     ----------
@@ -89,6 +88,7 @@ class SGD:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = samples = True
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from skdpsco._generalized_gaussian import (
 from skdpsco._kernels import njit
 from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import L1Ball, minimizer, n_vertices, vertex
+from skdpsco.constraints import BALLS, L1Ball, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
     SCALE_BITS,
@@ -47,10 +47,10 @@ class TreeFrankWolfePlan(Plan):
     noise : {"gaussian", "generalized-gaussian", "exponential"}
     batches : tuple of int
         Records of every step; they sum to the number of samples.
-    mu : float
-        Of Gaussian noise: sensitivity over standard deviation.
+    multiplier : float
+        Standard deviation over sensitivity of every release of a batch with Gaussian noise.
     rho : float
-        What a record pays in all.
+        What a release with generalized Gaussian noise costs, in zCDP.
     order : float
         Of the norm of sensitivities.
     limit, grid : tuple of float
@@ -60,7 +60,7 @@ class TreeFrankWolfePlan(Plan):
 
     noise: str = ""
     batches: tuple[int, ...] = ()
-    mu: float = 0.0
+    multiplier: float = 0.0
     rho: float = 0.0
     order: float = 2.0
     limit: tuple[float, ...] = ()
@@ -109,9 +109,9 @@ class TreeFrankWolfe:
         TypeError, ValueError
         """
         ball, loss = problem.constraint, problem.loss
-        if not hasattr(ball, "p"):
+        if type(ball) not in BALLS:
             raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
-        if self.noise == "exponential" and not isinstance(ball, L1Ball):
+        if self.noise == "exponential" and type(ball) is not L1Ball:
             raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
         if not 0.0 <= loss.smoothness() < math.inf:
             raise ValueError(
@@ -134,7 +134,7 @@ class TreeFrankWolfe:
             raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
-            noises = NOISES if isinstance(problem.constraint, L1Ball) else NOISES[:2]
+            noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
         full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
@@ -161,7 +161,7 @@ class TreeFrankWolfe:
             summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
             noise=noise,
             batches=tuple(batches),
-            mu=budget.mu,
+            multiplier=1.0 / budget.mu,
             rho=budget.rho,
             order=order,
             limit=limit,
@@ -225,7 +225,7 @@ def noise_of(
     magnitude = 2.0 * size * bounds.magnitude(limit)
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
-        grid = gaussian_grid(sensitivity, 1.0 / plan.mu, D, magnitude)
+        grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
         return grid * 2**SCALE_BITS, grid
     sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalized_gaussian_grid(sigma, magnitude)
