@@ -262,8 +262,8 @@ def test_more_steps_than_convolutions_can_hold_have_a_renyi_curve_only():
 @pytest.mark.parametrize(
     ("event", "least", "most"),
     [
-        # Grids four times finer give 0.9103 and 0.0224. In the third, the noise on all records alone
-        # costs 2.2542.
+        # Grids four times finer give 0.9103 and 0.0224. In the third, the noise on all records
+        # alone costs 2.2542.
         (RepeatedEvent(PoissonSampledGaussianEvent(1.0, 1e-4), 10**6), 0.908, 0.920),
         (RepeatedEvent(PoissonSampledGaussianEvent(3.0, 1e-5), 10**6), 0.022, 0.031),
         (
