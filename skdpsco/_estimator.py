@@ -20,6 +20,7 @@ from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
 from skdpsco._progress import check_progress, progress_bar
 from skdpsco._quiet import score_by
+from skdpsco._random import warn_utility
 from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
@@ -30,6 +31,7 @@ from skdpsco.solvers import (
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
+    Remainder,
     Stagewise,
     check_cost,
     check_supported,
@@ -194,7 +196,7 @@ class PrivateLinearModel(PrivateEstimator):
         # The planner: budget and public sizes. Where bounds of the features or the scale of the
         # target are still to be released, the first plans are rehearsals for their extremes:
         # whatever may fail must fail before noise is drawn.
-        available = self._available(budget)
+        available: Any = self._available(budget)
         released: Event = NoOpEvent()
         target = Target(1.0, 0.0, 1.0)
         all_bounds: list[Any] = [bounds]
@@ -208,22 +210,31 @@ class PrivateLinearModel(PrivateEstimator):
                 target_plan = plan_target(target_bound, intercept, n, budget.rho)
                 released = compose(released, target_plan.event)
                 scales = target_plan.scales
-            if not isinstance(released, NoOpEvent):
-                available = Allowance(budget.rho).minus(released)
-        for rehearsed, scale in product(all_bounds, scales):
-            problem = self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale))
-            problem = _with_layout(problem, X)
+        problems = [
+            _with_layout(self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale)), X)
+            for rehearsed, scale in product(all_bounds, scales)
+        ]
+        # Whether what is released first has no influence on what the solver will cost.
+        known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
+        if not isinstance(released, NoOpEvent):
+            # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
+            in_zcdp = self.ledger is not None or not known
+            available = (
+                Allowance(budget.rho).minus(released) if in_zcdp else Remainder(budget, released)
+            )
+        cost: Any = None
+        for problem in problems:
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
+            cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
+        for line in plan.warnings:
+            warn_utility(line, stacklevel=4)  # the line that called fit
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
-            # What the fit costs is known: what is released first and, if the plan still follows
-            # from that, all of `available`, else what the plan says.
-            event = plan.event
-            if not isinstance(released, NoOpEvent):
-                event = ZCDPEvent(available.rho)
-            event = compose(released, event)
+            # What the fit costs is known: what is released first, and what the plan says, or all
+            # of `available` if the plan still follows from that.
+            event = compose(released, cost)
             rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
             with np.errstate(all="ignore"):  # an underflow would tell something about the data
                 if bounds is None:
@@ -241,11 +252,16 @@ class PrivateLinearModel(PrivateEstimator):
                     problem = _with_layout(problem, X)
                     plan = solver.plan(problem, available, n_iter)
                     check_cost(plan.event, available)
+                    if known:
+                        _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
-        assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
+        clipped = f"features are clipped to +-{_brief(bounds)}"
+        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *plan.assumptions)))
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
+        if result.n_rounds is not None:
+            self.n_rounds_ = result.n_rounds
         unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
         units = target.scale / float(bounds.max())
         if result.radius is not None:
@@ -365,6 +381,18 @@ def _opened(design: Any):
     finally:
         if isinstance(design, BlockDesign):
             design.close()
+
+
+def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
+    """The cost of a plan, which has to be that of the plans before it.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    if cost not in (None, event):
+        raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")
+    return event
 
 
 def _with_layout(problem: Any, X: Any) -> Any:

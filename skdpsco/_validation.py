@@ -151,6 +151,11 @@ def check_X_y(
     ------
     ValueError, TypeError
     """
+    if hasattr(X, "__dask_graph__"):  # X and y would come of two evaluations, in two orders maybe
+        raise TypeError(
+            f"{_LEGAL}, got a Dask {type(X).__name__}. Compute features and targets at once: "
+            "X, y = dask.compute(X, y)."
+        )
     _refuse_complex("y", getattr(y, "dtype", None))
     options = {"dtype": np.float64, **options, "accept_sparse": "csr", "order": "C"}
     X, y = read_X(X, validate_data, estimator, X, y, **options)

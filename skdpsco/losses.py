@@ -8,11 +8,14 @@ for scalar losses these three loop over the former. `check_loss` has a look at a
 
 ``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
-``tests/test_losses.py`` checks each of them by brute force.
+Solvers clip what the kernels return to them. ``tests/test_losses.py`` checks each of them by brute
+force; ``proven`` says so, for what rests on constants that are not enforced.
 """
 
 import math
 from typing import NamedTuple
+
+import numpy as np
 
 from skdpsco._kernels import inner
 from skdpsco._loss_check import check_loss as check_loss
@@ -40,6 +43,7 @@ class Squared(NamedTuple):
     clip: float = math.inf
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf
@@ -73,6 +77,7 @@ class Huber(NamedTuple):
     delta: float = 1.35
 
     n_outputs = 1
+    proven = True
 
     @property
     def clip(self) -> float:
@@ -89,6 +94,7 @@ class Logistic(NamedTuple):
     """Logistic loss ``log(1 + exp(-y z))`` for targets -1 and +1."""
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """``1 / (1 + exp(-prediction_bound))``: one half where every prediction is 0."""
@@ -117,6 +123,7 @@ class SmoothHinge(NamedTuple):
     width: float = 1.0
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
@@ -138,6 +145,7 @@ class Hinge(NamedTuple):
     """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, 1: that of the prediction 0."""
@@ -160,6 +168,7 @@ class Absolute(NamedTuple):
     """Absolute residual ``|z - y|``. It is not smooth."""
 
     n_outputs = 1
+    proven = True
 
     lipschitz = Hinge.lipschitz
     smoothness = Hinge.smoothness
@@ -184,6 +193,7 @@ class Quantile(NamedTuple):
     level: float = 0.5
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``."""
@@ -235,17 +245,47 @@ class Multinomial(NamedTuple):
         return math.log(self.n_classes)
 
 
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
+
+
 def lipschitz_l2(loss) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
     return lipschitz_norm(loss, 2.0)
 
 
-def lipschitz_norm(loss, order: float) -> float:
-    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
-    if isinstance(loss, Multinomial):
-        # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
-        return 2.0 ** (1.0 / order)
-    return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
+    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
+
+    ``spread`` bounds how far two of the predictions are apart; only `Multinomial` makes use of it.
+    The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
+    """
+    if type(loss) is not Multinomial:  # a subclass may have other derivatives
+        return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+    others = max(loss.n_classes - 1, 1)
+    if order == math.inf:
+        return loss.lipschitz(spread)
+    # At a maximum the record's own class has the least prediction, and any other either the least
+    # or the largest one: `high` of them have the largest.
+    low, high = math.exp(-spread), np.arange(1.0, others + 1.0)
+    total = high + (others - high) * low  # of the other classes, in units of the largest
+    powers = (high + (others - high) * low**order) * total**-order
+    largest = float((total * (1.0 + powers) ** (1.0 / order) / (total + low)).max())
+    return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
+
+
+def is_proven(loss) -> bool:
+    """Whether exactly this class says that its constants are proven to hold, by ``proven = True``.
+
+    A subclass may register kernels of its own, so it does not inherit the word of its parent.
+    """
+    return vars(type(loss)).get("proven") is True
+
+
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
 
 
 def _residual_value(loss, z, y):

@@ -349,6 +349,24 @@ def blocks():
             yield f"table: {name}", lambda t=table: RowBlocks.from_arrow(t, "y")
 
 
+def dask_blocks():
+    """Collections whose chunks hold a canary."""
+    array = pytest.importorskip("dask.array").from_array
+    for name, X in matrices():
+        if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) == N:
+            yield f"X: {name}", lambda X=X: (array(X, name=False), array(BINARY))
+    for name, y in vectors():
+        if isinstance(y, np.ndarray) and len(y) == N:
+            yield f"y: {name}", lambda y=y: (array(GOOD), array(y, name=False))
+
+
+@pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor", "LinearClassifier"])
+def test_dask_does_not_tell(name, monkeypatch):
+    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    calls = [(case, lambda f=f: ESTIMATORS[name]().fit(*f())) for case, f in dask_blocks()]
+    assert leaks(calls) == {}
+
+
 @pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor"])
 def test_blocks_do_not_tell(name, monkeypatch):
     monkeypatch.setattr(skdpsco._base, "generator", reached)

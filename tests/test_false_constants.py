@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._design import as_design, clip_entries
+from skdpsco._clipping import clip_entries
+from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.losses import (
     Logistic,
     Multinomial,
+    Squared,
     curvature,
     derivative,
     derivatives,
-    lipschitz_l2,
     value,
 )
 from skdpsco.solvers import (
@@ -128,7 +129,7 @@ def test_several_derivatives_of_a_record_are_clipped_together(monkeypatch):
     X, progress = as_design(np.ones((N, d)), np.ones(d), False), np.zeros(1, dtype=np.int64)
     NoisyFrankWolfe().run(plan, problem, X, np.zeros(N), None, progress)
     for G in released:
-        assert np.linalg.norm(G) == pytest.approx(N * lipschitz_l2(loss) * math.sqrt(d))
+        assert np.linalg.norm(G) == pytest.approx(N * plan.slope * math.sqrt(d))
 
 
 @njit
@@ -142,3 +143,15 @@ def test_not_a_number_is_clipped_in_machine_code():
     expected = [[0.5, 0.3], [0.5, -0.5], [-0.5, 0.5]]
     for function in (clipped, clipped.py_func):
         np.testing.assert_array_equal(function(R.copy(), 0.5), expected)
+
+
+@pytest.mark.parametrize(
+    ("solver", "constraint"),
+    [(Stagewise(), L1Ball(2.0)), (Stagewise(), None), (NoisyFrankWolfe(), L2Ball(2.0))],
+)
+@pytest.mark.parametrize("n_iter", [None, 4])
+def test_unbounded_derivatives_are_refused_before_the_charge(solver, constraint, n_iter):
+    problem = Problem(Squared(), constraint, N, 3)
+    with pytest.raises(ValueError, match="must have a bound"):
+        solver.plan(problem, Allowance(0.5), n_iter)
+    assert solver.plan(Problem(Squared(clip=1.0), constraint, N, 3), Allowance(0.5), n_iter)

@@ -8,11 +8,17 @@ import pytest
 
 from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
-from skdpsco.losses import Huber, Logistic, Multinomial, Squared
+from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.solvers import Problem
 from skdpsco.solvers import _refit as refit_module
-from skdpsco.solvers._refit import Refit, minimize_quadratic, newton_pays, newton_steps
+from skdpsco.solvers._refit import (
+    Refit,
+    minimize_quadratic,
+    newton_pays,
+    newton_steps,
+    plan_refit,
+)
 
 
 def data(loss, n=400, d=4, seed=0):
@@ -36,7 +42,9 @@ def refit(
     rng = np.random.Generator(np.random.PCG64(seed))
     coef = np.zeros(problem.n_coefficients)
     progress = np.zeros(1, dtype=np.int64)
-    Refit(problem, design, y, rng, np.array(support), L1Ball(radius), mu, progress).run(
+    support = np.array(support)
+    plan = plan_refit(n, len(np.unique(support % problem.n_features)), mu)
+    Refit(problem, design, y, rng, support, L1Ball(radius), plan, progress).run(
         coef, threshold, hard
     )
     return coef, int(progress[0])
@@ -79,7 +87,7 @@ def test_linearize(loss):
     results = []
     for function in (refit_module.linearize, refit_module.linearize.py_func):
         R, v = Z.copy(), np.empty(30)
-        function(loss, R, y, v)
+        function(loss, R, y, lipschitz_l2(loss), loss.smoothness(), v)
         results.append((R, v))
     for compiled, python in zip(*results, strict=True):
         assert compiled == pytest.approx(python, rel=1e-12, abs=1e-14)

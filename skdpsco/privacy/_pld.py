@@ -1,10 +1,10 @@
 """Privacy loss distributions of Gaussian noise on samples, by the optional dp-accounting."""
 
 import math
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
+from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
 from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
@@ -32,11 +32,14 @@ def pld_applies(event: Event, accountant: str) -> bool:
         if accountant == "pld":
             raise ImportError("accountant='pld' needs dp-accounting: pip install 'skdpsco[pld]'.")
         return False
-    parts = _parts(event)
     noise = (GaussianEvent, PoissonSampledGaussianEvent)
-    if sum(count for _, count in parts) > MOST_STEPS:
-        return False
-    return all(type(e) in noise and e.noise_multiplier > _SMALLEST for e, _ in parts)
+    for leaf, count in leaves(event):
+        known = type(leaf) in noise and leaf.noise_multiplier > _SMALLEST and count <= MOST_STEPS**2
+        if not known and type(leaf) is not NoOpEvent:
+            return False
+    parts = _parts(event)
+    few = sum(count for _, count in parts) <= MOST_STEPS
+    return few and all(leaf.noise_multiplier > _SMALLEST for leaf, _ in parts)
 
 
 def pld_delta(event: Event, epsilon: float) -> float:
@@ -61,8 +64,8 @@ def _parts(event: Event) -> list[tuple[Any, int]]:
     gaussian = [(leaf, count) for leaf, count in parts if type(leaf) is GaussianEvent and count]
     if not gaussian:
         return parts
-    precision = math.fsum(count / leaf.noise_multiplier**2 for leaf, count in gaussian)
-    rounded_down = GaussianEvent((1.0 - 1e-14) / math.sqrt(precision))
+    precision = math.fsum(count * (1.0 / leaf.noise_multiplier) ** 2 for leaf, count in gaussian)
+    rounded_down = GaussianEvent((1.0 - 1e-14) / math.sqrt(max(precision, 1e-200)))
     return [*((e, count) for e, count in parts if type(e) is not GaussianEvent), (rounded_down, 1)]
 
 
@@ -70,10 +73,10 @@ def _divergence(leaf: Any) -> float:
     """Of order 2: half the variance of the privacy loss, or more."""
     if type(leaf) is PoissonSampledGaussianEvent:
         return log_moment_of_sample(leaf, 1.0)
-    return 1.0 / leaf.noise_multiplier**2
+    return (1.0 / leaf.noise_multiplier) ** 2
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _distribution(event: Event) -> Any:
     """The distribution of the privacy loss of the whole event, rounded on the private side."""
     from dp_accounting import NeighboringRelation

@@ -1,14 +1,28 @@
 """What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skdpsco._kernels import implements
-from skdpsco.mechanisms import summation_error
-from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
+from skdpsco._kernels import compiled, implements, njit, of_this_package
+from skdpsco._summation import sum_error
+from skdpsco.constraints import conjugate, in_double_precision, minimizer
+from skdpsco.penalties import prox, subdifferential
+from skdpsco.privacy import (
+    Budget,
+    Event,
+    GaussianEvent,
+    ZCDPEvent,
+    allows,
+    compose,
+    gdp_of,
+    is_gaussian,
+    mu_of,
+    rho_of,
+)
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
 LEAST, LARGEST = 1e-250, 1e250
@@ -50,6 +64,7 @@ class Problem:
         # The squares of less would underflow, and longer rows would not be shrunk.
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
+        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
 
     @property
     def n_coefficients(self) -> int:
@@ -92,6 +107,41 @@ class Allowance(NamedTuple):
         return Allowance(self.rho - rho_of(event))
 
 
+class Remainder(NamedTuple):
+    """What earlier releases have left of a `Budget` that is spent on one fit alone.
+
+    Parameters
+    ----------
+    budget : Budget
+    spent : Event
+        Gaussian noise, and draws of the exponential mechanism.
+    """
+
+    budget: Budget
+    spent: Event
+
+    @property
+    def epsilon(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.delta
+
+    @property
+    def rho(self) -> float:
+        """What is left in zCDP."""
+        return self.budget.rho - rho_of(self.spent)
+
+    @property
+    def mu(self) -> float:
+        """What is left for Gaussian noise alone: the curve is that of all mu together, or zCDP."""
+        squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
+        return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
+
+
 @dataclass
 class Result:
     """What a solver releases.
@@ -108,6 +158,8 @@ class Result:
     n_gradients : int or None
         Gradients of single records that were taken, by the solvers that count them; where records
         are sampled, the expected number.
+    n_rounds : int or None
+        As in the `Plan`.
     """
 
     coef: np.ndarray
@@ -115,6 +167,7 @@ class Result:
     radius: float | None = None
     path: tuple[np.ndarray, Any] | None = None
     n_gradients: int | None = None
+    n_rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -129,15 +182,39 @@ class Plan:
         Number of private steps.
     summary : tuple of str
         What was decided, one line each, for reports.
+    assumptions : tuple of str
+        What privacy rests on and nothing enforces, one sentence each. A solver that uses another
+        one passes on what that one assumes.
+    warnings : tuple of str
+        Where public sizes say that the solver cannot do what its name promises, one sentence each.
+    n_rounds : int or None
+        Rounds on disjoint parts of the records, by the solvers that recurse.
     """
 
     event: Event
     n_iter: int
     summary: tuple[str, ...] = field(default=(), compare=False)
+    assumptions: tuple[str, ...] = field(default=(), kw_only=True)
+    warnings: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
+    n_rounds: int | None = field(default=None, kw_only=True)
+
+    def passed_on(self) -> dict[str, Any]:
+        """What a solver that uses this plan takes over in its own."""
+        return {
+            "assumptions": self.assumptions,
+            "warnings": self.warnings,
+            "n_rounds": self.n_rounds,
+        }
 
 
 class Solver(Protocol):
-    """A method to fit a linear model under privacy."""
+    """A method to fit a linear model under privacy.
+
+    One with ``fixed_cost = True`` promises that the event of its plans follows from the sizes, the
+    loss and the budget, not from the set, the penalty or the units of features and targets. Where
+    these follow from earlier releases, its noise may then be as small as if they were declared. One
+    with ``samples = True`` adds noise to samples, so that its cost in zCDP is not that of a budget.
+    """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
         """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; ``n_iter=None`` is automatic."""
@@ -151,6 +228,10 @@ class Solver(Protocol):
 def check_supported(solver, problem: Problem) -> None:
     """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
 
+    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
+    may call: tuples of which one kernel must be there. Where a problem may go without a constraint
+    or penalty, ``solver.optional`` names it.
+
     Raises
     ------
     TypeError
@@ -159,15 +240,48 @@ def check_supported(solver, problem: Problem) -> None:
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
-        for kernel in kernels if spec is not None else ():
+        if spec is None and role in getattr(solver, "optional", ()):
+            continue
+        for kernel in kernels:
             if not any(implements(k, type(spec)) for k in kernel):
                 names = " or ".join(f"`{k.dispatch(object).__name__}`" for k in kernel)
-                raise TypeError(
-                    f"{type(solver).__name__} needs the kernel {names}, which the {role} "
-                    f"{type(spec).__name__} does not implement."
-                )
+                which = f"which the {role} {type(spec).__name__} does not implement"
+                if spec is None:
+                    which = f"and there is no {role}"
+                raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
+        for kernel, function in _PROBES.items() if spec is not None else ():
+            if any(kernel in group for group in kernels) and not of_this_package(type(spec)):
+                name, out = kernel.dispatch(object).__name__, np.zeros(problem.n_coefficients)
+                compiled(function, name, spec, np.linspace(-1.0, 1.0, len(out)), out)
     if hasattr(solver, "check"):
         solver.check(problem)
+
+
+@njit
+def _probe_minimizer(constraint, public, out):
+    minimizer(constraint, public, out)
+
+
+@njit
+def _probe_prox(penalty, public, out):
+    for j in range(out.shape[0]):
+        out[j] = prox(penalty, public[j], 1.0)
+
+
+@njit
+def _probe_subdifferential(penalty, public, out):
+    for j in range(out.shape[0]):
+        low, high = subdifferential(penalty, public[j])
+        out[j] = low + high
+
+
+# Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
+# vertices by plans, and `skdpsco.losses.check_loss` probes losses.)
+_PROBES: dict[Any, Any] = {
+    minimizer: _probe_minimizer,
+    prox: _probe_prox,
+    subdifferential: _probe_subdifferential,
+}
 
 
 def check_smooth(solver, loss: Any) -> None:
@@ -183,6 +297,19 @@ def check_smooth(solver, loss: Any) -> None:
         raise ValueError(
             f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
             "the solver PhasedERM ('phased-erm'), or a smooth loss such as SmoothHinge or Huber."
+        )
+
+
+def check_bound_on(what: str, loss: Any, bound: float) -> None:
+    """Refuse a bound of 0, an infinite one, and one whose square may vanish or overflow.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 1e-100 <= bound <= 1e100:
+        raise ValueError(
+            f"The {what} of {loss!r} must have a bound in [1e-100, 1e+100], got {bound!r}."
         )
 
 
@@ -230,6 +357,17 @@ def curvature_of(loss: Any, distance: float) -> float:
     return loss.smoothness() * distance * distance
 
 
+def prediction_spread(problem: Problem) -> float:
+    """Bound on how far two predictions of a record are apart, for all points of the set."""
+    constraint = problem.constraint
+    if hasattr(constraint, "p"):  # a ball
+        reach = constraint.radius * problem.feature_norm(conjugate(constraint.p))
+        bound = 2.0 ** (1.0 - 1.0 / constraint.p) * reach
+    else:
+        bound = constraint.norm_bound()
+    return bound * (1.0 + 2.0**-40)
+
+
 def check_cost(event: Event, budget: Any) -> None:
     """Refuse a plan that costs more than its budget, whoever made it.
 
@@ -247,6 +385,19 @@ def check_cost(event: Event, budget: Any) -> None:
         )
 
 
+def worst_of(events: Sequence[Event]) -> Event:
+    """What releases of disjoint parts of the records cost, each of which may depend on the others.
+
+    A record is in one part only. If the costs differ and not all noise is Gaussian, the result is
+    zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
+    """
+    if len(set(events)) == 1:
+        return events[0]
+    if all(map(is_gaussian, events)):
+        return max(events, key=mu_of)
+    return ZCDPEvent(max(map(rho_of, events)))
+
+
 def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:
     """Noise multipliers of Gaussian releases that share ``mu**2``, and what they cost together.
 
@@ -262,8 +413,9 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
 
 
 def replace_one(n_samples: int, bound: float) -> float:
-    """Sensitivity of a float64 sum over records of a number within +-``bound``.
+    """Sensitivity of a sum of ``n_samples`` numbers within +-``bound``, as `sum_error` covers it.
 
-    One replaced record moves the exact sum by at most 2 bound; both sums are rounded.
+    One replaced record moves the exact sum by at most 2 bound; both sums are rounded. The same
+    holds for vectors within a ball of radius ``bound``, and for the norm of their sum's change.
     """
-    return 2.0 * bound + 2.0 * summation_error(n_samples, bound)
+    return 2.0 * bound + 2.0 * sum_error(n_samples, bound)

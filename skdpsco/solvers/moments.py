@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from skdpsco._design import Dense
+from skdpsco._kernels import provider
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
-from skdpsco.losses import Logistic, Squared
+from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import prox
 
 from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
@@ -33,7 +35,7 @@ from ._moment_sums import (
     square_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
-from .base import Result, share_mu
+from .base import Result, check_bound_on, replace_one, share_mu
 
 LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
 MOST_MEAN = 0.8  # of a mean square, its mean squared
@@ -49,6 +51,7 @@ RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matri
 LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
 # Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
 SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
+_OF_THE_TARGET = (derivative, derivatives)
 FAR = 1e200  # coefficients, beyond all that are of use
 
 
@@ -79,11 +82,30 @@ class Moments:
     Proof and sources: docs/proofs/moments.md.
     """
 
-    requires = {"loss": ((respond,),)}
-    by_blocks = True
+    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
+    optional = ("penalty",)
+    by_blocks = fixed_cost = True
 
     def __init__(self, row_norm: float | None = None):
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
+
+    def check(self, problem: CompositeProblem) -> None:
+        """Refuse a subclass whose derivatives are its own, and whose `respond` is inherited.
+
+        Raises
+        ------
+        TypeError
+        ValueError
+            For constants of the loss that are 0, or not scaled.
+        """
+        cls = type(problem.loss)
+        check_bound_on("derivative", problem.loss, bound_of(problem))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+        if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
+            raise TypeError(
+                f"Moments needs the kernel `respond`, which {cls.__name__} inherits from another "
+                "class than its derivatives."
+            )
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -100,10 +122,13 @@ class Moments:
 
         Raises
         ------
+        TypeError
+            What `check` refuses.
         ValueError
             For a squared loss that is linear beyond some residual, for a penalty of the intercept,
             and for noise that is too large for the grids.
         """
+        self.check(problem)
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
         K, d = loss.n_outputs, F - problem.intercept
         squared = isinstance(loss, Squared)
@@ -125,12 +150,11 @@ class Moments:
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
         row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
         size = bound_of(problem) * row
-        error = sum_error(n, size)
 
         def grid(name, sensitivity, dimension, magnitude):
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
 
-        moved = 2.0 * size + 2.0 * math.sqrt(F * K) * error
+        moved = record_change(problem) * slack + 2.0 * sum_error(n, size)
         matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
         line = not matrix and K == 1 and problem.intercept
         tolerated = 0.0
@@ -140,11 +164,10 @@ class Moments:
                 min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
             )
         if centred:
-            rounding = 2.0 * math.sqrt(d) * sum_error(n, slack)
-            centre_grid = grid("centre", 2.0 * slack + rounding, d, n * slack)
+            centre_grid = grid("centre", replace_one(n, slack), d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
-            rounding = 2.0 * F * sum_error(n, square)
+            rounding = 2.0 * sum_error(n, square)
             matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
         else:
             square = (LINE if line else 1.0) * slack * slack
@@ -171,6 +194,16 @@ class Moments:
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             coef = _Run(plan, problem, X, y, rng).fit(progress)
         return Result(coef, plan.n_iter)
+
+
+def record_change(problem: CompositeProblem) -> float:
+    """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
+    bound, ones = bound_of(problem), INTERCEPT * problem.intercept
+    # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
+    if type(problem.loss) is not Multinomial:
+        return 2.0 * bound * math.sqrt(1.0 + ones)
+    # Of one class, features may be opposites, but the ones are not; of two, numbers are not.
+    return math.sqrt(max(bound * bound * (4.0 + ones), 2.0 * (1.0 + ones)))
 
 
 def n_rounds(signal: float, matrix: bool) -> int:
@@ -340,7 +373,8 @@ class _Run:
 
     def moment(self):
         """Mean of target times row, and its noise."""
-        sums = self.total(shortened_sums, Targets(self.problem.loss), self.K, None, self.sufficient)
+        rule = Targets(self.problem.loss, self.bound)
+        sums = self.total(shortened_sums, rule, self.K, None, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
     def responses(self, W):

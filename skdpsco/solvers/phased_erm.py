@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.constraints import project
+from skdpsco.constraints import BALLS, project
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.privacy import GaussianEvent
@@ -103,6 +103,7 @@ class PhasedERM:
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
     streams = False
+    fixed_cost = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none"):
         if schedule not in SCHEDULES:
@@ -113,6 +114,11 @@ class PhasedERM:
             raise ValueError("smoothing='randomized' needs schedule='one-phase'.")
         self.schedule, self.smoothing = schedule, smoothing
 
+    @property
+    def samples(self) -> bool:
+        """Whether records are sampled, so that noise has a curve of its own."""
+        return self.smoothing == "randomized"
+
     def check(self, problem: Problem) -> None:
         """Refuse a set that is not an lp ball.
 
@@ -120,7 +126,7 @@ class PhasedERM:
         ------
         ValueError
         """
-        if not hasattr(problem.constraint, "p"):
+        if type(problem.constraint) not in BALLS:
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedERM needs an lp ball as constraint, got {name}.")
 
@@ -131,8 +137,9 @@ class PhasedERM:
         ------
         ValueError
             If the noise of a step would be too large for the grid, or if derivatives of the loss
-            have no bound.
+            have no bound; and what `check` raises.
         """
+        self.check(problem)
         if self.smoothing == "randomized":
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from skdpsco.privacy import (
     allows,
     compose,
 )
+from skdpsco.privacy._cache import cached
 from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 
 from ._composite import CompositeProblem
@@ -64,8 +64,7 @@ class SGD:
     by the expected size of a sample. The result is a mean over the last quarter of the steps.
 
     As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
-    nothing where the budget is one of zCDP: with a ledger, and beside a private scale of the
-    targets.
+    nothing where the budget is one of zCDP: with a ledger.
 
     Parameters
     ----------
@@ -91,6 +90,7 @@ class SGD:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = samples = True
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Rows:
         return self.X._replace(data=some.data, indices=some.indices, indptr=some.indptr)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def noise_multiplier(
     budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
 ) -> float:
