@@ -30,7 +30,7 @@ from typing import Any
 
 from ._checks import check_real
 from ._gdp import mu_of_draw
-from ._numerics import minimise, solve
+from ._numerics import between, minimise, solve
 from ._pld import pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
@@ -128,7 +128,8 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     accountant : {"auto", "rdp", "pld"}, default="auto"
         Matters for noise on samples only. "rdp" is their Renyi curve; "pld" is the better of that
         and the distribution of the privacy loss, and needs dp-accounting; "auto" is "pld" where
-        that is installed, else "rdp". All are right.
+        that is installed, else "rdp". All are right. With more than a million samples, or a noise
+        multiplier of 0.1 or less, "pld" is "rdp".
 
     Raises
     ------
@@ -336,7 +337,8 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    least = min(log_delta(minimise(log_delta, _order_for_epsilon(rho, epsilon))) for rho in near)
+    orders = [_order_for_epsilon(rho, epsilon) for rho in near]
+    least = min(log_delta(minimise(log_delta, b)) for b in between(orders))
     return _round_up(math.exp(min(least, 0.0)))
 
 
@@ -348,8 +350,8 @@ def _renyi_epsilon(event: Event, delta: float) -> float:
     def epsilon_at(b: float) -> float:
         return (log_moment(b) + log_inverse - math.log1p(b)) / b - math.log1p(1 / b)
 
-    orders = (minimise(epsilon_at, _order_for_delta(rho, log_inverse)) for rho in near)
-    epsilon = max(min(map(epsilon_at, orders)), 0.0)
+    orders = [_order_for_delta(rho, log_inverse) for rho in near]
+    epsilon = max(min(epsilon_at(minimise(epsilon_at, b)) for b in between(orders)), 0.0)
     slack = _REPORT_SLACK
     while _renyi_delta(event, epsilon) > delta:  # by rounding only
         epsilon += slack * max(epsilon, 1.0)
