@@ -3,9 +3,8 @@
 from typing import Any, ClassVar
 
 from skdpsco._validation import COMMON_CONSTRAINTS, TARGET_CONSTRAINTS, check_bound
-from skdpsco.losses import Squared
-
-from ._common import LinearRegressor
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.losses.library import Squared
 
 
 class PrivateLasso(LinearRegressor):

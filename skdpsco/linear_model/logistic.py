@@ -3,8 +3,7 @@
 from typing import Any, ClassVar
 
 from skdpsco._validation import CLASSES_CONSTRAINTS, COMMON_CONSTRAINTS
-
-from ._common import LogisticClassifier
+from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
 
 class PrivateLogisticL1(LogisticClassifier):

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Logistic,
     Multinomial,
@@ -28,7 +28,7 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import rho_of
 from skdpsco.solvers import (
@@ -48,13 +48,13 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
 )
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
-from skdpsco.solvers._moment_sums import respond
-from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.base import check_supported
-from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
-from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.moments.sums import respond
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SLOPE = 0.5
 CODES = (1.0, -1.0, 0.5, 0.25, 0.0)  # targets
