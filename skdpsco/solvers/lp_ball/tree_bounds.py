@@ -35,7 +35,7 @@ class TreeTuning(NamedTuple):
     sampling: float = 0.03
 
 
-TREE = TreeTuning()
+TREE_TUNING = TreeTuning()
 
 
 class BallBounds(NamedTuple):
@@ -215,5 +215,5 @@ def expected(bounds: BallBounds, budget: Any, noise: str, n_steps: int) -> float
     """What the automatic choice of noise and steps minimises."""
     optimisation, sampling, noisy = excess_terms(bounds, budget, noise, n_steps)
     # Features are hardly ever aligned with a step: half of the (squared) norm is worst case.
-    optimisation *= TREE.curvature / bounds.problem.feature_norm(bounds.dual)
-    return optimisation + TREE.sampling * sampling + noisy
+    optimisation *= TREE_TUNING.curvature / bounds.problem.feature_norm(bounds.dual)
+    return optimisation + TREE_TUNING.sampling * sampling + noisy

@@ -33,7 +33,7 @@ from skdpsco.solvers.gradient_sums import write_minimizer
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
-    TREE,
+    TREE_TUNING,
     BallBounds,
     expected,
     noise_order,
@@ -141,7 +141,7 @@ class TreeFrankWolfe:
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
             noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
-        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, TREE.max_phases + 1))]
+        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, TREE_TUNING.max_phases + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
             (expected(bounds, budget, noise, T), noise, T) for noise in noises for T in lengths
