@@ -14,6 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
 from skdpsco._blocks import BlockRecords, RowBlocks
+from skdpsco._conditioning import (
+    Conditioning,
+    condition,
+    conditioning_pays,
+    plan_conditioning,
+    release_conditioning,
+)
 from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
@@ -31,6 +38,16 @@ from skdpsco.solvers import (
     Stagewise,
     check_cost,
     check_supported,
+)
+
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+CONDITIONED = (
+    "auto",
+    "stagewise",
+    "moments",
+    "coordinate-descent",
+    "greedy-coordinate-descent",
+    "gradient-descent",
 )
 
 
@@ -84,12 +101,17 @@ class _Unscale:
     intercept: bool
     n_outputs: int
     target: Target
+    conditioning: Conditioning | None = None
 
     def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         W = w.reshape(self.n_outputs, -1) * self.target.scale
         d = len(self.bounds)
-        coef = W[:, :d] / self.bounds
+        coef = W[:, :d]
         intercept = self.target.centre + (W[:, d] if self.intercept else np.zeros(self.n_outputs))
+        if self.conditioning is not None:
+            coef = coef / self.conditioning.scale
+            intercept = intercept - coef @ self.conditioning.centre
+        coef = coef / self.bounds
         if self.n_outputs == 1:
             return coef[0], float(intercept[0])
         return coef, intercept
@@ -105,6 +127,7 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
     # Parameters that may be too extreme for a plan.
@@ -148,6 +171,18 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _conditions(self, X: Any, mu: float) -> bool:
+        """Whether features get a private centre and scale, from public values alone."""
+        is_sparse = X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+        return (
+            getattr(self, "conditioning", None) == "auto"
+            and bool(self.fit_intercept)
+            and not is_sparse
+            and isinstance(self.solver, str)
+            and self.solver in CONDITIONED
+            and conditioning_pays(*X.shape, mu)
+        )
+
     def _fit(
         self,
         X,
@@ -178,6 +213,7 @@ class PrivateLinearModel(PrivateEstimator):
         budget = self._budget()
         bounds = self._public_bounds(d)
         self._by_blocks = isinstance(X, BlockRecords)
+        self._conditioned = self._conditions(X, budget.mu)
         solver = self._resolved_solver(loss, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
@@ -208,9 +244,16 @@ class PrivateLinearModel(PrivateEstimator):
                 scales = target_plan.scales
             if not isinstance(released, NoOpEvent):
                 available = Allowance(budget.rho).minus(released)
-        for rehearsed, scale in product(all_bounds, scales):
-            problem = self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale))
-            problem = _with_layout(problem, X)
+        condition_plan, factors = None, (1.0,)
+        if self._conditioned:
+            scaled = isinstance(getattr(self, "radius", "auto"), str)
+            with self._planning(n, d, *self._planned_with):
+                condition_plan = plan_conditioning(n, d, available.mu, scaled)
+                available = Allowance.beside(available, condition_plan.event)
+            factors = condition_plan.scales
+        for rehearsed, scale, factor in product(all_bounds, scales, factors):
+            problem = self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale))
+            problem = _with_layout(problem, X, condition_plan is not None)
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
@@ -221,6 +264,8 @@ class PrivateLinearModel(PrivateEstimator):
             event = plan.event
             if not isinstance(released, NoOpEvent):
                 event = ZCDPEvent(available.rho)
+            if condition_plan is not None:
+                event = compose(condition_plan.event, event)
             event = compose(released, event)
             rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
             with np.errstate(all="ignore"):  # an underflow would tell something about the data
@@ -234,22 +279,34 @@ class PrivateLinearModel(PrivateEstimator):
                     else:
                         y = target.apply(y)
                     assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
+                conditioning, units = None, bounds
+                if condition_plan is not None:
+                    conditioning = release_conditioning(condition_plan, design, y, rng)
+                    design = condition(design, conditioning)
+                    units = bounds * conditioning.scale
+                    problem = self._problem(loss, n, units, target)
+                    problem = _with_layout(problem, X, True)
                 if not isinstance(released, NoOpEvent):
-                    problem = self._problem(loss, n, bounds, target)
-                    problem = _with_layout(problem, X)
+                    problem = self._problem(loss, n, units, target)
+                    problem = _with_layout(problem, X, condition_plan is not None)
                     plan = solver.plan(problem, available, n_iter)
                     check_cost(plan.event, available)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
+        if condition_plan is not None:
+            assumptions = (*assumptions, condition_plan.note)
         assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
-        unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
-        units = target.scale / float(bounds.max())
+        unscale = _Unscale(bounds, intercept, loss.n_outputs, target, conditioning)
+        length = target.scale / float(units.max())
         if result.radius is not None:
-            self.radius_ = result.radius * units
+            self.radius_ = result.radius * length
         if result.path is not None:
-            self.path_ = RadiusPath(result.path[0] * units, result.path[1], unscale)
+            self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
+        self.feature_range_ = bounds * np.array([[-1.0], [1.0]])
+        if conditioning is not None:
+            self.feature_range_ = conditioning.ranges(bounds)
         return unscale(result.coef)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
@@ -270,12 +327,25 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
-        # Some records at a time: float32 numbers become float64 ones.
+        # Some records at a time: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
-            safe_sparse_dot(X[rows], self.coef_.T, dense_output=True)
-            for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 4096)
+            safe_sparse_dot(self._as_fitted(X[rows]), self.coef_.T, dense_output=True)
+            for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Features clipped as in the fit."""
+        if not getattr(self, "clip_features", True) or not hasattr(self, "feature_range_"):
+            return X
+        low, high = self.feature_range_
+        if not sparse.issparse(X):
+            return np.clip(X, low, high)
+        if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
+            return np.clip(X.toarray(), low, high)
+        X = sparse.csr_matrix(X, copy=True)
+        X.data = np.clip(X.data, low[X.indices], high[X.indices])
+        return X
 
 
 def refuse_blocks(X: Any) -> None:
@@ -365,9 +435,11 @@ def _opened(design: Any):
             design.close()
 
 
-def _with_layout(problem: Any, X: Any) -> Any:
-    """The problem with the layout of X, a public hint for solvers of linear models."""
-    return replace(problem, sparse=sparse.issparse(X)) if isinstance(problem, Problem) else problem
+def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+    """The problem with public hints for solvers of linear models."""
+    if not isinstance(problem, Problem):
+        return problem
+    return replace(problem, sparse=sparse.issparse(X), centred=centred)
 
 
 def _brief(bounds: np.ndarray) -> str:

@@ -31,7 +31,7 @@ FLOORS = {
         "_dask",
         "_map_reduce",
     ),
-    3: ("solvers", "_target", "_quantiles", "_feature_bounds"),
+    3: ("solvers", "_target", "_quantiles", "_feature_bounds", "_conditioning"),
     4: ("_base", "_estimator"),
     5: ("linear_model", "minimax", "preprocessing"),
     6: ("model_selection", "inspection"),

@@ -19,15 +19,15 @@ from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.base import Problem
+from skdpsco.solvers.gradient_descent import stable_step
 
 BLOCK = 1024  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
 MATRIX_SHARE = 0.25  # for the second moments of a Newton step
-LINE_SHARE = 0.04  # for the curvature along the first gradient
-GRADIENT_STEPS = 3
+LENGTH = 2.0  # of a gradient step, over smoothness times the mean squared row norm
+TAIL = 0.25  # of the gradient steps, over which is averaged
 MAX_STEPS = 100  # of Newton's method
-MOMENTUM = 0.5
 
 
 def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
@@ -42,6 +42,11 @@ def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
     ratio = n_samples * mu / n_coordinates**1.5
     return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
+
+
+def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of gradient steps that are worth their noise: few, where there is much of it."""
+    return round(min(max(n_samples * mu / math.sqrt(n_coordinates) / 6.0, 4.0), 50.0))
 
 
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
@@ -124,14 +129,12 @@ class Refit:
         self.F = len(self.columns)
         self.local = output * self.F + place  # where the support stands in ``self.w``
 
-    def run(self, coef: np.ndarray, soft: float, hard: float) -> None:
+    def run(self, coef: np.ndarray, hard: float) -> None:
         """Improve ``coef``, flat, on the support, in place.
 
         Parameters
         ----------
         coef : ndarray
-        soft : float
-            Soft threshold of every gradient step, in standard deviations of the noise.
         hard : float
             After Newton steps, coefficients below so many standard deviations become 0.
         """
@@ -156,7 +159,7 @@ class Refit:
         if newton:
             self._newton(newton_steps(n, self.F, self.mu), hard)
         else:
-            self._gradient_steps(moment, soft)
+            self._gradient_steps(moment)
         coef[self.support] = self.w[self.local]
 
     def _newton(self, n_steps: int, hard: float) -> None:
@@ -187,37 +190,33 @@ class Refit:
         output, place = np.divmod(self.local, F)
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
 
-    def _gradient_steps(self, moment: float, soft: float) -> None:
-        share = (1.0 - MOMENT_SHARE - LINE_SHARE) / GRADIENT_STEPS
-        velocity = np.zeros(len(self.local))
-        for t in range(GRADIENT_STEPS):
-            g, noise = self._gradient(share)
-            if t == 0:
-                step = self._step_size(g, noise, moment)
-            velocity = MOMENTUM * velocity - step * g
-            new = self.w[self.local] + velocity
+    def _gradient_steps(self, moment: float) -> None:
+        """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
+        loss, where = self.problem.loss, self.local
+        T = gradient_steps(self.problem.n_samples, len(where), self.mu)
+        step = LENGTH / (loss.smoothness() * moment)
+        point = old = self.w[where]
+        last, last_gradient = point, np.zeros(len(where))
+        largest_momentum = max(0.9, 1.0 - 5.0 / T)
+        age, n_averaged = 0, max(1, round(TAIL * T))
+        total = np.zeros(len(where))
+        for t in range(T):
+            self.w[where] = point
+            g, noise = self._gradient((1.0 - MOMENT_SHARE) / T)
+            if t > 0:
+                step = stable_step(step, point - last, g - last_gradient, noise)
+            last, last_gradient = point, g
+            new = point - step * g
             inside = new[: self.n_ball]
-            inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - soft * noise * step, 0.0)
             move_into(self.constraint, inside)
-            self.w[self.local] = new
-
-    def _step_size(self, g: np.ndarray, noise: float, moment: float) -> float:
-        """One over the curvature along ``g``, within public limits."""
-        n, loss = self.problem.n_samples, self.problem.loss
-        direction = np.zeros(self.F * self.K)
-        norm = float(np.linalg.norm(g))
-        if norm > 0.0:
-            direction[self.local] = g / norm
-        direction = direction.reshape(self.K, self.F).T
-        # 3. One record contributes between 0 and smoothness * clip**2.
-        size = loss.smoothness() * self.clip**2 * self.slack
-        along = self._sum(curvature_along, self.clip, direction)
-        error = sum_error(n, size, self.K)
-        scale = self._release(along, size + 2 * error, LINE_SHARE, n * size)
-        cautious = n / (max(float(along[0]), 0.0) + 2.0 * scale)
-        # Noise alone should not move predictions by more than a twelfth of the loss's own scale.
-        quiet = 0.08 * loss.lipschitz() / (loss.smoothness() * noise * moment**0.5)
-        return min(cautious, quiet)
+            move = new - old
+            backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
+            age = 0 if backwards else age + 1
+            if t >= T - n_averaged:
+                total += new
+            point = new + min(largest_momentum, age / (age + 3.0)) * move
+            old = new
+        self.w[where] = total / n_averaged
 
     def _gradient(self, share: float) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
@@ -281,12 +280,6 @@ def second_moments(A, R, v, clip):
     """Products of the clipped rows' features, times the curvatures."""
     A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
     return A.T @ A
-
-
-def curvature_along(A, R, v, clip, direction):
-    """Curvatures times the squares of the clipped rows' products with ``direction``."""
-    along = (A @ direction) * _weights(A, clip)[:, None]
-    return (v @ (along * along))[None].sum(axis=-1)
 
 
 def gradient(A, R, v, clip):

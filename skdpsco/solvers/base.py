@@ -35,6 +35,10 @@ class Problem:
         Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
         that read records through `skdpsco._records`: they shrink longer ones to it. (The largest
         that features in [-1, 1] can have is sqrt(n_features).)
+    sparse : bool, default=False
+        Whether records are sparse.
+    centred : bool, default=False
+        Whether features are known to have a mean near 0.
     """
 
     loss: Any
@@ -45,6 +49,7 @@ class Problem:
     target_bound: float = 1.0
     row_norm: float = math.inf
     sparse: bool = False
+    centred: bool = False
 
     def __post_init__(self) -> None:
         # The squares of less would underflow, and longer rows would not be shrunk.
@@ -77,19 +82,30 @@ class Problem:
 class Allowance(NamedTuple):
     """What an earlier release has left of a `Budget`, in zCDP, and what Gaussian noise gets of it.
 
-    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs.
+    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs. Where all noise
+    is Gaussian, earlier noise included, the exact curve may leave more of mu: ``gaussian``.
     """
 
     rho: float
+    gaussian: float | None = None
 
     @property
     def mu(self) -> float:
         """Total sensitivity over standard deviation that Gaussian noise may have."""
-        return (2.0 * self.rho) ** 0.5
+        return (2.0 * self.rho) ** 0.5 if self.gaussian is None else self.gaussian
 
     def minus(self, event: Event) -> "Allowance":
         """What is left after ``event``."""
         return Allowance(self.rho - rho_of(event))
+
+    @classmethod
+    def beside(cls, budget: Any, event: Event) -> "Allowance":
+        """What ``budget`` leaves beside Gaussian noise that costs ``event``."""
+        mu, rounding = mu_of(event), 1.0 - 2.0**-40
+        return cls(
+            (budget.rho - rho_of(event)) * rounding,
+            math.sqrt(budget.mu**2 - mu * mu) * rounding,
+        )
 
 
 @dataclass

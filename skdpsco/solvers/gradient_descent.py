@@ -110,7 +110,7 @@ class GradientDescent:
             derivatives of the loss, other than residuals, have no bound.
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
-        n_passes = n_iter or passes(ratio)
+        n_passes = n_iter or full_passes(problem, mu)
         scales, mu_steps = share_scales(self, problem, mu)
         multiplier = math.sqrt(n_passes) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
@@ -164,9 +164,15 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
 
 
 def passes(ratio: float) -> int:
-    """Passes over the data that are worth their noise: few, where there is much of it."""
+    """Passes of sampled batches, as `full_passes`."""
     few = min(max(ratio * PLENTY / 8.0, 4.0), PASSES)
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), MAX_PASSES))
+
+
+def full_passes(problem: CompositeProblem, mu: float) -> int:
+    """Passes of full batches that are worth their noise: few, where there is much of it."""
+    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / 6.0
+    return round(min(max(worth, 4.0), PASSES * max(worth / PASSES, 1.0) ** (1.0 / 3.0), MAX_PASSES))
 
 
 def share_scales(
