@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from skdpsco import PrivateLinearClassifier
 from skdpsco._design import columns_of
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import one_pass
 from skdpsco.constraints import minimizer
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
@@ -54,8 +55,8 @@ class OneGradient:
         for design, targets, rows in one_pass(X, y, rng, shuffle=False).take(problem.n_samples):
             x = columns_of(design, rows[0], rows[-1] + 1, columns)  # in [-1, 1], dense
             slope = np.zeros((len(rows), loss.n_outputs))
-            derivatives(loss, np.zeros_like(slope), targets[rows], slope)
-            slope = np.fmax(np.fmin(slope, clip), -clip)  # whatever the loss declares; NaN, too
+            # Entries, and the l2 norm of each row, are within the bound, whatever the loss returns.
+            bounded_derivatives(loss, np.zeros_like(slope), targets[rows], clip, clip, slope)
             total += slope.T @ x
         coef = total.ravel()
         gaussian_mechanism(rng, coef, plan.grid)

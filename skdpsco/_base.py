@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsco._random import generator
+from skdpsco._random import generator, warn_privacy
 from skdpsco.privacy import Budget, Event, rho_of
-from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 from skdpsco.solvers import Allowance
 
 # Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
@@ -47,6 +47,34 @@ def public_only(params: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def charge(
+    ledger: Any, event: Event, name: str, parameters: dict, relation: str, stacklevel: int
+) -> None:
+    """Charge a ledger, and warn if it is the first charge for "replace-one within groups".
+
+    Parameters
+    ----------
+    ledger : object with ``charge``
+    event, name, parameters, relation
+        As for `Ledger.charge`.
+    stacklevel : int
+        Whose line the warning names: 2 for that of the caller.
+
+    Warns
+    -----
+    PrivacyWarning
+    """
+    weakest_relation = getattr(ledger, "weakest_relation", None)
+    if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
+        warn_privacy(
+            f"With group_membership='public' the guarantee of {name} is for {relation!r} "
+            "neighbours, and after this charge so is that of the whole ledger: see "
+            "Ledger.weakest_relation(). Set group_membership='private' to keep 'replace-one'.",
+            stacklevel + 1,
+        )
+    ledger.charge(event, name, parameters, relation)
+
+
 class PrivateEstimator(BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
@@ -68,6 +96,10 @@ class PrivateEstimator(BaseEstimator):
     def _relation(self) -> str:
         """Which data sets are neighbours, for the charge and the report of a fit."""
         return "replace-one"
+
+    def _candidates_of_fit(self) -> list[tuple[str, Any]]:
+        """What a fit may fit in place of a parameter: the parameter's name, and the estimator."""
+        return []
 
     def _available(self, budget: Budget) -> Budget | Allowance:
         """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
@@ -105,7 +137,9 @@ class PrivateEstimator(BaseEstimator):
         made = generator(self.random_state, stacklevel=stacklevel + 1)
         if self.ledger is not None:
             parameters = public_only(self.get_params(deep=False))
-            self.ledger.charge(event, type(self).__name__, parameters, self._relation)
+            charge(
+                self.ledger, event, type(self).__name__, parameters, self._relation, stacklevel + 1
+            )
         return made
 
     def _report(
@@ -130,7 +164,7 @@ class PrivateEstimator(BaseEstimator):
     def _accept(self, draft):
         """Take over what ``draft`` has learnt, and forget all that an earlier fit has."""
         _forget(self)
-        vars(self).update({name: vars(draft)[name] for name in _fitted_names(draft)})
+        vars(self).update({name: vars(draft)[name] for name in fitted_names(draft)})
         return self
 
     def _html_with_privacy(self, html: str) -> str:
@@ -146,7 +180,8 @@ class PrivateEstimator(BaseEstimator):
         return bundle
 
 
-def _fitted_names(estimator: PrivateEstimator) -> list[str]:
+def fitted_names(estimator: PrivateEstimator) -> list[str]:
+    """Names of the attributes that a fit has set."""
     parameters = estimator._get_param_names()
     return [
         name
@@ -156,5 +191,5 @@ def _fitted_names(estimator: PrivateEstimator) -> list[str]:
 
 
 def _forget(estimator: PrivateEstimator) -> None:
-    for name in _fitted_names(estimator):
+    for name in fitted_names(estimator):
         delattr(estimator, name)

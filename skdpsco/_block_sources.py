@@ -5,7 +5,9 @@ None, and ``read()``, which returns the features and the targets (or None) as th
 """
 
 import mmap
+import os
 from collections.abc import Iterator
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -13,9 +15,11 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._design import as_design
+from skdpsco._quiet import quietly
 from skdpsco._validation import FLOATS
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
+_MEMORY = "memory"  # of this process, a place like any file
 
 
 class Held(NamedTuple):
@@ -84,6 +88,9 @@ class Table(NamedTuple):
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
+        return quietly("it must consist of numbers.", self._read)
+
+    def _read(self) -> tuple[Any, Any]:
         # Of a file that has changed, a single row must not be taken for all: no broadcast.
         X = np.empty((self.table.num_rows, len(self.features)))
         for j, number in enumerate(self.features):
@@ -194,9 +201,88 @@ def canonical(X: Any) -> Any:
     ------
     ValueError
     """
-    X = X if X.dtype in FLOATS else X.astype(np.float64)
+    X = X if X.dtype in FLOATS else quietly("X must be real.", X.astype, np.float64)
     checked: Any = as_design(X, np.ones(X.shape[1]), False)
     return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
+
+
+def check_files(paths: list[str]) -> None:
+    """Refuse a file that is named twice, by whatever path or link, before any is read.
+
+    Raises
+    ------
+    ValueError
+    """
+    names: dict[str, str] = {}
+    for path in paths:
+        file = _file(path)
+        if file in names:
+            raise ValueError(
+                f"path must name every file once, but {path!r} is the file {names[file]!r}: its "
+                "records would count twice."
+            )
+        names[file] = path
+
+
+def _file(path: Any) -> str:
+    """What is the same for all names of a file."""
+    try:
+        found = os.stat(path)
+    except OSError:  # it is not there, which is said where it is read; or not a file of this system
+        return str(path)
+    return f"{found.st_dev} {found.st_ino}" if found.st_ino else os.path.realpath(path)
+
+
+def check_apart(blocks: list[Any]) -> None:
+    """Refuse features of two blocks that take the same rows of an array or of a mapped file.
+
+    This is seen from where they are, not from what they hold: records may be alike.
+
+    Raises
+    ------
+    ValueError
+    """
+    spans = [(*_span(X), number) for number, X in enumerate(blocks)]
+    for (place, _, stop, i), (other, start, _, j) in pairwise(sorted(spans)):
+        if place != other or start >= stop:
+            continue
+        if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
+            continue
+        first, second = sorted((i, j))
+        raise ValueError(
+            f"blocks {first} and {second} hold the same rows: a record must be in one block. (In a "
+            "copy it is another record, and counts as two.)"
+        )
+
+
+def _span(X: Any) -> tuple[str, int, int]:
+    """Where a block is, and its first and last byte there."""
+    if isinstance(X, np.memmap):
+        part = rows_of_array(X, 0, X.shape[0])
+        if isinstance(part, Mapped):
+            return _file(part.filename), part.offset, part.offset + X.nbytes
+    array = _entries(X)
+    if not isinstance(array, np.ndarray):
+        return "objects", id(X), id(X) + 1
+    start = stop = array.__array_interface__["data"][0]
+    if array.size > 0:
+        steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+        start, stop = start + sum(min(s, 0) for s in steps), stop + sum(max(s, 0) for s in steps)
+        stop += array.itemsize
+    return _MEMORY, start, stop
+
+
+def _entries(X: Any) -> Any:
+    return getattr(X, "data", X) if sparse.issparse(X) else X
+
+
+def _share(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether arrays share memory: rows of one may lie between those of the other."""
+    most: Any = 10_000
+    try:
+        return np.shares_memory(first, second, max_work=most)
+    except np.exceptions.TooHardError:
+        return False
 
 
 def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
@@ -209,7 +295,7 @@ def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
     if sparse.issparse(values) and n_dimensions == 2:
         return canonical(sparse.csr_matrix(values))
     if not hasattr(values, "shape"):
-        values = np.asarray(values)
+        values = quietly(f"{name} must be an array of numbers.", np.asarray, values)
     if len(values.shape) != n_dimensions:
         raise ValueError(
             f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}, got shape "
@@ -263,6 +349,7 @@ def parquet_parts(paths: list[str], target: str | None, columns: Any, block_size
     """Parts of Parquet files, of one row group or more each, and the names of the features."""
     import pyarrow.parquet
 
+    check_files(paths)
     parts: list[RowGroups] = []
     names: Any = None
     for path in paths:

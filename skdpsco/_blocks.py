@@ -1,6 +1,6 @@
 """Records in blocks of rows, which need not fit in memory together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -13,12 +13,14 @@ from skdpsco._block_sources import (
     array_parts,
     as_rows,
     block_rows,
+    check_apart,
     check_block_size,
     parquet_parts,
     rows_of_array,
     table_parts,
 )
-from skdpsco._map_reduce import BlockDesign, LocalBlocks, Reader
+from skdpsco._digests import new_key
+from skdpsco._map_reduce import BlockDesign, Hidden, LocalBlocks, Reader
 
 
 def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
@@ -99,8 +101,7 @@ class BlockRecords(NamedTuple):
         ------
         ValueError, TypeError
         """
-        blocks = self.blocks
-        reader = Reader(blocks.n_features, blocks.sparse, self.encode)
+        blocks, reader = self.blocks, self._reader()
         opened: Any
         if blocks.on_dask:
             from skdpsco._dask import open_dask
@@ -109,6 +110,28 @@ class BlockRecords(NamedTuple):
         else:
             opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
+
+    def read_once(self) -> Iterable[tuple[Any, Any]]:
+        """Blocks as iterating yields them, for a fit that reads each record once.
+
+        Dask computes them one by one, maybe by another evaluation of the graph each: all are
+        checked before, and compared.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        blocks = self.blocks
+        if not blocks.on_dask:
+            return blocks
+        from skdpsco._dask import GraphBlocks
+
+        return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
+
+    def _reader(self) -> Reader:
+        """How blocks are read in one fit, whose key it draws."""
+        blocks = self.blocks
+        return Reader(blocks.n_features, blocks.sparse, self.encode, Hidden(new_key()))
 
 
 class RowBlocks:
@@ -131,7 +154,8 @@ class RowBlocks:
     Notes
     -----
     Public are the number of records, the sizes of the blocks, the number, names and types of the
-    columns. Every block is checked before a fit charges its ledger, in one pass over the data.
+    columns. Solvers that sum check every block before the charge, in one pass over the data, and
+    whatever is read again must be what it was: else the fit ends without a release.
 
     Results do not depend on the number of workers. They do depend on the blocks, as far as rounding
     goes, which noise covers.
@@ -232,6 +256,7 @@ class RowBlocks:
         ----------
         blocks : list of (X, y)
             All X arrays and memmaps, or all sparse, with the same columns; y may be None in all.
+            No two may take the same rows of an array or a file.
         n_jobs : int or None, default=None
             As in `from_arrays`.
 
@@ -239,6 +264,7 @@ class RowBlocks:
         ------
         ValueError, TypeError
         """
+        blocks = list(blocks)
         pairs = [(as_rows("X", X, 2), None if y is None else as_rows("y", y, 1)) for X, y in blocks]
         if not pairs:
             raise ValueError("blocks must not be empty.")
@@ -246,6 +272,7 @@ class RowBlocks:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
         if len({_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
+        check_apart([X for X, _ in blocks])
         parts = [
             Pair(
                 rows_of_array(X, 0, X.shape[0]),
@@ -300,6 +327,7 @@ class RowBlocks:
         Parameters
         ----------
         path : str, path or list of them
+            No file may be named twice, by whatever path or link.
         target : str or None, default=None
             Name of the column of the targets.
         columns : list of str or None, default=None
@@ -332,8 +360,9 @@ class RowBlocks:
     def from_dask(cls, X, y=None, *, target=None, block_size=None, n_samples=None):
         """Blocks of a Dask array or data frame.
 
-        With a client of `dask.distributed` the blocks are read once per fit and stay in the memory
-        of its workers; without, they are computed in every pass, by threads of this process.
+        With a client of `dask.distributed` the blocks stay in the memory of its workers during a
+        fit by a solver that sums; else they are computed whenever they are read. The graph must be
+        deterministic: a fit evaluates it twice before the charge, and refuses what differs.
 
         Parameters
         ----------

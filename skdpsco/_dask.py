@@ -2,10 +2,11 @@
 
 Nothing here raises in a task, and what tasks return does not show its values: a worker would write
 both to its log. Every task is deterministic and draws no noise, so a task that is run again, since
-its worker was lost, returns what it did before.
+its worker was lost, returns what it did before. Graphs of users may be otherwise, which digests of
+the blocks tell: docs/proofs/blocks.md.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -187,11 +188,15 @@ def open_dask(parts: list[DaskPart], n_samples: int, reader: Reader) -> Any:
 
         client = Client.current()
     except (ImportError, ValueError):
-        return ThreadBlocks(parts, n_samples, reader)
+        return GraphBlocks(parts, n_samples, reader)
     return ClusterBlocks(client, parts, n_samples, reader)
 
 
-def _count(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+def _look(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: reader.look_at(*reader(X, y, n_rows)))
+
+
+def _compare(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
     return attempt(lambda: len(reader(X, y, n_rows)[1]))
 
 
@@ -199,14 +204,43 @@ def _read(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failur
     return attempt(lambda: reader(X, y, n_rows))
 
 
+def _read_as_stored(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: (reader(X, y, n_rows), (X, y))[1])
+
+
 def _read_and_run(
-    reader: Reader, task: Task, X: Any, y: Any, n_rows: int | None
+    task: Task, reader: Reader, X: Any, y: Any, n_rows: int | None
 ) -> Hidden | Failure:
     return attempt(lambda: task(*reader(X, y, n_rows)))
 
 
-class ThreadBlocks:
-    """Blocks that are computed anew in every pass, by the scheduler of this process.
+def _evaluate(
+    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
+) -> Iterator[Any]:
+    """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
+
+    So what blocks have in common is computed once for all of them.
+    """
+    pairs = zip(parts, readers, strict=True)
+    tasks = [part.call(partial(function, reader)) for part, reader in pairs]
+    return values_of(dask.compute(*tasks, scheduler=client))
+
+
+def _look_at(
+    parts: list[DaskPart], n_samples: int, reader: Reader, client: Any = None
+) -> list[Reader]:
+    """Check all blocks; readers that know what each of them was."""
+    readers = [reader] * len(parts)
+    sizes, digests = zip(*_evaluate(parts, readers, _look, client), strict=True)
+    check_count(n_samples, sum(sizes))
+    # A matrix is made anew, with the entries in any order.
+    return [reader.again(found, checked=not reader.sparse) for found in digests]
+
+
+class GraphBlocks:
+    """Blocks that are computed anew in every pass, by Dask's scheduler.
+
+    Before the first one the graph is evaluated twice, and has to yield the same.
 
     Parameters
     ----------
@@ -217,20 +251,20 @@ class ThreadBlocks:
 
     def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._parts = parts
-        sizes = list(values_of(self._compute(partial(_count, reader))))
-        check_count(n_samples, sum(sizes))
-        # What is computed anew must have as many records in every pass.
-        self._parts = [part._replace(n_rows=n) for part, n in zip(parts, sizes, strict=True)]
-        # A matrix is made anew, with the entries in any order.
-        self._reader = reader._replace(checked=not reader.sparse)
-
-    def _compute(self, function: Callable[..., Any]) -> Iterable[Any]:
-        scheduler = dask.config.get("scheduler", None) or "threads"
-        return dask.compute(*(part.call(function) for part in self._parts), scheduler=scheduler)
+        self._readers = _look_at(parts, n_samples, reader)
+        list(_evaluate(parts, self._readers, _compare))
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(values_of(self._compute(partial(_read_and_run, self._reader, task))))
+        return tree_sum(_evaluate(self._parts, self._readers, partial(_read_and_run, task)))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """Features and targets as they are stored, of one block after the other."""
+        for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
+            pair = part.call(partial(_read_as_stored, reader)).compute()
+            if isinstance(pair, Failure):
+                pair.throw(number)
+            yield pair.value
 
     def close(self) -> None:
         """Nothing is held."""
@@ -240,18 +274,12 @@ def _length(block: Hidden | Failure) -> Hidden | Failure:
     return block if isinstance(block, Failure) else Hidden(len(block.value[1]))
 
 
-def _run(task: Hidden, n_rows: int, block: Hidden | Failure) -> Hidden | Failure:
-    if isinstance(block, Failure):
-        return block
-    if len(block.value[1]) != n_rows:  # it was lost, and made anew
-        return Failure(ValueError, f"it must have {n_rows} rows, as it had before.")
-    return attempt(lambda: task.value(*block.value))
+def _run(task: Hidden, block: Hidden | Failure) -> Hidden | Failure:
+    return block if isinstance(block, Failure) else attempt(lambda: task.value(*block.value))
 
 
-def _run_all(
-    task: Hidden, sizes: list[int], blocks: list[Hidden | Failure]
-) -> list[Hidden | Failure]:
-    return [_run(task, n_rows, block) for n_rows, block in zip(sizes, blocks, strict=True)]
+def _run_all(task: Hidden, blocks: list[Hidden | Failure]) -> list[Hidden | Failure]:
+    return [_run(task, block) for block in blocks]
 
 
 def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
@@ -274,12 +302,13 @@ class ClusterBlocks:
 
     def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._client = client
-        # Futures, which keep what makes them: a block of a lost worker is read again.
-        self._blocks = client.compute([part.call(partial(_read, reader)) for part in parts])
+        readers = _look_at(parts, n_samples, reader, client)
+        # Futures, which keep what makes them: a block of a lost worker is read again, and compared.
+        pairs = zip(parts, readers, strict=True)
+        self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])
         try:
             lengths = [client.submit(_length, block, pure=False) for block in self._blocks]
-            self._sizes = list(values_of(client.gather(lengths)))
-            check_count(n_samples, sum(self._sizes))
+            list(values_of(client.gather(lengths)))
             self._threads = client.nthreads()
             self._groups = self._by_thread()
         except BaseException:
@@ -323,13 +352,12 @@ class ClusterBlocks:
         groups, made = self._groups, []
         try:  # one message for all tasks
             if groups:  # a task for each, as it takes milliseconds of the scheduler
-                sizes = [[self._sizes[i] for i in numbers] for numbers in groups]
                 blocks = [[self._blocks[i] for i in numbers] for numbers in groups]
-                made = client.map(_run_all, [sent] * len(groups), sizes, blocks, pure=False)
+                made = client.map(_run_all, [sent] * len(groups), blocks, pure=False)
                 found = dict(zip(chain(*groups), chain(*client.gather(made)), strict=True))
                 return tree_sum(values_of(found[number] for number in range(len(found))))
             same = [sent] * len(self._blocks)
-            made = terms = client.map(_run, same, self._sizes, self._blocks, pure=False)
+            made = terms = client.map(_run, same, self._blocks, pure=False)
             while len(terms) > FAN_IN:
                 terms = [
                     client.submit(_add, start, terms[start:stop], pure=False)

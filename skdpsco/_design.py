@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpsco._clipping import clip
 from skdpsco._kernels import inner, kernel
 
 
@@ -159,22 +160,6 @@ def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
 def add_column(X, j, step, Z, k):
     """``Z[:, k] += step * column j``."""
     raise NotImplementedError
-
-
-@inner
-def clip(x, b):
-    """Clip ``x`` to ``[-b, b]``."""
-    # In this order of arguments NaN, which validation refuses, would become b: not even a NaN may
-    # turn a whole sum into NaN.
-    return max(-b, min(b, x))
-
-
-@inner
-def clip_entries(R, b):
-    """Clip every entry of the matrix ``R`` to ``[-b, b]``, in place."""
-    for i in range(R.shape[0]):
-        for k in range(R.shape[1]):
-            R[i, k] = clip(R[i, k], b)
 
 
 @inner

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,8 @@ from skdpsco._design import as_design
 from skdpsco._feature_bounds import plan_bounds, release_bounds
 from skdpsco._map_reduce import BlockDesign
 from skdpsco._progress import check_progress, progress_bar
+from skdpsco._quiet import score_by
+from skdpsco._random import warn_utility
 from skdpsco._target import Target, plan_target, release_target
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.constraints import L1Ball
@@ -258,6 +261,8 @@ class PrivateLinearModel(PrivateEstimator):
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
+        for line in plan.warnings:
+            warn_utility(line, stacklevel=4)  # the line that called fit
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
             # What the fit costs is known: what is released first and, if the plan still follows
             # from that, all of `available`, else what the plan says.
@@ -293,11 +298,13 @@ class PrivateLinearModel(PrivateEstimator):
                     check_cost(plan.event, available)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
-        if condition_plan is not None:
-            assumptions = (*assumptions, condition_plan.note)
-        assumptions = (f"features are clipped to +-{_brief(bounds)}", *assumptions)
+        clipped = f"features are clipped to +-{_brief(bounds)}"
+        notes = () if condition_plan is None else (condition_plan.note,)
+        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *notes, *plan.assumptions)))
         self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
+        if result.n_rounds is not None:
+            self.n_rounds_ = result.n_rounds
         unscale = _Unscale(bounds, intercept, loss.n_outputs, target, conditioning)
         length = target.scale / float(units.max())
         if result.radius is not None:
@@ -417,7 +424,7 @@ class LinearClassifierMixin(ClassifierMixin):
             For `RowBlocks`: score them one by one.
         """
         refuse_blocks(X)
-        return super().score(X, y, sample_weight)
+        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

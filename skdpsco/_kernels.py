@@ -133,7 +133,12 @@ def _digest_of_classes(arguments: Any) -> str:
 
 def _of_this_package(arguments: Any) -> bool:
     """Whether no argument is a ``NamedTuple`` of a module outside of this package."""
-    return all(cls.__module__.split(".")[0] == _PACKAGE for cls in _classes(arguments))
+    return all(map(of_this_package, _classes(arguments)))
+
+
+def of_this_package(cls: type) -> bool:
+    """Whether a class is the library's own."""
+    return cls.__module__.split(".")[0] == _PACKAGE
 
 
 def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[..., Any]:
@@ -153,6 +158,11 @@ def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[...
 def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     """`inner` for sums, whose terms may be added in any order: LLVM then vectorises them."""
     return inner(function, {**_INLINED, "fastmath": {"reassoc", "contract"}})
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`inner` for what is called for every record: its code stands in the place of the call."""
+    return inner(function, _INLINED)
 
 
 def inlined_kernel(generic: Callable[..., Any]) -> Any:
@@ -201,9 +211,8 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
         if implementation is None:
             return partial(register_distinct, cls)
         homes = (cls.__module__, generic.__module__)
-        if implementation.__module__.startswith(_PACKAGE + ".") and (
-            implementation.__module__ not in homes
-        ):
+        module = implementation.__module__ or ""  # None in what `exec` runs
+        if module.startswith(_PACKAGE + ".") and module not in homes:
             raise TypeError(
                 f"The kernel `{generic.__name__}` of {cls.__name__} must stand in "
                 f"{' or '.join(homes)}, since compiled code is cached under their sources."
@@ -238,6 +247,44 @@ def distinguish(cls: type) -> None:
     while fields is not None and _CLASSES.setdefault((cls.__name__, fields), cls) is not cls:
         count += 1
         cls.__name__ = f"{name}_{count}"
+
+
+def provider(kernel: Any, cls: type) -> type:
+    """The class, ``cls`` or one that it inherits from, whose implementation ``kernel`` calls."""
+    return next(base for base in cls.__mro__ if base in kernel.registry)
+
+
+def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
+    """``function(spec, *arguments)``, compiled code that calls the kernel ``name`` of ``spec``.
+
+    It is called as a Python function first, since compiled code does not notice where a kernel
+    reaches beyond the end of an array, and what stands in memory there may be data.
+    The arguments are public: the message of an error may hold what it likes.
+
+    Raises
+    ------
+    ValueError
+        If the kernel reaches beyond the end of an array.
+    TypeError
+        If Numba cannot compile the kernel, or it raises.
+    """
+    distinguish(type(spec))
+    try:
+        with np.errstate(all="ignore"):
+            getattr(function, "py_func", function)(spec, *arguments)
+    except IndexError as error:
+        raise ValueError(
+            f"{type(spec).__name__}: `{name}` reaches beyond the end of an array: {error}."
+        ) from error
+    except Exception:
+        pass  # math.sqrt(-1.0), for instance, which compiled code does not raise
+    try:
+        return function(spec, *arguments)
+    except Exception as error:  # Numba's own, or one of the kernel
+        reason = str(error).strip().split("\n")[0]
+        raise TypeError(
+            f"{type(spec).__name__}: Numba cannot compile or run `{name}`: {reason}"
+        ) from error
 
 
 def implements(kernel: Any, cls: type) -> bool:

@@ -5,6 +5,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from skdpsco._quiet import quietly
+
+_LABELS = "y must hold one label per record, all numbers or all strings."
+
 
 def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Classes, and the index of every label among them.
@@ -25,8 +29,9 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     ValueError
     """
     if classes is None:
-        check_classification_targets(y)  # else not asked: it warns about how many labels occur
-        classes, index = np.unique(y, return_inverse=True)
+        # Else not asked: it warns about how many labels occur.
+        quietly(_LABELS, check_classification_targets, y)
+        classes, index = quietly(_LABELS, np.unique, y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 "Classification needs at least two classes, but y contains only one class. If "
@@ -52,8 +57,8 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         raise ValueError(
             f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
         )
-    index = np.searchsorted(unique, y).clip(max=len(unique) - 1)
-    if not (unique[index] == y).all():
+    index = quietly(_LABELS, np.searchsorted, unique, y).clip(max=len(unique) - 1)
+    if not quietly(_LABELS, np.all, unique[index] == y):
         # The labels themselves are not printed: which ones occur is private.
         raise ValueError(f"y contains labels that are not among classes={unique.tolist()!r}.")
     return unique, index

@@ -1,6 +1,11 @@
-"""The kernels that a loss may register; see `skdpsco.losses`, which has them too."""
+"""The kernels that a loss may register; see `skdpsco.losses`, which has them too.
 
-from skdpsco._kernels import inlined_kernel, kernel
+Solvers call none of these kernels on records. They call the functions at the end, which keep what a
+loss returns, whatever that is, within the bounds that the solver's plan was made for.
+"""
+
+from skdpsco._clipping import clip, clip_both
+from skdpsco._kernels import inlined_kernel, inner, kernel
 
 
 @inlined_kernel
@@ -43,3 +48,42 @@ def curvatures(loss, Z, y, out):
     """Write a bound on the curvature of every record in its predictions, ``out`` of shape (n,)."""
     for i in range(y.shape[0]):
         out[i] = curvature(loss, Z[i, 0], y[i])
+
+
+@inner
+def bounded_values(loss, Z, y, cap, out):
+    """`values`, each clipped to ``[0, cap]``."""
+    values(loss, Z, y, out)
+    for i in range(out.shape[0]):
+        out[i] = max(0.0, min(cap, out[i]))  # NaN becomes the cap
+
+
+@inner
+def bounded_derivatives(loss, Z, y, entry, norm, out):
+    """`derivatives`, each within ``entry``, and the l2 norm of every record's within ``norm``.
+
+    Either bound may be infinite. ``out`` may be ``Z``.
+    """
+    derivatives(loss, Z, y, out)
+    clip_both(out, entry, norm)
+
+
+@inner
+def bounded_change(loss, Z, before, weight, y, bound, out, room):
+    """The derivatives at ``Z`` less ``weight`` times those at ``before``, each within ``bound``.
+
+    ``room`` has the shape of ``out``.
+    """
+    derivatives(loss, Z, y, out)
+    derivatives(loss, before, y, room)
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = clip(out[i, k] - weight * room[i, k], bound)
+
+
+@inner
+def bounded_curvatures(loss, Z, y, bound, out):
+    """`curvatures`, each clipped to ``[0, bound]``."""
+    curvatures(loss, Z, y, out)
+    for i in range(out.shape[0]):
+        out[i] = max(0.0, min(bound, out[i]))  # NaN becomes the bound

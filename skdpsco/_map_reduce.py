@@ -11,6 +11,8 @@ draw no noise: noise is drawn once, by the caller, for the whole sum.
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numba
@@ -19,8 +21,10 @@ from sklearn.utils.validation import check_array
 
 from skdpsco._block_sources import canonical
 from skdpsco._design import CSR, Dense, as_design
+from skdpsco._digests import digest
+from skdpsco._quiet import quietly
 from skdpsco._summation import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
-from skdpsco._validation import FLOATS, about_X
+from skdpsco._validation import FLOATS, read_X
 
 
 def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -99,6 +103,9 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
         return Failure(RuntimeError, type(error).__name__)
 
 
+_LEGAL_Y = "its y must hold one number or label per record."
+
+
 def check_block(
     X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
@@ -122,7 +129,7 @@ def check_block(
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
-    y = np.asarray(y)
+    y = quietly(_LEGAL_Y, np.asarray, y)
     if len(shape) != 2 or shape[1] != n_features:
         raise ValueError(f"it must have {n_features} columns, as X was said to have; got {shape}.")
     if y.ndim != 1 or shape[0] != len(y) or n_rows not in (None, len(y)):
@@ -131,16 +138,17 @@ def check_block(
     if hasattr(X, "tocsr") != is_sparse:
         kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
         raise ValueError(f"it is {kinds[0]}, but X was said to be {kinds[1]}.")
-    with about_X(X):
-        X = check_array(
-            X,
-            accept_sparse="csr",
-            dtype=FLOATS,
-            order="C",
-            ensure_all_finite=not checked,
-            ensure_min_samples=0,
-            input_name="X",
-        )
+    X = read_X(
+        X,
+        check_array,
+        X,
+        accept_sparse="csr",
+        dtype=FLOATS,
+        order="C",
+        ensure_all_finite=not checked,
+        ensure_min_samples=0,
+        input_name="X",
+    )
     return X, y
 
 
@@ -153,14 +161,20 @@ class Reader(NamedTuple):
     sparse : bool
     encode : callable
         From the targets of a block to float64 numbers; refuses what is none.
+    key : Hidden
+        Of digests: a secret of the fit.
     checked : bool
         Whether a look at every feature has been taken before.
+    expected : Hidden or None
+        Digest of the block that is read, if it was read before.
     """
 
     n_features: int
     sparse: bool
     encode: Callable[..., Any]
+    key: Hidden
     checked: bool = False
+    expected: Hidden | None = None
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
         """Features and targets of a block, checked.
@@ -172,12 +186,26 @@ class Reader(NamedTuple):
         X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
         if self.sparse and not self.checked:
             X = canonical(X)
-        return X, self.encode(y)
+        y = self.encode(y)
+        if self.expected is not None and digest(self.key.value, X, y) != self.expected.value:
+            raise ValueError(
+                "it is not what it was when it was read before. Arrays and files must not change "
+                "during a fit, and a Dask graph must be deterministic: see docs/scaling.md."
+            )
+        return X, y
 
     def read(self, part: Any) -> tuple[Any, np.ndarray]:
         """Features and targets of a part."""
         X, y = part.read()
         return self(X, y, part.n_rows)
+
+    def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
+        """Number of records and digest of a block that was read."""
+        return len(y), digest(self.key.value, X, y)
+
+    def again(self, expected: bytes, checked: bool) -> "Reader":
+        """The reader of a block that has been looked at."""
+        return self._replace(checked=checked, expected=Hidden(expected))
 
 
 class Task(NamedTuple):
@@ -207,14 +235,14 @@ class Task(NamedTuple):
         return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
 
 
-def read_and_run(reader: Reader, task: Task, part: Any) -> Hidden | Failure:
+def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
     """A task on a part."""
     return attempt(lambda: task(*reader.read(part)))
 
 
-def read_and_forget(reader: Reader, part: Any) -> Hidden | Failure:
-    """The number of records of a part, all of which have been checked."""
-    return attempt(lambda: len(reader.read(part)[1]))
+def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
+    """The number of records of a part, all of which is checked, and its digest."""
+    return attempt(lambda: reader.look_at(*reader.read(part)))
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
@@ -288,22 +316,25 @@ class LocalBlocks:
 
     def __init__(self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader):
         self._parts, self._n_jobs = parts, n_jobs
-        check_count(n_samples, sum(values_of(self._map(read_and_forget, reader))))
-        self._reader = reader._replace(checked=True)
+        self._readers = [reader] * len(parts)
+        sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
+        check_count(n_samples, sum(sizes))
+        self._readers = [reader.again(found, checked=True) for found in digests]
 
-    def _map(self, function: Callable[..., Any], *arguments: Any) -> Iterable[Any]:
+    def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
+        pairs = zip(self._parts, self._readers, strict=True)
         if self._n_jobs is None:
-            return (function(*arguments, part) for part in self._parts)
+            return starmap(function, pairs)
         from joblib import Parallel, delayed
 
         # Threads unless the caller's parallel_config says otherwise: kernels run without the GIL.
         # No memory map: that would be a copy of the data in a file.
         workers = Parallel(n_jobs=self._n_jobs, prefer="threads", max_nbytes=None)
-        return workers(delayed(function)(*arguments, part) for part in self._parts)
+        return workers(delayed(function)(*pair) for pair in pairs)
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(values_of(self._map(read_and_run, self._reader, task)))
+        return tree_sum(values_of(self._map(partial(read_and_run, task))))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -327,7 +358,7 @@ class BlockDesign(NamedTuple):
 
     Parameters
     ----------
-    blocks : LocalBlocks or DaskBlocks
+    blocks : LocalBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
     bounds : ndarray of shape (n_features,)
     intercept : int
     target : callable or None

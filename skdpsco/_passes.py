@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from skdpsco._design import CSR, Dense, clip
+from skdpsco._clipping import clip
+from skdpsco._design import CSR, Dense
 from skdpsco._kernels import inlined_kernel, inner, reduction
 
 MAX_RUN = 64  # rows

@@ -38,6 +38,22 @@ def warn_utility(message: str, stacklevel: int = 3) -> None:
     warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
 
 
+def warn_privacy(message: str, stacklevel: int = 3) -> None:
+    """Warn of what weakens a guarantee; it follows from parameters, never from data.
+
+    Parameters
+    ----------
+    message : str
+    stacklevel : int, default=3
+        Whose line the warning names: 3 for the caller of our caller.
+
+    Warns
+    -----
+    PrivacyWarning
+    """
+    warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
+
+
 @contextmanager
 def without_warnings():
     """Show none within: their number would tell how many fits there are.
@@ -95,11 +111,10 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
         raise ValueError(f"random_state must be a non-negative integer, got {random_state!r}.")
     else:
         seed = int(random_state)
-    warnings.warn(
+    warn_privacy(
         "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
         "the noise, and the release is not private. Use random_state=None outside of tests.",
-        PrivacyWarning,
-        stacklevel=stacklevel,
+        stacklevel + 1,
     )
     return np.random.Generator(np.random.PCG64(seed)), True
 

@@ -13,7 +13,8 @@ from numba import types
 from numba.core.cgutils import int32_t, ir, voidptr_t
 from numba.extending import intrinsic, overload
 
-from skdpsco._design import CSR, Dense, clip
+from skdpsco._clipping import clip
+from skdpsco._design import CSR, Dense
 from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 

@@ -1,12 +1,10 @@
 """Checks of what users pass in. The only file that imports private names of scikit-learn."""
 
-from collections.abc import Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -16,6 +14,8 @@ from sklearn.utils.validation import (
     check_array,
     validate_data,
 )
+
+from ._quiet import quietly
 
 FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes the first
 
@@ -156,17 +156,20 @@ def check_X_y(
     ------
     ValueError, TypeError
     """
+    if hasattr(X, "__dask_graph__"):  # X and y would come of two evaluations, in two orders maybe
+        raise TypeError(
+            f"{_LEGAL}, got a Dask {type(X).__name__}. Compute features and targets at once: "
+            "X, y = dask.compute(X, y)."
+        )
     _refuse_complex("y", getattr(y, "dtype", None))
     options = {"dtype": np.float64, **options, "accept_sparse": "csr", "order": "C"}
-    with about_X(X):
-        X, y = validate_data(estimator, X, y, **options)
+    X, y = read_X(X, validate_data, estimator, X, y, **options)
     return X, check_target(y) if y_numeric else y
 
 
 def check_X(estimator: Any, X: Any) -> Any:
     """X for a prediction: finite, with the features of the fit."""
-    with about_X(X):
-        return validate_data(estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+    return read_X(X, validate_data, estimator, X, accept_sparse="csr", dtype=FLOATS, reset=False)
 
 
 def _refuse_complex(name: str, dtype: Any) -> None:
@@ -178,11 +181,14 @@ def _refuse_complex(name: str, dtype: Any) -> None:
 _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
 
 
-@contextmanager
-def about_X(X: Any):
-    """Refuse dates, which NumPy would take for numbers, and say what X must be; never its values.
+def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What a function of scikit-learn makes of X; errors say what X must be, never its values.
 
-    scikit-learn's own messages would print some of them, as causes of others too.
+    Dates are refused: NumPy would take them for numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
     """
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
@@ -193,38 +199,35 @@ def about_X(X: Any):
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
-    try:
-        # Finiteness is a matter of privacy, whatever scikit-learn was configured to assume; and a
-        # sum that it takes may overflow, of which only the values of a record could be the cause.
-        with np.errstate(all="ignore"), config_context(assume_finite=False):
-            yield
-    except ValueError as error:
-        message = str(error)
-        if "could not convert string" in message:
-            message = (
-                "X must be numeric, but contains text. Encode text first, with "
-                "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
-            )
-        elif message.startswith("Expected 2D array"):
-            message = (
-                f"{message.partition(' instead')[0]} instead. {_LEGAL}. Reshape your data: "
-                "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one record."
-            )
-        else:
-            raise
-        raise ValueError(message) from None
-    except TypeError as error:
-        if "argument must be a string" not in str(error):  # float(), which names the type
-            raise
-        raise TypeError(f"{_LEGAL}, of numbers: {error}.") from None
-    except OverflowError:
-        raise ValueError("X contains a number that is too large for float64.") from None
+    return quietly(_about_X, function, *args, **options)
+
+
+def _about_X(error: Exception) -> str:
+    message = str(error)
+    if message.startswith("could not convert string"):
+        return (
+            "X must be numeric, but contains text. Encode text first, with "
+            "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
+        )
+    if message.startswith("Expected 2D array"):
+        return (
+            f"{message.partition(' instead')[0]} instead. {_LEGAL}. Reshape your data: "
+            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one record."
+        )
+    if isinstance(error, OverflowError):
+        return "X contains a number that is too large for float64."
+    if message.startswith("float() argument must be"):  # a number, and names the type
+        return f"{_LEGAL}, of numbers: {message}."
+    return f"{_LEGAL}, of real numbers; and y, if it is needed, one number or label per record."
 
 
 def _kind(dtype: Any) -> str | None:
     """NumPy's letter for a dtype, of its values for Arrow's dictionaries."""
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
     return getattr(dtype if values is None else type(dtype)(values), "kind", None)
+
+
+_NUMERIC = "y must be numeric, but contains something else."
 
 
 def check_target(y: Any) -> np.ndarray:
@@ -234,14 +237,10 @@ def check_target(y: Any) -> np.ndarray:
     ------
     ValueError
     """
-    y = np.asarray(y)
+    y = quietly(_NUMERIC, np.asarray, y)
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must be numeric, got dtype {y.dtype}.")
-    try:
-        with np.errstate(all="ignore"):  # of a long double
-            y = y.astype(np.float64)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError("y must be numeric, but contains something else.") from error
+    y = quietly(_NUMERIC, y.astype, np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, but contains NaN, None or infinity.")
     return y
@@ -292,16 +291,14 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     ------
     ValueError
     """
-    with about_X(X):
-        return validate_data(
-            estimator, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset
-        )
+    options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "reset": reset}
+    return read_X(X, validate_data, estimator, X, **options)
 
 
 def check_width(estimator: Any, X: Any) -> Any:
     """Finite float64 X with as many columns as in the fit, whatever their names."""
-    with about_X(X):
-        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "input_name": "X"}
+    X = read_X(X, check_array, X, **options)
     expected = getattr(estimator, "n_features_in_", X.shape[1])  # some need no fit
     if X.shape[1] != expected:
         raise ValueError(
@@ -343,13 +340,13 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
     ValueError, TypeError
         Never because of a value.
     """
-    with about_X(X):
-        if hasattr(X, "iter_rows"):
-            # The arrays of polars hold floats where a column of integers has one null.
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
-            values = check_array(X.rows(), dtype=object, ensure_all_finite=False)
-        else:
-            values = validate_data(estimator, X, dtype=object, ensure_all_finite=False, reset=reset)
+    options: dict[str, Any] = {"dtype": object, "ensure_all_finite": False}
+    if hasattr(X, "iter_rows"):
+        # The arrays of polars hold floats where a column of integers has one null.
+        read_X(X, validate_data, estimator, X, reset=reset, skip_check_array=True)
+        values = read_X(X, check_array, X.rows(), **options)
+    else:
+        values = read_X(X, validate_data, estimator, X, reset=reset, **options)
     n_features = values.shape[1]
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", "object")] * n_features
     return values, [str(dtype).lower() for dtype in dtypes]

@@ -1,13 +1,15 @@
 """Constraint sets: vertices and linear minimisation for kernels, public constants for plans.
 
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
-`skdpsco._design`. Polytopes register `n_vertices`, `vertex_scores` and `vertex`, and `coordinate`
-if their vertices are multiples of unit vectors; any set that `noisy-frank-wolfe` may use registers
-`minimizer`; sets with a projection register `project`. Balls: ``docs/proofs/lp_ball.md``.
+`skdpsco._design`. Polytopes of the user's register `n_vertices` and `vertex`, or `coordinate` if
+their vertices are multiples of unit vectors: see `skdpsco.solvers._vertices`. Any set that
+`noisy-frank-wolfe` may use registers `minimizer`. The balls and polytopes of this module also
+register `project` and `vertex_scores`, which solvers call with what was not released: a user's
+versions of these are never called. Balls: ``docs/proofs/lp_ball.md``.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,6 +216,15 @@ class LpBall(NamedTuple):
         """
         check_order(self.p)
         return projection_error(D)
+
+
+BALLS = (L1Ball, L2Ball, LpBall)  # of l_p norms; a subclass may be anything
+
+
+def in_double_precision(constraint: Any) -> Any:
+    """A ball or simplex of this module with its numbers as floats; other sets as they are."""
+    known = type(constraint) in (*BALLS, Simplex)
+    return type(constraint)(*map(float, constraint)) if known else constraint
 
 
 @n_vertices.register(L1Ball)

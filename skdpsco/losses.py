@@ -8,7 +8,8 @@ for scalar losses these three loop over the former. `check_loss` has a look at a
 
 ``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
-``tests/test_losses.py`` checks each of them by brute force.
+Solvers clip what the kernels return to them. ``tests/test_losses.py`` checks each of them by brute
+force; ``proven`` says so, for what rests on constants that are not enforced.
 """
 
 import math
@@ -40,6 +41,7 @@ class Squared(NamedTuple):
     clip: float = math.inf
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf
@@ -73,6 +75,7 @@ class Huber(NamedTuple):
     delta: float = 1.35
 
     n_outputs = 1
+    proven = True
 
     @property
     def clip(self) -> float:
@@ -89,6 +92,7 @@ class Logistic(NamedTuple):
     """Logistic loss ``log(1 + exp(-y z))`` for targets -1 and +1."""
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """``1 / (1 + exp(-prediction_bound))``: one half where every prediction is 0."""
@@ -117,6 +121,7 @@ class SmoothHinge(NamedTuple):
     width: float = 1.0
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
@@ -138,6 +143,7 @@ class Hinge(NamedTuple):
     """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, 1: that of the prediction 0."""
@@ -160,6 +166,7 @@ class Absolute(NamedTuple):
     """Absolute residual ``|z - y|``. It is not smooth."""
 
     n_outputs = 1
+    proven = True
 
     lipschitz = Hinge.lipschitz
     smoothness = Hinge.smoothness
@@ -184,6 +191,7 @@ class Quantile(NamedTuple):
     level: float = 0.5
 
     n_outputs = 1
+    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``."""
@@ -235,6 +243,9 @@ class Multinomial(NamedTuple):
         return math.log(self.n_classes)
 
 
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
+
+
 def lipschitz_l2(loss) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
     return lipschitz_norm(loss, 2.0)
@@ -242,10 +253,25 @@ def lipschitz_l2(loss) -> float:
 
 def lipschitz_norm(loss, order: float) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
-    if isinstance(loss, Multinomial):
+    if type(loss) is Multinomial:  # a subclass may have other derivatives
         # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
         return 2.0 ** (1.0 / order)
     return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+
+
+def is_proven(loss) -> bool:
+    """Whether exactly this class says that its constants are proven to hold, by ``proven = True``.
+
+    A subclass may register kernels of its own, so it does not inherit the word of its parent.
+    """
+    return vars(type(loss)).get("proven") is True
+
+
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
 
 
 def _residual_value(loss, z, y):

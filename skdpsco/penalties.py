@@ -1,11 +1,17 @@
 """Separable penalties of composite objectives: kernels that solvers call.
 
 A penalty is a ``NamedTuple``, the sum of one convex function of every coefficient. It registers the
-kernels `value`, `prox` and `subdifferential` of one coefficient. Penalties are public and see no
-data: whatever they do to noisy coefficients is post-processing.
+kernels `value`, `prox` and `subdifferential` of one coefficient, and has a number ``curvature``.
+
+Privacy does not rest on what a penalty of the user's declares or does, as long as its kernels are
+functions of their arguments: solvers call them with coefficients and gradients that were released,
+which is post-processing. One rule of one solver is an exception, "gs-r" of
+`GreedyCoordinateDescent`. It calls `prox` with gradients without noise and relies on `prox` being
+Lipschitz, so that it takes the penalties of this module only.
 """
 
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,6 +106,29 @@ class Box(NamedTuple):
         return 0.0
 
 
+PENALTIES = (L1, L2, ElasticNet, Box)
+
+
+def checked(penalty: Any) -> Any:
+    """``penalty``; the parameters of one of `PENALTIES` become floats.
+
+    Raises
+    ------
+    ValueError
+        If a parameter of one of `PENALTIES` is negative or not a number, or the curvature of any
+        penalty is not a finite number >= 0.
+    """
+    name = type(penalty).__name__
+    if type(penalty) in PENALTIES:
+        penalty = type(penalty)(*map(float, penalty))
+        if not all(number >= 0.0 for number in penalty):
+            raise ValueError(f"The parameters of {name} must be at least 0, got {penalty!r}.")
+    curvature = getattr(penalty, "curvature", None)
+    if not isinstance(curvature, Real) or not 0.0 <= float(curvature) < np.inf:
+        raise ValueError(f"{name}: curvature must be a finite number >= 0, got {curvature!r}.")
+    return penalty
+
+
 @inner
 def soft_threshold(v, t):
     """Move ``v`` towards 0 by ``t``, and not beyond."""
@@ -173,11 +202,13 @@ def _(penalty, w):
 def scaled_prox(penalty, v, step, scale):
     """`prox` for a coefficient in other units: of the penalty ``value(scale * u)`` of ``u``.
 
-    A scale of 0 means that the coefficient is not penalised.
+    A scale of 0 means that the coefficient is not penalised. A result that is not finite, of a
+    penalty of the user's, leaves ``v`` where it is.
     """
     if scale == 0.0:
         return v
-    return prox(penalty, scale * v, step * scale * scale) / scale
+    new = prox(penalty, scale * v, step * scale * scale) / scale
+    return new if abs(new) < np.inf else v
 
 
 @inner

@@ -41,18 +41,14 @@ def audit(path):
     return sound, math.fsum(rho for _, rho in rows), spent, marks
 
 
-def make_schema_1(path):
-    """The file of ``Ledger(1.0, 1e-6, path)`` as it was when charges had no relation."""
-    Ledger(1.0, 1e-6, path)
+def make_old(path, schema=1):
+    """Turn the file of a ledger into one without seals (schema 2), nor relations (schema 1)."""
+    seals = [(name, "seal") for name in ("datasets", "partitions", "parts", "charges")]
+    dropped = [*seals, ("partitions", "dearest"), *([("charges", "relation")] * (schema == 1))]
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE charges")
-        connection.execute(
-            "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, "
-            "partition INTEGER, part INTEGER, time TEXT NOT NULL, estimator TEXT NOT NULL, "
-            "parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL)"
-        )
-        connection.execute("CREATE INDEX charges_of_dataset ON charges (dataset)")
-        connection.execute("PRAGMA user_version = 1")
+        for table, column in dropped:
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute(f"PRAGMA user_version = {schema}")
     connection.close()
 
 
@@ -142,7 +138,8 @@ def crowd(folder, processes=8, charges=25, share=1e-6, threads=1, old=0):
     barrier, results = context.Barrier(processes), context.SimpleQueue()
     path = folder / "ledger.db"
     if old:
-        make_schema_1(path)
+        Ledger(1.0, 1e-6, path)
+        make_old(path)
 
     def work():
         found = {"accepted": 0, "refused": 0, "errors": [], "longest": 0.0}

@@ -11,9 +11,11 @@ PACKAGE = ROOT.name
 
 # A module imports from lower floors, or from its own without a circle.
 FLOORS = {
-    1: ("privacy", "_random", "_kernels", "_validation", "_labels", "_progress"),
+    1: ("privacy", "_random", "_kernels", "_validation", "_labels", "_progress", "_quiet"),
     2: (
         "losses",
+        "_clipping",
+        "_record_functions",
         "_loss_kernels",
         "_loss_check",
         "penalties",
@@ -23,6 +25,7 @@ FLOORS = {
         "_bucket_sampler",
         "_generalized_gaussian",
         "_design",
+        "_digests",
         "_passes",
         "_records",
         "_summation",
@@ -40,7 +43,7 @@ FLOORS = {
 FLOOR = {name: floor for floor, names in FLOORS.items() for name in names}
 ESTIMATORS = {name for name, floor in FLOOR.items() if floor >= 4}
 KERNELS = ("losses", "_loss_kernels", "penalties", "constraints", "_norms", "_design")
-KERNELS += ("_kernels", "_random")
+KERNELS += ("_clipping", "_kernels", "_random")
 MAX_LINES = 400
 
 SOURCES = {
@@ -139,6 +142,26 @@ def test_imports_have_no_circles():
 def test_modules_stay_short(module):
     # Too long is a sign of two things in one room.
     assert len(SOURCES[module].splitlines()) < MAX_LINES
+
+
+RAW = {"value", "values", "derivative", "derivatives", "curvature", "curvatures"}
+# What is called on public points, or clipped where it is called.
+CLIPPED = {("solvers.coordinate_descent", "slopes"), ("minimax._loss_tasks", "_evaluate")}
+
+
+@each_module
+def test_kernels_of_losses_are_called_with_bounds(module):
+    """On records `_loss_kernels` calls them, and clips: no solver sees what a loss returns."""
+    taken = {full.split(".")[-1] for full in imports(module, SOURCES[module]) if "loss" in full}
+    if FLOOR[room(module)] < 3:
+        return
+    for function in ast.walk(ast.parse(SOURCES[module])):
+        if not isinstance(function, ast.FunctionDef) or (module, function.name) in CLIPPED:
+            continue
+        calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+        assert not RAW & taken & {call.id for call in calls if isinstance(call, ast.Name)}, (
+            function.name
+        )
 
 
 @each_module

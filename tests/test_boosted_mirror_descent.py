@@ -9,7 +9,7 @@ from skdpsco.constraints import Simplex
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.minimax import BilinearGame, QuadraticGame, duality_gap
 from skdpsco.minimax.variational import Block, MatrixGame, solve_variational_inequality
-from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, ZCDPEvent, rho_of
+from skdpsco.privacy import Budget, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, BoostedMirrorDescent, MirrorDescent, Plan
 from skdpsco.solvers import boosted_mirror_descent as module
 from skdpsco.solvers._variational import VariationalProblem
@@ -46,9 +46,10 @@ class Given:
 
     def __init__(self, points, cost=None):
         self.points, self.seen, self.event = points, [], cost or NoOpEvent()
+        self.assumptions = ()
 
     def plan(self, problem, budget, n_iter=None):
-        return Plan(event=self.event, n_iter=n_iter or 1)
+        return Plan(event=self.event, n_iter=n_iter or 1, assumptions=self.assumptions)
 
     def run(self, plan, problem, data, rng, progress=None):
         assert len(data[0]) == problem.n_samples
@@ -91,12 +92,12 @@ def test_every_record_is_in_one_part(failure, monkeypatch):
     solver.run(plan, problem, (np.arange(n),), np.random.default_rng(0))
     steps = runs * responses * sum(plan.steps)
     assert len(seen) == steps > 2 * runs * responses  # several steps on the same records
-    assert len(played) == 1 + 2 * runs * responses  # the first is one record, for its shape
+    assert len(played) == 2 * runs * responses
     assert all(len(batch) == own for batch in base.seen)
     parts = [*base.seen, *{tuple(batch): batch for batch in seen}.values(), played[-1]]
     assert len(parts) == runs + 2 * runs * responses + 1
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
-    assert all(np.array_equal(batch, played[-1]) for batch in played[1:])
+    assert all(np.array_equal(batch, played[-1]) for batch in played)
     assert len(played[-1]) == last >= n / 4
 
 
@@ -242,16 +243,25 @@ def test_payoffs_are_clipped():
     wild = {"value": lambda z, x: np.array([np.nan, np.inf, -np.inf, 1e300, 0.5])}
     vars(game).update(wild)
     assert total_value(game, np.zeros(6), (np.zeros(5),)) == -2.0 + 2.0 - 2.0 + 2.0 + 0.5
-    for bad in (lambda z, x: np.zeros((5, 1)), lambda z, x: 0.0, lambda z, x: np.zeros(5) * 1j):
+    for bad in (lambda z, x: np.zeros((5, 1)), lambda z, x: 0.0, lambda z, x: x + 1j, lambda: 0):
         game.value = bad
-        with pytest.raises(ValueError, match=r"real numbers of shape \(n_records,\)"):
-            total_value(game, np.zeros(6), (np.zeros(5),))
+        assert total_value(game, np.zeros(6), (np.zeros(5),)) == -10.0
+
+
+def test_payoffs_of_another_shape_are_refused_before_the_charge():
+    game, ledger = MatrixGame(3, 3), Ledger(1.0, 1e-6)
+    for bad in (lambda z, x: np.zeros((len(x), 1)), lambda z, x: 0.0, lambda z, x: None):
+        game.value = bad
+        with pytest.raises(ValueError, match=r"value must return real numbers of shape"):
+            solve_variational_inequality(
+                game, np.zeros((5000, 3, 3)), solver="boosted-mirror-descent", ledger=ledger
+            )
+    assert ledger.charges() == []
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_reports_name_what_the_runs_rest_on():
     base = Given(vertices((0, 0)))
-    assert BoostedMirrorDescent(solver=base).assumptions == BoostedMirrorDescent().assumptions == ()
     base.assumptions = ("records are numbers",)
 
     def operator(z, signs):

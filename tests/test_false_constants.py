@@ -5,12 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._design import as_design, clip_entries
+from skdpsco._clipping import clip_entries
+from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.losses import (
     Logistic,
     Multinomial,
+    Squared,
     curvature,
     derivative,
     derivatives,
@@ -142,3 +144,15 @@ def test_not_a_number_is_clipped_in_machine_code():
     expected = [[0.5, 0.3], [0.5, -0.5], [-0.5, 0.5]]
     for function in (clipped, clipped.py_func):
         np.testing.assert_array_equal(function(R.copy(), 0.5), expected)
+
+
+@pytest.mark.parametrize(
+    ("solver", "constraint"),
+    [(Stagewise(), L1Ball(2.0)), (Stagewise(), None), (NoisyFrankWolfe(), L2Ball(2.0))],
+)
+@pytest.mark.parametrize("n_iter", [None, 4])
+def test_unbounded_derivatives_are_refused_before_the_charge(solver, constraint, n_iter):
+    problem = Problem(Squared(), constraint, N, 3)
+    with pytest.raises(ValueError, match="must have a bound"):
+        solver.plan(problem, Allowance(0.5), n_iter)
+    assert solver.plan(Problem(Squared(clip=1.0), constraint, N, 3), Allowance(0.5), n_iter)

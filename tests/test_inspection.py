@@ -11,11 +11,12 @@ from sklearn.compose import (
     TransformedTargetRegressor,
     make_column_selector,
 )
-from sklearn.ensemble import BaggingRegressor, VotingRegressor
+from sklearn.ensemble import BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
+    FixedThresholdClassifier,
     GridSearchCV,
     RandomizedSearchCV,
 )
@@ -34,7 +35,12 @@ from skdpsco import PrivateLasso, PrivateLogisticL1, linear_model, model_selecti
 from skdpsco._base import PrivateEstimator
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
 from skdpsco.inspection._steps import ALTERNATIVES
-from skdpsco.preprocessing import CategoricalDomainEncoder, PublicBoundsScaler, RowClipper
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    PrivateStandardScaler,
+    PublicBoundsScaler,
+    RowClipper,
+)
 
 FREE, PRIVATE, NOT = "data-independent", "private", "NOT private"
 rng = np.random.default_rng(0)
@@ -83,8 +89,27 @@ PIPELINES = {
     "memory": (Pipeline([("a", Normalizer()), ("b", PrivateLasso())], memory="cache"),
                [FREE, FREE, PRIVATE]),
     "selection": (make_pipeline(SelectKBest(k=2), PrivateLasso()), [NOT, PRIVATE]),
-    "names": (columns((PublicBoundsScaler(), ["a"]), (ENCODER, ["b"]), remainder="passthrough"),
-              [FREE, FREE, FREE, FREE]),
+    "names": (columns((PublicBoundsScaler(), ["a"]), (ENCODER, ["b"]), remainder="passthrough",
+                      sparse_threshold=0), [FREE, FREE, FREE]),
+    "names, perhaps of sparse columns": (columns((PublicBoundsScaler(), ["a"]), (ENCODER, ["b"])),
+                                         [NOT, FREE, FREE]),
+    "dense for sure": (columns((make_pipeline(ENCODER, PublicBoundsScaler()), ["a"]),
+                               (PublicBoundsScaler(0.0, 1.0), ["b"])), [FREE, FREE, FREE]),
+    "sparse, unless every cell is stored": (
+        columns((SPARSE_ENCODER, ["a"]), ("passthrough", ["b"]), sparse_threshold=1),
+        [FREE, FREE]),
+    "sparse, or dense if every cell is stored": (
+        columns((make_pipeline(SPARSE_ENCODER, Normalizer()), ["a"]), sparse_threshold=1),
+        [NOT, FREE, FREE]),
+    "sparse, or dense if one category is all": (
+        columns((CategoricalDomainEncoder(["x"], sparse_output=True), ["a"]), sparse_threshold=1),
+        [NOT, FREE]),
+    "behind a dense step": (make_pipeline(ENCODER, columns(("passthrough", [0]))), [FREE, FREE]),
+    "behind a sparse step": (make_pipeline(SPARSE_ENCODER, columns(("passthrough", [0]))),
+                             [FREE, NOT, FREE]),
+    "behind a private step": (make_pipeline(PrivateStandardScaler(), columns(("passthrough", [0]))),
+                              [PRIVATE, FREE]),
+    "behind an own step": (make_pipeline(Own(), columns(("passthrough", [0]))), [NOT, NOT, FREE]),
     "selector": (columns((PublicBoundsScaler(0.0, 1.0), make_column_selector("a"))), [FREE]),
     "numbers": (columns((PublicBoundsScaler(0.0, 1.0), [0]), (DENSE_ENCODER, [1])), [FREE, FREE]),
     "numbers, perhaps of a sparse matrix": (columns((PublicBoundsScaler(), [0])), [NOT, FREE]),
@@ -118,7 +143,12 @@ PIPELINES = {
         GridSearchCV(make_pipeline(StandardScaler(), Normalizer(), PrivateLasso()), {}),
         [NOT, NOT]),
     "random": (RandomizedSearchCV(PrivateLasso(), {"radius": [1.0, 2.0]}), [NOT]),
-    "voting": (VotingRegressor([("a", PrivateLasso())]), [NOT]),
+    "voting": (VotingRegressor([("a", PrivateLasso()), ("b", "drop"), ("c", PrivateLasso())]),
+               [PRIVATE, FREE, PRIVATE]),
+    "voting of classes": (
+        VotingClassifier([("a", PrivateLogisticL1()), ("b", LogisticRegression())]),
+        [FREE, PRIVATE, NOT]),
+    "fixed threshold": (FixedThresholdClassifier(PrivateLogisticL1(), threshold=0.9), [PRIVATE]),
     "bagging": (BaggingRegressor(PrivateLasso()), [NOT]),
     "calibration": (CalibratedClassifierCV(PrivateLogisticL1()), [NOT]),
     "one versus rest": (OneVsRestClassifier(PrivateLogisticL1()), [NOT]),

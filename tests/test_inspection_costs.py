@@ -205,6 +205,7 @@ def test_fitted_composites():
         (make_pipeline(PublicBoundsScaler(0.0, 1.0), Centre()), ["a"]),
         (CategoricalDomainEncoder(["x", "y"]), ["b"]),
         remainder="passthrough",
+        sparse_threshold=0,
     )
     model = TransformedTargetRegressor(PrivateLasso(target_bound=3.0), func=np.sinh,
                                        inverse_func=np.arcsinh, check_inverse=False)  # fmt: skip

@@ -182,7 +182,7 @@ def no_tables(path):
 def newer(path):
     Ledger(1.0, 1e-6, path)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 3")
+    connection.execute("PRAGMA user_version = 4")
     connection.close()
 
 
@@ -218,7 +218,7 @@ FOREIGN = {
     "header only": (lambda path: path.write_bytes(b"SQLite format 3\0"), "is not a ledger"),
     "database": (other_database, "is not a ledger"),
     "database without tables": (no_tables, "is not a ledger"),
-    "newer": (newer, "has schema 3, .* knows schema 2. Update skdpsco"),
+    "newer": (newer, "has schema 4, .* knows schema 3. Update skdpsco"),
     "truncated": (truncated, "damaged"),
     "torn": (torn, "damaged"),
     "damaged": (damaged, "damaged"),

@@ -5,7 +5,7 @@ import pickle
 import sqlite3
 
 import pytest
-from ledger_children import make_schema_1
+from ledger_children import make_old
 
 from skdpsco.privacy import Charge, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent
 from skdpsco.privacy.report import WITHIN_GROUPS
@@ -61,14 +61,17 @@ def test_relations_do_not_mix():
     assert ledger.weakest_relation() == ADD
 
 
-# --- files of schema 1
+# --- files of older schemas
+
+THEN = "2025-01-02T03:04:05+00:00"  # without microseconds, as the first version may have written
 
 
 @pytest.fixture
 def old(tmp_path):
     """A file as it was before charges had relations."""
     path = tmp_path / "old.db"
-    make_schema_1(path)
+    Ledger(1.0, 1e-6, path)
+    make_old(path)
     pipeline = "Pipeline(steps=[('model', PrivateGroupDRO(groups=[1, 2]))])"
     rows = [
         ("data", None, None, "PrivateLasso", {"radius": 2.0}),
@@ -88,8 +91,8 @@ def old(tmp_path):
         connection.execute("INSERT INTO parts VALUES (1, 0, 1e-4)")
         connection.executemany(
             "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, event, "
-            "rho) VALUES (?, ?, ?, 'then', ?, ?, 'E', 1e-4)",
-            [(*row, json.dumps(parameters)) for *row, parameters in rows],
+            "rho) VALUES (?, ?, ?, ?, ?, ?, 'E', 1e-4)",
+            [(*row[:3], THEN, row[3], json.dumps(row[4])) for row in rows],
         )
     connection.close()
     return path
@@ -101,7 +104,7 @@ def version(path):
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         columns = [row[1] for row in connection.execute("PRAGMA table_info(charges)")]
     connection.close()
-    assert (found == 2) is ("relation" in columns)
+    assert (found == 3) is ("relation" in columns)
     return found
 
 
@@ -116,11 +119,11 @@ def test_an_old_file_is_brought_up_to_date(old, make):
     assert version(old) == 1
     ledger = make(old)
     assert ledger.remaining().rho == pytest.approx(ledger.rho - 3e-4)
-    assert version(old) == 2
+    assert version(old) == 3
     assert ledger.charges() == [
-        Charge("then", "PrivateLasso", {"radius": 2.0}, "E", 1e-4, None, ONE),
-        Charge("then", "", {}, "E", 1e-4, "1:0", ONE),
-        Charge("then", "Search", {"estimator": "PrivateLasso()"}, "E", 1e-4, None, ONE),
+        Charge(THEN, "PrivateLasso", {"radius": 2.0}, "E", 1e-4, None, ONE),
+        Charge(THEN, "", {}, "E", 1e-4, "1:0", ONE),
+        Charge(THEN, "Search", {"estimator": "PrivateLasso()"}, "E", 1e-4, None, ONE),
     ]
     assert ledger.weakest_relation() == ONE
     ledger.charge(COST, relation=WITHIN_GROUPS)
@@ -162,3 +165,54 @@ def test_a_damaged_old_file_is_left_alone(old):
     with pytest.raises(ValueError, match="damaged"):
         Ledger.open(old)
     assert old.read_bytes() == bytes(content)
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_file_without_seals_keeps_what_it_held(tmp_path, schema):
+    path = tmp_path / "old.db"
+    ledger = Ledger(1.0, 1e-6, path)
+    with ledger.parallel(3) as parts:
+        for share in (0.1, 0.2, 0.3):
+            ledger.charge(ZCDPEvent(share * ledger.rho / 7))
+            parts[1].charge(ZCDPEvent(share * ledger.rho / 9))
+            parts[2].charge(ZCDPEvent(share * ledger.rho / 11))
+        expected = (ledger.remaining(), ledger.charges())
+        make_old(path, schema)
+        assert (ledger.remaining(), ledger.charges()) == expected
+        with pytest.raises(ValueError, match="has ended"):
+            parts[0].charge(COST)
+    Ledger.open(path).charge(COST)
+    assert version(path) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(f"UPDATE datasets SET spent = {wrong}" for wrong in ("-spent", "spent / 2", "'x'")),
+        *(f"UPDATE parts SET spent = {wrong}" for wrong in ("-spent", "2 * spent")),
+        *(f"UPDATE charges SET rho = {wrong}" for wrong in ("-rho", "rho / 2", "1e400")),
+        "UPDATE datasets SET epsilon = -epsilon",
+        "UPDATE datasets SET delta = delta + 1",
+        "UPDATE datasets SET relation = 'replace-two'",
+        "UPDATE charges SET time = '2025-21-02T03:04:05+00:00'",
+        "UPDATE charges SET dataset = 'date'",
+        "UPDATE charges SET part = 7 WHERE part = 1",
+        "UPDATE partitions SET dataset = 'date'",
+        "DELETE FROM charges WHERE id = 1",
+    ],
+)
+def test_a_file_without_seals_that_does_not_add_up(tmp_path, change):
+    path = tmp_path / "old.db"
+    ledger = Ledger(1.0, 1e-6, path)
+    with ledger.parallel(2) as parts:
+        ledger.charge(COST)
+        parts[1].charge(COST)
+    make_old(path, 2)
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    before = path.read_bytes()
+    for use in (ledger.remaining, lambda: Ledger.open(path), lambda: Ledger(1.0, 1e-6, path)):
+        with pytest.raises(ValueError, match="damaged"):
+            use()
+    assert path.read_bytes() == before

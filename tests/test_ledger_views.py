@@ -139,7 +139,7 @@ def test_json(ledger):
     assert (content["epsilon"], content["delta"], content["rho"]) == (1.0, 1e-6, ledger.rho)
     assert content["remaining"] == ledger.remaining()._asdict()
     assert content["charges"] == [charge._asdict() for charge in ledger.charges()]
-    assert content["schema"] == 2
+    assert content["schema"] == 3
 
 
 @pytest.mark.parametrize("module", ["pandas", "matplotlib.pyplot"])

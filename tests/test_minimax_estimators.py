@@ -233,6 +233,7 @@ def test_automatic(n_classes, loss, n, d, mu, moments):
         assert isinstance(found.solver, MirrorDescent)
 
 
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize(
     "solver",
     [

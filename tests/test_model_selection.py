@@ -120,6 +120,35 @@ def test_scores_are_clipped(score, expected):
     assert_array_equal(scorer.of_response(LABELS, LABELS), np.full(N, expected))
 
 
+def refuse(scores):
+    raise RuntimeError("a negative number")
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        refuse,
+        lambda scores: scores[:-1],
+        lambda scores: np.emath.sqrt(scores),
+        lambda scores: np.where(scores < 0.0, None, scores),
+        lambda scores: scores.astype(str),
+        lambda scores: None,
+    ],
+)
+def test_a_record_for_which_a_scorer_fails_gets_the_lower_bound(fails):
+    def score(y, predicted):
+        return fails(y) if (y < 0.0).any() else np.ones(len(y))
+
+    class Model:
+        def predict(self, X):
+            return X
+
+    y = np.ones(9)
+    y[4] = -1.0
+    scorer = make_private_scorer(score, -3, 2)
+    assert_array_equal(scorer.records(Model(), y, y), np.where(y < 0.0, -3.0, 1.0))
+
+
 def test_a_scorer_cannot_change_the_data():
     def destructive(y, predicted):
         y -= predicted

@@ -164,7 +164,9 @@ def test_targets_and_responses_make_the_gradient(loss, monkeypatch):
             total = sums.shortened_sums(design, y, None, c, sums.Ones(), K, w)
             assert total.reshape(K, 4) == pytest.approx(np.tile(weight @ x, (K, 1)))
         for twice, power in ((False, weight), (True, weight * shortened)):
-            total = sums.shortened_sums(design, y, None, c, sums.Targets(loss), K, None, twice)
+            total = sums.shortened_sums(
+                design, y, None, c, sums.Targets(loss, bound), K, None, twice
+            )
             assert total.reshape(K, 4) == pytest.approx(-(T * power[:, None]).T @ x)
         size = 0.2 if isinstance(loss, Squared) else 3.0  # predictions of the squared loss are cut
         w = size * rng.normal(size=4 * K)

@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdpsco.inspection import privacy_report
-from skdpsco.inspection._record_wise import RULES, may_be_sparse
+from skdpsco.inspection._record_wise import RULES, layout_of, layout_of_records
 from skdpsco.preprocessing import CategoricalDomainEncoder, PublicBoundsScaler, RowClipper
 
 # Record 3 of a data set is replaced. Neighbours differ in what a transformer might look at: extreme
@@ -177,7 +177,7 @@ def test_every_rule_is_tested():
 def test_whose_output_is_sparse(transformer, pairs):
     for X, _ in WIDE_PAIRS if isinstance(pairs, str) else pairs:
         out = clone(transformer).fit_transform(X)
-        assert sparse.issparse(out) <= may_be_sparse(transformer, sparse.issparse(X))
+        assert layout_of_records(out) == layout_of(transformer, layout_of_records(X))
 
 
 # What is refused, and data that show why. Where None stands for data, it is a warning about values
@@ -206,7 +206,7 @@ REFUSED = [
     (OrdinalEncoder(categories=[["blue", "red"]], min_frequency=2), None),
     (RBFSampler(gamma="scale", random_state=0), DENSE),
     (SimpleImputer(), HOLES[1:]),
-    (SimpleImputer(strategy="constant"), None),
+    (SimpleImputer(strategy="constant"), None),  # drops columns without values, and warns
     (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), HOLES),
     (SplineTransformer(), DENSE),
     (SplineTransformer(knots=KNOTS, sparse_output=True), None),

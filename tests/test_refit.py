@@ -12,7 +12,13 @@ from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.solvers import Problem
 from skdpsco.solvers import _refit as refit_module
-from skdpsco.solvers._refit import Refit, minimize_quadratic, newton_pays, newton_steps
+from skdpsco.solvers._refit import (
+    Refit,
+    minimize_quadratic,
+    newton_pays,
+    newton_steps,
+    plan_refit,
+)
 
 
 def data(loss, n=400, d=4, seed=0):
@@ -34,7 +40,9 @@ def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, hard=0.0, se
     rng = np.random.Generator(np.random.PCG64(seed))
     coef = np.zeros(problem.n_coefficients)
     progress = np.zeros(1, dtype=np.int64)
-    Refit(problem, design, y, rng, np.array(support), L1Ball(radius), mu, progress).run(coef, hard)
+    support = np.array(support)
+    plan = plan_refit(n, len(np.unique(support % problem.n_features)), mu)
+    Refit(problem, design, y, rng, support, L1Ball(radius), plan, progress).run(coef, hard)
     return coef, int(progress[0])
 
 

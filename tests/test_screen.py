@@ -25,7 +25,7 @@ from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
 from skdpsco.solvers import _screen as screen_module
 from skdpsco.solvers._refit import newton_pays, sum_over
-from skdpsco.solvers._screen import max_columns, select_coordinates
+from skdpsco.solvers._screen import max_columns, plan_screen, select_coordinates
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
@@ -33,6 +33,13 @@ seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning
 
 def seeded(seed=0):
     return np.random.Generator(np.random.PCG64(seed))
+
+
+def select(problem, X, y, rng, mu):
+    plan, rest = plan_screen(problem, mu)
+    spent = plan.gradient**-2.0 + (plan.intercept**-2.0 if problem.intercept else 0.0)
+    assert spent + rest**2 == pytest.approx(mu**2, rel=1e-14)
+    return select_coordinates(plan, problem, X, y, rng)
 
 
 def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
@@ -112,7 +119,7 @@ class Recorded:
         self.units = []
         X = sparse.csr_matrix(np.array(rows))
         design = as_design(X, np.linspace(0.5, 2.0, X.shape[1]), problem.intercept)
-        found = select_coordinates(problem, design, np.array(targets), None, mu)
+        found = select(problem, design, np.array(targets), None, mu)
         return self.units, found
 
 
@@ -157,9 +164,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     assert worst.min() > 0.5
 
 
-def test_shares_and_thresholds():
-    shares = screen_module.INTERCEPT_SHARE + screen_module.GRADIENT_SHARE
-    assert shares + screen_module.REFIT_SHARE == pytest.approx(1.0, abs=1e-15)
+def test_thresholds():
     for n, mu in ((100, 0.1), (10_000, 0.2), (10**6, 3.0)):
         most = max_columns(n, mu)
         assert most == 1 or newton_pays(n, most, mu)
@@ -177,7 +182,7 @@ def test_what_matters_is_selected_and_little_else(intercept):
     design, mu = as_design(X, np.ones(d), intercept), 0.3
     chance = []
     for seed in range(10):
-        found = select_coordinates(problem, design, 2.0 * y - 1.0, seeded(seed), mu)
+        found = select(problem, design, 2.0 * y - 1.0, seeded(seed), mu)
         assert set(range(10)) <= set(found)
         assert (np.diff(found) > 0).all()
         assert (found < d).all()
@@ -186,9 +191,9 @@ def test_what_matters_is_selected_and_little_else(intercept):
     assert 0 < sum(chance) < 50
     # Without a signal noise alone selects; never more than Newton steps can refit.
     labels = 2.0 * np.random.default_rng(1).integers(2, size=n) - 1.0
-    noise = [len(select_coordinates(problem, design, labels, seeded(s), 0.05)) for s in range(10)]
+    noise = [len(select(problem, design, labels, seeded(s), 0.05)) for s in range(10)]
     assert 0 < sum(noise) < 50
-    assert max(noise) <= max_columns(n, 0.05 * screen_module.REFIT_SHARE**0.5)
+    assert max(noise) <= plan_screen(problem, 0.05)[0].n_selected
 
 
 def test_the_intercept_comes_first():
@@ -202,7 +207,7 @@ def test_the_intercept_comes_first():
     for intercept in (True, False):
         problem = Problem(Logistic(), None, n, d + intercept, intercept, sparse=True)
         design = as_design(X, np.ones(d), intercept)
-        selected.append(select_coordinates(problem, design, 2.0 * y - 1.0, seeded(), 0.3))
+        selected.append(select(problem, design, 2.0 * y - 1.0, seeded(), 0.3))
     with_it, without = selected
     assert np.isin(np.arange(10), with_it).sum() >= 8
     assert (with_it >= 3000).sum() < 5

@@ -174,8 +174,8 @@ def test_noise_falls_as_one_over_n(solver):
             Stagewise(),
             Logistic(),
             Simplex(1.0),
-            "Stagewise needs the kernel `project`, which the constraint Simplex does not "
-            "implement.",
+            "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; got "
+            "Simplex.",
         ),
         (
             NoisyFrankWolfe(),
@@ -186,7 +186,7 @@ def test_noise_falls_as_one_over_n(solver):
         ),
     ],
 )
-def test_missing_kernels_are_named(solver, loss, constraint, message):
+def test_what_solvers_cannot_do_is_named(solver, loss, constraint, message):
     with pytest.raises(TypeError) as caught:
         check_supported(solver, Problem(loss, constraint, 10, 2))
     assert str(caught.value) == message
@@ -194,7 +194,7 @@ def test_missing_kernels_are_named(solver, loss, constraint, message):
 
 def test_supported_combinations_pass():
     for loss in (Squared(), Huber(), Logistic(), SmoothHinge(), Multinomial(3)):
-        for constraint in (L1Ball(1.0), Simplex(1.0), Polytope(np.eye(2))):
+        for constraint in (L1Ball(1.0), Simplex(1.0), Polytope(np.eye(2 * loss.n_outputs))):
             check_supported(FrankWolfe(), Problem(loss, constraint, 10, 2))
             check_supported(NoisyFrankWolfe(), Problem(loss, constraint, 10, 2))
         check_supported(NoisyFrankWolfe(), Problem(loss, L2Ball(1.0), 10, 2))

@@ -13,7 +13,7 @@ from test_bad_input import refuses
 from test_estimators import FRAME_COLUMNS, data, same
 from test_linear_model_lp import BOTH, OneGradient, fitted, target_of
 
-from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor
+from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_X_y
 from skdpsco.linear_model._lp import is_stream
 from skdpsco.solvers import PhasedERM, Stagewise
@@ -317,7 +317,7 @@ AFTER = [
     ([(X[:0], Y[:0]), (TWICE, Y)], "Block 1 of X: X has duplicate entries whose sum is infinite"),
     ([(BAD[20:], Y[20:]), (BAD[:20], Y[:20])], "Block 1 of X: Input X contains NaN"),
     ([(X[:20], Y[:20])], TOO_FEW),
-    ([(X, Y), (X, Y)], "n_samples=40 records were declared, but the blocks hold more"),
+    ([(X, Y), (X.copy(), Y)], "n_samples=40 records were declared, but the blocks hold more"),
     ([(X[:20], Y[:20]), (X[20:, :3], Y[20:])], "Block 1 of X: X has 3 features, but .* 4 features"),
     ([(X[:20], Y[:20]), (X[20:], Y[:5])], "Block 1 of X: .*inconsistent numbers of samples"),
     ([(X[:20], Y[:20]), X[20:]], PAIRS + ".*block 1 is 'ndarray'"),
@@ -327,6 +327,16 @@ AFTER = [
         "Block 1 of X: The feature names should match",
     ),
 ]
+
+
+def test_labels_of_blocks_must_be_declared():
+    """Else each block would have the classes that occur in it."""
+    table = pytest.importorskip("pyarrow", reason="needs the extra arrow").table
+    da = pytest.importorskip("dask.array", reason="needs the extra dask")
+    columns = dict(zip("abcd", X.T, strict=True))
+    for blocks in (da.from_array(X, chunks=(20, 4)), table(columns), RowBlocks.from_arrays(X)):
+        with pytest.raises(ValueError, match="classes must be given where X yields blocks"):
+            PrivateLinearClassifier().fit(blocks, Y)
 
 
 @BOTH

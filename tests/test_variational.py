@@ -7,6 +7,7 @@ from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.minimax._records import _clip
 from skdpsco.minimax.variational import (
+    SOLVERS,
     MatrixGame,
     _operator,
     check_operator,
@@ -55,6 +56,7 @@ def test_matrix_game(ledger):
 
 
 @seeded_fits
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
 @pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
 def test_monotone_operator(solver):
     x = points()
@@ -216,3 +218,64 @@ def test_an_underflow_does_not_show():
     block = Block(LpBall(1.5, 1.0), 2, 2.0)
     with np.errstate(all="raise"):
         solve_variational_inequality(lambda z, x: x.copy(), data, blocks=[block])
+
+
+class Fickle:
+    """A game whose functions do another thing where one of the records is negative."""
+
+    second_smoothness = 0.0
+    value_bound = 1.0
+
+    def __init__(self, of_operator=None, of_value=None):
+        self.of_operator, self.of_value = of_operator, of_value
+
+    def __call__(self, z, x):
+        rows = x[:, None] * [0.5, -0.2, 0.3, 0.1]
+        return self.of_operator(rows) if self.of_operator and (x < 0.0).any() else rows
+
+    def value(self, z, x):
+        pays = x * (z[0] - z[3])
+        return self.of_value(pays) if self.of_value and (x < 0.0).any() else pays
+
+
+def raised(_):
+    raise RuntimeError("a negative number")
+
+
+FICKLE = {
+    "raises": raised,
+    "is complex": lambda G: np.where(np.abs(G) > 1.0, 1j, G),
+    "has objects": lambda G: np.where(np.abs(G) > 1.0, None, G),
+    "is text": lambda G: G.astype(str),
+    "has another shape": lambda G: G[:-1],
+    "is nothing": lambda G: None,
+}
+OF_OPERATORS = {
+    "is short": lambda G: G.astype(np.float32),
+    "is infinite": lambda G: np.where(np.abs(G) > 1.0, np.inf, G),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
+    x = np.random.default_rng(0).uniform(0.1, 1.0, 3000)
+    x[1234] = -50.0
+    blocks = [Block(Simplex(), 2, 1.0), Block(Simplex(), 2, 1.0)]
+    steps = "auto" if solver == "accelerated-recursive" else 2
+
+    def solve(game):
+        return solve_variational_inequality(
+            game, x, blocks=blocks, saddle=True, smoothness=np.zeros((2, 2)), n_iter=steps,
+            solver=solver, random_state=0, monotone=True,
+        ).z  # fmt: skip
+
+    def nothing(G):
+        return np.where(np.abs(G) > 1.0, np.nan, G)
+
+    expected = solve(Fickle(nothing, nothing))
+    for name, wrong in (FICKLE | OF_OPERATORS).items():
+        np.testing.assert_array_equal(solve(Fickle(wrong, nothing)), expected, name)
+    for name, wrong in FICKLE.items():
+        np.testing.assert_array_equal(solve(Fickle(nothing, wrong)), expected, name)

@@ -1,12 +1,14 @@
 """Fits that are private within groups only: what pipelines, searches and ledgers say then."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from skdpsco import Ledger, PrivateGridSearchCV, PrivateLogisticL1
+from skdpsco import Ledger, PrivacyWarning, PrivateGridSearchCV, PrivateLogisticL1
 from skdpsco.inspection import privacy_report
 from skdpsco.minimax import PrivateGroupDRO
 from skdpsco.model_selection import private_cross_val_score
@@ -14,7 +16,10 @@ from skdpsco.preprocessing import PrivateStandardScaler
 from skdpsco.privacy import NoOpEvent
 from skdpsco.privacy.report import WITHIN_GROUPS
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore:With group_membership"),
+]
 ONE = "replace-one"
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (400, 3))
@@ -135,6 +140,30 @@ def test_a_fit_charges_for_its_relation(mode):
     estimator.fit(X, Y, privategroupdro__sensitive_features=GROUP)
     assert [charge.relation for charge in ledger.charges()] == [ONE, relation_for(mode)]
     assert ledger.weakest_relation() == estimator[-1].privacy_.relation == relation_for(mode)
+
+
+def test_the_first_charge_that_weakens_a_ledger_warns():
+    search = PrivateGridSearchCV(model(), {"n_iter": [1]})
+    for fit in (
+        lambda ledger: model(ledger=ledger).fit(X, Y, **FIT),
+        lambda ledger: search.set_params(ledger=ledger).fit(X, Y, **FIT),
+        lambda ledger: private_cross_val_score(model(), X, Y, fit_params=FIT, cv=2, ledger=ledger),
+    ):
+        ledger = Ledger(100.0, 1e-5)
+        with pytest.warns(PrivacyWarning, match=r"of the whole ledger.*weakest_relation") as caught:
+            fit(ledger)
+        assert [str(one.filename) for one in caught if "ledger" in str(one.message)] == [__file__]
+        assert ledger.weakest_relation() == WITHIN_GROUPS
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrivacyWarning)
+            fit(ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        model("private", ledger=Ledger(100.0, 1e-5)).fit(X, Y, **FIT)
+        ledger = Ledger(100.0, 1e-5)
+        with pytest.raises(PrivacyWarning):
+            model(ledger=ledger).fit(X, Y, **FIT)
+        assert ledger.charges() == []
 
 
 @MODES

@@ -1,6 +1,7 @@
 """Fits on Dask: by local threads and on a cluster, whose workers may die."""
 
 import contextlib
+import itertools
 import os
 import time
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from skdpsco import (
@@ -24,6 +26,8 @@ from skdpsco._blocks import BlockRecords
 from skdpsco._map_reduce import map_reduce
 from skdpsco._summation import FAN_IN
 from skdpsco._validation import check_target
+from skdpsco.minimax import PrivateMinimaxRegressor, PrivateMonotoneGLM
+from skdpsco.preprocessing import PrivateFeatureSelector
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -241,6 +245,153 @@ def test_a_killed_worker_does_not_change_the_fit(cluster, monkeypatch):
     assert np.array_equal(found.coef_, expected)
 
 
+def permuted(seed=None):
+    """Records in an order that is drawn anew whenever the graph is evaluated.
+
+    With ``seed``, a file, the order follows from what is written there.
+    """
+    records = np.column_stack([X, Y])
+
+    def draw():
+        return np.random.default_rng(seed and int(seed.read_text())).permutation(N)
+
+    def take(order, start):
+        return records[order[start : start + 200]]
+
+    order = dask.delayed(draw, pure=False)()
+    take = dask.delayed(take, pure=False)
+    pieces = [da.from_delayed(take(order, i), (200, D + 1), float) for i in range(0, N, 200)]
+    whole = da.concatenate(pieces)
+    return RowBlocks.from_dask(whole[:, :D], whole[:, D], block_size=200)
+
+
+SEVERAL_PASSES = PrivateLasso(n_iter=4)
+ONE_PASS = PrivateLinearRegressor(shuffle=False)
+
+
+@pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
+def test_a_graph_that_is_not_deterministic_costs_nothing(anywhere, model):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = clone(model).set_params(ledger=ledger, delta=1e-6)
+    with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was.*deterministic"):
+        model.fit(permuted())
+    assert len(ledger.history()) == 0
+
+
+@pytest.mark.parametrize(
+    "model", [PrivateMonotoneGLM(), PrivateMinimaxRegressor(), PrivateFeatureSelector()]
+)
+def test_models_of_arrays_do_not_compute_features_and_targets_apart(model):
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    with pytest.raises(TypeError, match=r"got a Dask Array.*X, y = dask.compute\(X, y\)"):
+        clone(model).set_params(ledger=ledger).fit(da.from_array(X), da.from_array(Y))
+    assert len(ledger.history()) == 0
+
+
+def test_entries_of_a_sparse_row_may_come_in_any_order(anywhere):
+    """It is the same matrix: what kernels see of it is compared."""
+    matrix = sparse.csr_matrix(X * (X > 0.3))
+
+    def mixed(start):
+        part = matrix[start : start + 400]
+        for i, j in itertools.pairwise(part.indptr):
+            order = i + np.random.default_rng().permutation(j - i)
+            part.indices[i:j], part.data[i:j] = part.indices[order], part.data[order]
+        part.has_sorted_indices = False
+        return part
+
+    meta = sparse.csr_matrix((0, D))
+    pieces = [
+        da.from_delayed(dask.delayed(mixed, pure=False)(i), (400, D), meta=meta)
+        for i in range(0, N, 400)
+    ]
+    blocks = RowBlocks.from_dask(da.concatenate(pieces), Y, block_size=400)
+    assert blocks.sparse
+    expected = fit(PrivateLasso(n_iter=3), matrix, Y)
+    found = fit(PrivateLasso(n_iter=3), blocks)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_targets_of_another_evaluation_are_refused(anywhere):
+    """Features and targets that Dask computes apart may come in two orders."""
+    frame = dd.from_pandas(FRAME.assign(target=Y), npartitions=4)
+    frame = frame.map_partitions(lambda part: part.sample(frac=1.0))
+    apart = frame.drop(columns="target"), frame["target"]
+    with pytest.raises(ValueError, match="it is not what it was"):
+        PrivateLasso(n_iter=3).fit(RowBlocks.from_dask(*apart, n_samples=N))
+
+
+@pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
+def test_a_graph_that_changes_during_the_fit_ends_it(tmp_path, monkeypatch, model):
+    """The data of every pass are those that were checked: there is no release otherwise."""
+    seed = tmp_path / "seed"
+    seed.write_text("0")
+    charge = Ledger.charge
+
+    def change(self, *arguments, **options):
+        seed.write_text("1")
+        return charge(self, *arguments, **options)
+
+    monkeypatch.setattr(Ledger, "charge", change)
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = clone(model).set_params(ledger=ledger, delta=1e-6)
+    with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was"):
+        model.fit(permuted(seed))
+    assert len(ledger.history()) == 1
+    assert not hasattr(model, "coef_")
+
+
+def test_blocks_of_a_killed_worker_that_are_made_otherwise_end_the_fit(
+    cluster, monkeypatch, tmp_path
+):
+    """Blocks of two evaluations would hold some records twice."""
+    seed = tmp_path / "seed"
+    seed.write_text("0")
+    original, sums = module.ClusterBlocks.sum, []
+
+    def kill(self, task):
+        sums.append(task)
+        if len(sums) == 4:
+            seed.write_text("1")
+            address = next(iter(cluster.scheduler_info()["workers"]))
+            pid = cluster.run(os.getpid, workers=[address])[address]
+            os.kill(pid, 9)
+            wait_until_dead(cluster, {pid})
+        return original(self, task)
+
+    monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = PrivateLasso(n_iter=6, ledger=ledger, delta=1e-6)
+    with cluster.as_current():
+        with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was"):
+            model.fit(permuted(seed))
+    assert len(sums) == 4
+    assert len(ledger.history()) == 1
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
+def test_a_pass_that_mixes_two_evaluations_costs_nothing(model):
+    """As it may be if a worker is lost while blocks are checked: nothing came before it."""
+    records, orders = np.column_stack([X, Y]), [np.arange(N), np.arange(N)[::-1]]
+    taken = []
+
+    def take(start):
+        taken.append(start)
+        return records[orders[len(taken) > 3][start : start + 200]]
+
+    take = dask.delayed(take, pure=False)
+    pieces = [da.from_delayed(take(i), (200, D + 1), float) for i in range(0, N, 200)]
+    whole = da.concatenate(pieces)
+    blocks = RowBlocks.from_dask(whole[:, :D], whole[:, D], block_size=200)
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = clone(model).set_params(ledger=ledger, delta=1e-6)
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(ValueError, match="it is not what it was"):
+            model.fit(blocks)
+    assert len(ledger.history()) == 0
+
+
 def test_targets_beside_blocks(anywhere):
     blocks = RowBlocks.from_dask(da.from_array(X, chunks=(400, -1)))
     expected = fit(PrivateLasso(n_iter=3), X, Y).coef_
@@ -256,24 +407,23 @@ def test_blocks_of_one_pass_name_their_mistake():
         part._replace(X=pieces).read()
 
 
-def test_blocks_that_are_made_anew_keep_their_sizes():
+@pytest.mark.parametrize("evaluations", [1, 2])
+def test_blocks_that_are_made_anew_keep_their_sizes(evaluations):
     """Of unknown sizes, too: the number of records is fixed before the charge."""
     times = [0, 0, 0]
 
     def grow(array):
         times[array.ndim] += 1
-        return array[: 600 + times[array.ndim]]
+        return array[: 601 + (times[array.ndim] > evaluations)]
 
     features = da.from_delayed(dask.delayed(grow)(X), (np.nan, D), float)
     targets = da.from_delayed(dask.delayed(grow)(Y), (np.nan,), float)
     blocks = RowBlocks.from_dask(features, targets, n_samples=601)
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
     with dask.config.set(scheduler="synchronous"):
-        opened = BlockRecords(blocks, check_target).open(np.ones(D), False)
-        with pytest.raises(ValueError, match="Block 0 of X: it must have 601 rows"):
-            map_reduce(opened, None, lambda X, y: np.array(float(len(y))))
-    block = module.Hidden((X, Y))
-    assert module._run(module.Hidden(lambda X, y: len(y)), N, block).value == N
-    assert "1201 rows, as it had before" in module._run(module.Hidden(len), N + 1, block).message
+        with pytest.raises(ValueError, match="Block 0 of X: it is not what it was"):
+            PrivateLasso(n_iter=3, ledger=ledger, delta=1e-6).fit(blocks)
+    assert len(ledger.history()) == evaluations - 1
 
 
 def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, monkeypatch):

@@ -1,6 +1,5 @@
 """The private steps of an estimator, and what their fits may cost."""
 
-from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -44,6 +43,36 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
     ]
 
 
+def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:
+    """The frozen steps that a fit of an estimator makes use of, which it does not pay for.
+
+    Parameters
+    ----------
+    estimator : estimator
+
+    Returns
+    -------
+    steps : list of (str, FrozenEstimator)
+        Each once, with its name; those in candidates of a `PrivateGridSearchCV` too.
+    """
+    found: dict[int, tuple[str, FrozenEstimator]] = {}
+    pending = [("", estimator)]
+    for prefix, part in pending:
+        if isinstance(part, PrivateEstimator):
+            pending += [(f"{prefix}{name}__", one) for name, one in part._candidates_of_fit()]
+        params = part.get_params(deep=True) if hasattr(part, "get_params") else {}
+        frozen = {n: value for n, value in params.items() if isinstance(value, FrozenEstimator)}
+        inside = tuple(f"{name}__" for name in frozen)
+        for name, value in params.items():
+            if name.startswith(inside):
+                continue
+            if name in frozen:
+                found.setdefault(id(value.estimator), (prefix + name, value))
+            elif isinstance(value, PrivateEstimator):
+                pending.append((f"{prefix}{name}__", value))
+    return list(found.values())
+
+
 def relation_of(*estimators: Any) -> str:
     """Which data sets are neighbours, for fits of all these estimators together."""
     return weakest(step._relation for one in estimators for _, step in private_steps(one))
@@ -60,7 +89,6 @@ def declared_rho(estimator: Any) -> np.ndarray:
     return np.array([check_budget(step.epsilon, step.delta).rho for _, step in steps])
 
 
-@lru_cache(maxsize=1024)  # it takes milliseconds, and a search asks for each of its tries
 def budget_of(rho: float, delta: float) -> Budget:
     """A step's budget for ``rho``, of which a small one has an epsilon > 0 at small delta only."""
     return Budget.from_rho(rho, min(delta, SMALL_DELTA))

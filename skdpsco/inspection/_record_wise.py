@@ -1,4 +1,4 @@
-"""Which transformers treat every record by itself, and learn nothing from the others.
+"""Which transformers treat every record by itself, and what decides whether they return it sparse.
 
 Looked up by exact type: a subclass may do anything. Each rule was read off the source of
 scikit-learn 1.6 to 1.9: where its conditions hold, `fit` uses parameters, shapes, dtypes and its
@@ -7,12 +7,13 @@ values but NumPy's about floating point. (Errors about the input are those of an
 docs/threat-model.md.)
 """
 
-from collections.abc import Callable
-from numbers import Real
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import (
     CountVectorizer,
@@ -41,7 +42,14 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import get_tags
 
-from skdpsco.preprocessing import CategoricalDomainEncoder, PublicBoundsScaler, RowClipper
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+    PublicBoundsScaler,
+    RowClipper,
+)
 
 Conditions = dict[str, bool]
 Vouched = Callable[[Any], bool]
@@ -159,8 +167,8 @@ def _counts_no_idf(step: Any, vouched: Vouched) -> Conditions:
     return {**_counts(step, vouched), **_no_idf(step, vouched)}
 
 
-def _equals(value: Any, text: str) -> bool:
-    return isinstance(value, str) and value == text
+def _equals(value: Any, other: str | int) -> bool:
+    return isinstance(value, (str, Real)) and value == other
 
 
 RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
@@ -189,15 +197,29 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     TfidfTransformer: _no_idf,
     TfidfVectorizer: _counts_no_idf,
 }
-# Unless asked for sparse output. (The tags of scikit-learn 1.6 do not always tell.)
+# The layout of what a transformer returns: of its input, or one that its parameters choose.
+DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
+KEEP_LAYOUT = (
+    AdditiveChi2Sampler,
+    Binarizer,
+    FunctionTransformer,
+    MissingIndicator,
+    Normalizer,
+    PolynomialFeatures,
+    PrivateFeatureSelector,
+    PublicBoundsScaler,
+    RowClipper,
+    SimpleImputer,
+    SparseRandomProjection,
+)
 ALWAYS_DENSE = (
     GaussianRandomProjection,
-    OneHotEncoder,
     OrdinalEncoder,
     PolynomialCountSketch,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
     RBFSampler,
     SkewedChi2Sampler,
-    SplineTransformer,
 )
 ALWAYS_SPARSE = (
     CountVectorizer,
@@ -206,6 +228,7 @@ ALWAYS_SPARSE = (
     TfidfTransformer,
     TfidfVectorizer,
 )
+ENCODERS = (CategoricalDomainEncoder, OneHotEncoder)
 
 
 def unmet(step: Any, vouched: Vouched) -> list[str] | None:
@@ -216,29 +239,116 @@ def unmet(step: Any, vouched: Vouched) -> list[str] | None:
     return [condition for condition, holds in rule(step, vouched).items() if not holds]
 
 
-def may_be_sparse(step: Any, sparse_input: bool) -> bool:
-    """Whether the output of a transformer can be sparse.
+def layout_of_records(X: Any) -> str:
+    """The layout of records as a user passes them, which is public.
+
+    It is "unknown" without records, and for a frame with columns of a sparse dtype: what
+    scikit-learn makes of such a frame depends on which columns are taken.
+    """
+    if X is None:
+        return UNKNOWN
+    if sparse.issparse(X):
+        return SPARSE
+    dtypes = getattr(X, "dtypes", ()) if hasattr(X, "columns") else ()
+    return UNKNOWN if any(str(dtype).startswith("Sparse") for dtype in dtypes) else DENSE
+
+
+def dtypes_depend_on_values(X: Any) -> bool:
+    """Whether X has columns of which scikit-learn makes floats only if a value is missing."""
+    dtypes = X.dtypes if hasattr(X, "iter_rows") else ()  # polars
+    return any(str(dtype).startswith(("Int", "UInt", "Boolean")) for dtype in dtypes)
+
+
+def layout_of(step: Any, given: str) -> str:
+    """The layout of the output of a transformer whose input has the layout ``given``.
 
     Parameters
     ----------
     step : transformer, "passthrough" or "drop"
-    sparse_input : bool
-        Whether its input can be.
+    given : {"dense", "sparse", "unknown"}
+
+    Returns
+    -------
+    layout : {"dense", "sparse", "unknown"}
+        "unknown" where parameters do not tell, and where the data decide.
     """
+    kind = type(step)
     if isinstance(step, str) or step is None:
-        return sparse_input and step != "drop"
-    if isinstance(step, Pipeline):
+        return given
+    if kind is Pipeline:
         for _, child in step.steps:
-            sparse_input = may_be_sparse(child, sparse_input)
-        return sparse_input
-    if isinstance(step, FeatureUnion):
-        return any(may_be_sparse(child, sparse_input) for _, child in step.transformer_list)
-    if isinstance(step, FrozenEstimator):
-        return may_be_sparse(step.estimator, sparse_input)
-    if type(step) in ALWAYS_SPARSE:
-        return True
-    if getattr(step, "sparse_output", False) or getattr(step, "sparse", False) is True:
-        return True
-    if type(step) in (CategoricalDomainEncoder, PublicBoundsScaler):
-        return sparse_input and get_tags(step).input_tags.sparse
-    return sparse_input and type(step) not in ALWAYS_DENSE
+            given = layout_of(child, given)
+        return given
+    if kind is FeatureUnion:
+        return _of_union([child for _, child in step.transformer_list], given)
+    if kind is ColumnTransformer:
+        return _of_columns(step, given)
+    if kind is FrozenEstimator:
+        return layout_of(step.estimator, given)
+    if kind in ALWAYS_SPARSE:
+        return SPARSE
+    if kind in ALWAYS_DENSE:
+        return DENSE
+    if kind in (*ENCODERS, SplineTransformer):
+        return SPARSE if step.sparse_output else DENSE
+    if kind is SparseRandomProjection and step.dense_output:
+        return DENSE
+    if kind is MissingIndicator and step.sparse != "auto":
+        return SPARSE if step.sparse else DENSE
+    if kind is PublicBoundsScaler and not get_tags(step).input_tags.sparse:
+        return DENSE  # it refuses anything else
+    if kind is FunctionTransformer and not (step.func is None or _is_elementwise(step.func)):
+        return UNKNOWN
+    return given if kind in KEEP_LAYOUT else UNKNOWN
+
+
+def _of_union(steps: list[Any], given: str) -> str:
+    """A union is sparse if one of its parts is."""
+    layouts = [layout_of(step, given) for step in steps if not _is_dropped(step)]
+    if SPARSE in layouts:
+        return SPARSE
+    return UNKNOWN if UNKNOWN in layouts else DENSE
+
+
+def _of_columns(step: ColumnTransformer, given: str) -> str:
+    """A `ColumnTransformer` with a sparse part compares the share of stored cells to a threshold.
+
+    The share is at most 1, and it is 1 if every cell is stored: then even a threshold of 1 gives
+    a dense output. So a threshold of 1 needs a part that always leaves a cell empty.
+    """
+    parts = [*step.transformers, ("remainder", step.remainder, ())]
+    parts = [part for part in parts if not _is_dropped(part[1])]
+    never = _equals(step.sparse_threshold, 0)
+    if never or all(layout_of(part, given) == DENSE for _, part, _ in parts):
+        return DENSE
+    empty = any(_leaves_cells_empty(part) and _is_any(columns) for _, part, columns in parts)
+    return SPARSE if empty and _equals(step.sparse_threshold, 1) else UNKNOWN
+
+
+def _is_any(columns: Any) -> bool:
+    """Whether at least one column is named; an estimator without columns is not fitted."""
+    if _is_declared(columns):
+        return len(columns) > 0 and not isinstance(columns[0], (bool, np.bool_))
+    return isinstance(columns, (str, Integral)) and not isinstance(columns, bool)
+
+
+def _is_dropped(step: Any) -> bool:
+    return isinstance(step, str) and step == "drop"
+
+
+def _leaves_cells_empty(step: Any) -> bool:
+    """Whether the output is sparse, and no record fills its row: categories exclude each other."""
+    if type(step) is Pipeline:
+        return _leaves_cells_empty(step.steps[-1][1])
+    if type(step) not in ENCODERS or not step.sparse_output:
+        return False
+    if getattr(step, "drop", None) is not None:
+        return False
+    declared = step.categories
+    if isinstance(declared, Mapping):
+        declared = list(declared.values())
+    if not (_is_declared(declared) and len(declared) > 0):
+        return False
+    if not all(_is_declared(categories) for categories in declared):
+        declared = [declared]  # one list, for every column
+    return any(len(categories) > 1 for categories in declared)

@@ -6,22 +6,39 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skdpsco._base import PrivateEstimator
+from skdpsco._base import PrivateEstimator, fitted_names
 from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
-from ._cost import planned, private_steps, search_cost
-from ._record_wise import may_be_sparse, unmet
+from ._cost import frozen_steps, planned, private_steps, search_cost
+from ._record_wise import (
+    SPARSE,
+    UNKNOWN,
+    dtypes_depend_on_values,
+    layout_of,
+    layout_of_records,
+    unmet,
+)
 
 FREE, PRIVATE, NOT_PRIVATE = "data-independent", "private", "NOT private"
 
-SPARSE = "the type of its output may depend on the data; set sparse_threshold=0"
+LAYOUT = (
+    "whether its output is sparse may depend on the data: set sparse_threshold=0, or 1 if a step "
+    "is a CategoricalDomainEncoder of several categories with sparse_output=True"
+)
+DTYPES = (
+    "keeps the dtype of its input, which depends on whether an integer is missing: turn the "
+    "integer columns of X into floats"
+)
+FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
 _SELECTOR = "PrivateFeatureSelector"
@@ -96,14 +113,20 @@ class Walk:
         Whether to look at what was fitted, where it was, or at what a fit would do.
     params : dict
         Those of the whole: from the name of a step to what a fitted step was cloned from.
+    X : records or None
+        Only their layout is looked at.
     """
 
-    def __init__(self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any]) -> None:
+    def __init__(
+        self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any], X: Any = None
+    ) -> None:
         self.fitted = fitted
+        self.layout = layout_of_records(X)  # of the input of the step that is visited
+        self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
         self.names: list[str] = []
-        self.unused = _check_record_wise(record_wise)
+        self.unused = check_record_wise(record_wise)
         self._declared = list(self.unused)
 
     def vouched(self, *things: Any, name: str | None = None) -> bool:
@@ -143,8 +166,14 @@ class Walk:
             self.add(name, step, FREE)
         elif type(step) in COMPOSITES:
             COMPOSITES[type(step)](self, name, step, note)
-        elif not self._add_private(name, step, note):
+        elif self._add_private(name, step, note):
+            # A private estimator answers for what its own fit costs, and for nothing before it.
+            for inner, frozen in frozen_steps(step):
+                self.visit(_join(name, inner), frozen, note)
+        else:
             wrong = _why_not(step, self.vouched)
+            if not wrong and self._changing_dtypes and type(step) is SimpleImputer:
+                wrong = DTYPES
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:
@@ -166,6 +195,9 @@ class Walk:
             return True
         if not isinstance(step, PrivateEstimator):
             return False
+        if self.fitted and fitted_names(step):
+            self.add(name, step, NOT_PRIVATE, "was fitted without a report of what that has cost")
+            return True
         try:
             event, relation = planned(step), step._relation
         except (TypeError, ValueError) as error:
@@ -203,7 +235,13 @@ def _report_of(step: Any) -> PrivacyReport | None:
     return report if isinstance(report, PrivacyReport) else None
 
 
-def _check_record_wise(record_wise: Any) -> list[Any]:
+def check_record_wise(record_wise: Any) -> list[Any]:
+    """What the caller vouches for, as a list.
+
+    Raises
+    ------
+    TypeError
+    """
     if isinstance(record_wise, str) or not np.iterable(record_wise):
         raise TypeError(
             "record_wise must be a list of names of steps, steps or functions, got "
@@ -227,6 +265,8 @@ def _why_not(step: Any, vouched: Callable[[Any], bool]) -> str:
         why = f"data-independent only if {' and '.join(conditions)}"
     elif private_steps(step):
         why = "how often it fits its private steps is not known"
+    elif type(step) is StandardScaler and not (step.with_mean or step.with_std):
+        return "counts missing values, in n_samples_seen_, and changes nothing: use 'passthrough'"
     elif type(step).__module__.startswith("sklearn."):
         why = "learns from the data, without noise"
     else:
@@ -246,8 +286,11 @@ def _join(name: str, child: str) -> str:
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
+    given = walk.layout
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
+        walk.layout = layout_of(estimator, walk.layout)
+    walk.layout = given
 
 
 def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
@@ -266,15 +309,10 @@ def _columns(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
         and type(columns) is not make_column_selector  # it looks at names and dtypes
         and not walk.vouched(columns)
     ]
-    # Whether the output is sparse is decided by the number of zeros, if any part of it is.
-    named = any(_is_by_name(columns) for _, _, columns in parts)  # so that X is a frame
-    if walk.fitted and getattr(step, "sparse_output_", False):
-        wrong.append(SPARSE)
-    elif not _equals_zero(step.sparse_threshold):
-        if any(may_be_sparse(part[1], not named) for part in parts):
-            wrong.append(SPARSE)
-        elif any(may_be_sparse(part[1], True) for part in parts):
-            walk.add(name, step, FREE, "if no column of X is of a sparse dtype")
+    layout = layout_of(step, walk.layout)
+    found = vars(step).get("sparse_output_") if walk.fitted else None  # the parameters may be newer
+    if layout == UNKNOWN or found not in (None, layout == SPARSE):
+        wrong.append(LAYOUT)
     if wrong:
         walk.add(name, step, NOT_PRIVATE, "; ".join(wrong))
     fitted = getattr(step, "transformers_", []) if walk.fitted else []
@@ -283,18 +321,6 @@ def _columns(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
         # Of "passthrough" it makes a FunctionTransformer.
         used = estimator if isinstance(estimator, str) else clones.get(child, estimator)
         walk.visit(_join(name, child), used, note)
-
-
-def _equals_zero(value: Any) -> bool:
-    return isinstance(value, (int, float)) and value == 0
-
-
-def _is_by_name(columns: Any) -> bool:
-    if isinstance(columns, slice):
-        return isinstance(columns.start, str) or isinstance(columns.stop, str)
-    if isinstance(columns, (list, tuple, np.ndarray)):
-        return any(isinstance(column, str) for column in columns)
-    return isinstance(columns, (str, make_column_selector))
 
 
 def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) -> None:
@@ -315,8 +341,7 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
 
 def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:
     before, walk.fitted = walk.fitted, True  # a fit of the whole does not change it
-    note = "frozen; counted as if it was fitted on the same records"
-    walk.visit(_join(name, "estimator"), step.estimator, note)
+    walk.visit(_join(name, "estimator"), step.estimator, FROZEN)
     walk.fitted = before
 
 
@@ -324,8 +349,8 @@ def _search(walk: Walk, name: str, step: GridSearchCV | RandomizedSearchCV, note
     before = len(walk.rows)
     best = getattr(step, "best_estimator_", step.estimator) if walk.fitted else step.estimator
     walk.visit(_join(name, "estimator"), best)
-    # The costs of its private steps are in its own row.
-    inner = [row for row in walk.rows[before:] if row.status == NOT_PRIVATE]
+    # The costs of its private steps are in its own row, but for those that it does not fit.
+    inner = [row for row in walk.rows[before:] if row.status == NOT_PRIVATE or FROZEN in row.note]
     del walk.rows[before:]
     fits, cost = search_cost(step, walk.fitted)
     why = f"chooses by scores without noise, and keeps them; {fits}"
@@ -334,12 +359,30 @@ def _search(walk: Walk, name: str, step: GridSearchCV | RandomizedSearchCV, note
     walk.rows += inner
 
 
+def _fixed_threshold(walk: Walk, name: str, step: FixedThresholdClassifier, note: str) -> None:
+    used = getattr(step, "estimator_", step.estimator) if walk.fitted else step.estimator
+    walk.visit(_join(name, "estimator"), used, note)
+
+
+def _voting(walk: Walk, name: str, step: VotingClassifier | VotingRegressor, note: str) -> None:
+    if isinstance(step, VotingClassifier):
+        walk.add(name, step, FREE, "if the labels that occur in y are public: it numbers them")
+    fitted = iter(getattr(step, "estimators_", ()) if walk.fitted else ())
+    for child, estimator in step.estimators:
+        is_dropped = isinstance(estimator, str)
+        used = estimator if is_dropped else next(fitted, estimator)
+        walk.visit(_join(name, child), used, note)
+
+
 COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
     ColumnTransformer: _columns,
     FeatureUnion: _union,
+    FixedThresholdClassifier: _fixed_threshold,
     FrozenEstimator: _frozen,
     GridSearchCV: _search,
     Pipeline: _pipeline,
     RandomizedSearchCV: _search,
     TransformedTargetRegressor: _target,
+    VotingClassifier: _voting,
+    VotingRegressor: _voting,
 }

@@ -125,7 +125,7 @@ class PrivacyUtilityDisplay:
             raise ValueError(f"n_repeats must be an int, at least 1, got {n_repeats!r}.")
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together, or neither.")
-        _check_estimator(estimator, record_wise)
+        _check_estimator(estimator, record_wise, X)
         _check_baseline(baseline)
         check_scoring(estimator, scoring=scoring)
         random = None if random_state is None else check_random_state(random_state)
@@ -219,8 +219,8 @@ def _check_baseline(baseline: Any) -> None:
         raise TypeError(f"baseline must be an estimator, a number or None, got {baseline!r}.")
 
 
-def _check_estimator(estimator: Any, record_wise: Any) -> None:
-    check_private_steps(estimator, record_wise=record_wise)
+def _check_estimator(estimator: Any, record_wise: Any, X: Any) -> None:
+    check_private_steps(estimator, record_wise=record_wise, X=X)
     params = estimator.get_params(deep=True)
     if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
         raise ValueError(

@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._quiet import quietly
 from skdpsco.minimax import group_report
 from skdpsco.privacy._history import axes, brief, literal, pyplot
 
@@ -116,8 +117,9 @@ class GroupLossDisplay:
         pyplot(cls.__name__)
         models = _models(estimator, baseline, name)
         metric = _check_metric(metric, models)
-        y = column_or_1d(y)
-        check_consistent_length(X, y)
+        legal = "y must hold one target per record."
+        y = quietly(legal, column_or_1d, y)
+        quietly(legal, check_consistent_length, X, y)
         reports = []
         for which, _, model in models:
             score = metric

@@ -9,7 +9,7 @@ from skdpsco.privacy import Event, compose, epsilon_of, rho_of
 from skdpsco.privacy.report import weakest
 
 from ._cost import private_steps
-from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, joined
+from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined
 
 __all__ = ["PipelineReport", "StepReport", "not_private_steps", "privacy_report", "private_steps"]
 
@@ -77,13 +77,17 @@ class PipelineReport:
         epsilon += sum(step.epsilon or 0.0 for step in others)
         return epsilon, min(delta + sum(step.delta or 0.0 for step in others), 1.0)
 
+    @property
+    def note(self) -> str:
+        """What weakens the guarantee, seeds or neighbours within groups; empty if nothing does."""
+        seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
+        return joined(seeded, about(self.relation))
+
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
         epsilon, delta = self._total()
         status = PRIVATE if self.private else NOT_PRIVATE
-        seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
-        note = joined(seeded, about(self.relation))
-        total = StepReport("total", "", status, epsilon, delta, self.rho, note)
+        total = StepReport("total", "", status, epsilon, delta, self.rho, self.note)
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:
@@ -130,22 +134,28 @@ def _cells(step: StepReport) -> tuple[str, ...]:
     return step.name or "-", step.estimator, step.status, *numbers, step.note
 
 
-def privacy_report(estimator: Any, *, record_wise: Iterable[Any] = ()) -> PipelineReport:
+def privacy_report(
+    estimator: Any, *, record_wise: Iterable[Any] = (), X: Any = None
+) -> PipelineReport:
     """Say what an estimator costs, step by step, and which steps are not private.
 
     Understands scikit-learn's own `Pipeline`, `ColumnTransformer`, `FeatureUnion`,
-    `TransformedTargetRegressor`, `FrozenEstimator`, `GridSearchCV` and `RandomizedSearchCV`, nested
-    in any way, fitted or not. A step is
+    `TransformedTargetRegressor`, `FrozenEstimator`, `VotingClassifier`, `VotingRegressor`,
+    `FixedThresholdClassifier`, `GridSearchCV` and `RandomizedSearchCV`, nested in any way, fitted
+    or not. A step is
 
     - "private" if it is a `skdpsco` estimator, or one derived from their base, or has a
       `PrivacyReport` of its own as ``privacy_``: after a fit with what the fit has cost, before it
-      with what it will cost at most;
+      with what it will cost at most. One that was fitted and has no report is not private;
     - "data-independent" if it is a transformer that treats every record by itself and learns
       nothing from the data. This is known of a number of transformers of scikit-learn and of this
       library, under conditions on their parameters, and not of classes derived from them;
-    - "NOT private" otherwise. Then the total is, too.
+    - "NOT private" otherwise. Then the total is, too. A `ColumnTransformer` is one if it may count
+      zeros to decide whether its output is dense or sparse, as it does with the default
+      ``sparse_threshold`` where a part of its output is sparse.
 
-    Costs add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
+    Frozen steps count as if they were fitted on the same records, those in a search too. Costs
+    add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
     The order of the steps does not matter. If a step is private for "replace-one within groups",
     as `PrivateGroupDRO` with public membership is, so is the whole, and not for more.
 
@@ -155,7 +165,10 @@ def privacy_report(estimator: Any, *, record_wise: Iterable[Any] = ()) -> Pipeli
     record_wise : list of str or object, default=()
         Transformers that you vouch for: names of steps as the report shows them, instances, or
         functions that steps are given. You declare that what they do to one record does not depend
-        on the other records.
+        on the other records, nor does the type of their output.
+    X : array-like, sparse matrix, frame or None, default=None
+        The records, or some of them, of which only the layout is looked at, which is public: dense
+        or sparse, and the dtypes of columns. None takes it to be unknown.
 
     Returns
     -------
@@ -190,15 +203,19 @@ def privacy_report(estimator: Any, *, record_wise: Iterable[Any] = ()) -> Pipeli
     >>> report.steps[0].note
     'learns from the data, without noise; use PrivateStandardScaler or PublicBoundsScaler'
     """
-    return PipelineReport(_rows(estimator, record_wise, fitted=True))
+    walk = _walk(estimator, record_wise, fitted=True, X=X)
+    _check_used([walk])
+    return PipelineReport(tuple(walk.rows))
 
 
-def not_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> list[StepReport]:
+def not_private_steps(
+    estimator: Any, *, record_wise: Iterable[Any] = (), X: Any = None
+) -> list[StepReport]:
     """The steps that a fit of a clone of ``estimator`` would make "NOT private".
 
     Parameters
     ----------
-    estimator, record_wise
+    estimator, record_wise, X
         As for `privacy_report`. What was fitted is not looked at.
 
     Returns
@@ -211,39 +228,61 @@ def not_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> lis
     ValueError, TypeError
         As `privacy_report`.
     """
-    rows = _rows(estimator, record_wise, fitted=False)
-    return [row for row in rows if row.status == NOT_PRIVATE]
+    walk = _walk(estimator, record_wise, fitted=False, X=X)
+    _check_used([walk])
+    return _not_private(walk)
 
 
-def check_private_steps(estimator: Any, *, record_wise: Iterable[Any] = ()) -> None:
-    """Refuse an estimator with a step that is not private, or with none that is.
+def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: Any = None) -> None:
+    """Refuse estimators of which one has a step that is not private, or none that is.
 
     Parameters
     ----------
-    estimator, record_wise
+    *estimators : estimator
+        What ``record_wise`` contains must be part of one of them.
+    record_wise, X
         As for `not_private_steps`.
 
     Raises
     ------
     ValueError, TypeError
     """
-    wrong = not_private_steps(estimator, record_wise=record_wise)
-    if wrong:
-        names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
-        raise ValueError(f"estimator must be private in every step. Not private: {names}.")
-    if not private_steps(estimator):
-        raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+    record_wise = check_record_wise(record_wise)
+    walks = [_walk(estimator, record_wise, fitted=False, X=X) for estimator in estimators]
+    for estimator, walk in zip(estimators, walks, strict=True):
+        wrong = _not_private(walk)
+        if wrong:
+            names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
+            raise ValueError(f"estimator must be private in every step. Not private: {names}.")
+        if not private_steps(estimator):
+            raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+    _check_used(walks)
 
 
-def _rows(estimator: Any, record_wise: Iterable[Any], fitted: bool) -> tuple[StepReport, ...]:
+def _walk(estimator: Any, record_wise: Iterable[Any], fitted: bool, X: Any) -> Walk:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be an instance of an estimator, got {estimator!r}.")
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    walk = Walk(record_wise, fitted, params)
+    walk = Walk(record_wise, fitted, params, X)
     walk.visit("", estimator)
-    if walk.unused:
+    return walk
+
+
+def _not_private(walk: Walk) -> list[StepReport]:
+    return [row for row in walk.rows if row.status == NOT_PRIVATE]
+
+
+def _check_used(walks: list[Walk]) -> None:
+    """Refuse what ``record_wise`` contains, but none of the estimators does."""
+    first, *others = walks
+    unused = [
+        item
+        for item in first.unused
+        if all(any(item is one for one in walk.unused) for walk in others)
+    ]
+    if unused:
+        names = dict.fromkeys(name for walk in walks for name in walk.names if name)
         raise ValueError(
-            f"record_wise contains {walk.unused}, which are no parts of the estimator. The names "
-            f"of its steps are {[name for name in walk.names if name]}."
+            f"record_wise contains {unused}, which are no parts of the estimator. The names "
+            f"of its steps are {list(names)}."
         )
-    return tuple(walk.rows)

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from skdpsco._blocks import read_records
 from skdpsco._estimator import LinearClassifierMixin, PrivateLinearModel, refuse_blocks
 from skdpsco._labels import as_targets, encode_classes, labels_note
+from skdpsco._quiet import score_by
 from skdpsco._validation import (
     FLOATS,
     check_bound,
@@ -128,7 +130,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             For `RowBlocks`: score them one by one.
         """
         refuse_blocks(X)
-        return super().score(X, y, sample_weight)
+        return score_by(r2_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, starmap
 from numbers import Real
 from typing import Any, ClassVar
@@ -11,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco import losses
-from skdpsco._blocks import as_blocks
+from skdpsco._block_sources import check_apart
+from skdpsco._blocks import BlockRecords, as_blocks
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel
 from skdpsco._records import Blocks
@@ -24,9 +26,11 @@ from skdpsco._validation import (
     Interval,
     StrOptions,
     check_bound,
+    check_target,
     check_X_y,
 )
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, check_order
+from skdpsco.linear_model._common import encode_targets
 from skdpsco.solvers import (
     OnePassFrankWolfe,
     PhasedERM,
@@ -168,7 +172,7 @@ class Stream:
 
 def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
     for number, block in enumerate(blocks):
-        if not isinstance(block, (tuple, list)) or len(block) != 2:
+        if not _is_pair(block):
             raise ValueError(
                 "X must be an array, a matrix, a frame, or an iterable of pairs (X, y) of blocks "
                 f"of records; block {number} is {type(block).__name__!r}."
@@ -178,6 +182,10 @@ def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
         yield checked
 
 
+def _is_pair(block: Any) -> bool:
+    return isinstance(block, (tuple, list)) and len(block) == 2
+
+
 @contextmanager
 def _block(number: int) -> Iterator[None]:
     """Say in which block of X a mistake is."""
@@ -185,7 +193,7 @@ def _block(number: int) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"Block {number} of X: {error}") from error
+        raise kind(f"Block {number} of X: {error}") from None
 
 
 class LpModel(PrivateLinearModel):
@@ -225,7 +233,9 @@ class LpModel(PrivateLinearModel):
                     f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
                     f"{n_samples!r}."
                 )
-            X, y, n_samples = blocks, None, blocks.n_samples
+            labels = partial(encode_targets, classes=getattr(self, "classes", None))
+            records = BlockRecords(blocks, check_target if y_numeric else labels)
+            X, y, n_samples = records.read_once(), None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)
             if n_samples not in (None, len(y)):
@@ -246,6 +256,8 @@ class LpModel(PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric, reset=first, ensure_min_samples=0, dtype=FLOATS)
             return X, encode(y)
 
+        if isinstance(X, (list, tuple)):
+            check_apart([X for X, _ in filter(_is_pair, X)])
         self._streaming = True
         return Stream(X, read, int(n_samples)), None
 
@@ -295,9 +307,7 @@ class LpModel(PrivateLinearModel):
             lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
-        if type(loss).__module__ != losses.__name__:
-            lines.append(f"the loss {loss!r} is convex and keeps to the constants it declares")
-        return tuple(lines)
+        return (*lines, *losses.taken_on_trust(loss))
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = self.solver

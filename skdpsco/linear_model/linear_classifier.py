@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from skdpsco._blocks import is_blocks
 from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
@@ -236,7 +237,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             draft.classes_, index = encode_classes(labels, self.classes)
             return as_targets(draft.classes_, index)
 
-        if self.classes is None and is_stream(X):
+        if self.classes is None and (is_stream(X) or is_blocks(X)):
             raise ValueError(
                 "classes must be given where X yields blocks: a list of the public labels, two or "
                 "more."

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skdpsco._validation import about_X, is_missing
+from skdpsco._validation import is_missing, read_X
 
 PANDAS, POLARS = "pandas", "polars"
 PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names of dtypes begin
@@ -53,17 +53,16 @@ def read_table(estimator: Any, X: Any) -> Table:
     TypeError, ValueError
     """
     is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
-    with about_X(X):
-        if not is_frame:
-            dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
-            if dtype is not None and not dtype.isnative:
-                dtype = dtype.newbyteorder("=")
-                X = X.astype(dtype)
-            kept = object if dtype is None else None  # else lists would become strings
-            values = validate_data(estimator, X, dtype=kept, ensure_all_finite=False)
-            d = values.shape[1]
-            return Table(None, None, [dtype] * d, [values[:, j] for j in range(d)])
-        validate_data(estimator, X, skip_check_array=True)
+    if not is_frame:
+        dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
+        if dtype is not None and not dtype.isnative:
+            dtype = dtype.newbyteorder("=")
+            X = X.astype(dtype)
+        kept = object if dtype is None else None  # else lists would become strings
+        values = read_X(X, validate_data, estimator, X, dtype=kept, ensure_all_finite=False)
+        d = values.shape[1]
+        return Table(None, None, [dtype] * d, [values[:, j] for j in range(d)])
+    read_X(X, validate_data, estimator, X, skip_check_array=True)
     if 0 in X.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
     library = PANDAS if hasattr(X, "iloc") else POLARS

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._quiet import quietly
 from skdpsco._validation import LARGEST, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
 from skdpsco.solvers._variational import check_count
@@ -302,11 +303,9 @@ def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
             raise ValueError(_MISSING.format(label=label, cure="declare categories instead"))
         if not all(isinstance(value, Real) for value in values):
             raise ValueError(f"X must hold numbers in column {label}, of which domain has bins.")
-    try:
-        with np.errstate(all="ignore"):
-            numbers = values.astype(np.float64)
-    except OverflowError:
-        raise ValueError(f"X has a number in column {label} that is too large.") from None
+    numbers = quietly(
+        f"X has a number in column {label} that is too large.", values.astype, np.float64
+    )
     if not np.isfinite(numbers).all():
         raise ValueError(f"X contains NaN or infinity in column {label}: bins need finite numbers.")
     return bins.codes(numbers)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._clipping import within
 from skdpsco._kernels import inner, njit, reduction
 from skdpsco._validation import check_bound
 from skdpsco.constraints import Simplex
@@ -275,7 +276,7 @@ def _chunks(data: Data) -> Iterator[Data]:
 
 
 def _clipped(array: np.ndarray, bound: float) -> np.ndarray:
-    return np.clip(np.where(np.isnan(array), -bound, array), -bound, bound)
+    return within(array, -bound, bound)
 
 
 @inner

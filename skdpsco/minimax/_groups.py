@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
 
 
@@ -62,7 +63,9 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
         values = X[list(columns)]
     if sparse.issparse(values):
         raise TypeError(f"{name} must be dense: labels, one per record.")
-    array = np.asarray(values, dtype=object)  # numbers of Python, so that labels of any dtype agree
+    legal = f"{name} must hold labels that can be hashed and compared, one per record."
+    # Numbers of Python, so that labels of any dtype agree.
+    array = quietly(legal, np.asarray, values, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
@@ -71,10 +74,7 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
             f"of columns; got shape {array.shape}."
         )
     labels = [tuple(row) for row in array] if array.ndim == 2 else array.tolist()
-    try:
-        distinct = set(labels)
-    except TypeError as error:
-        raise TypeError(f"{name} must hold labels that can be hashed.") from error
+    distinct: Any = quietly(legal, set, labels)
     if any(is_missing(part) for one in distinct for part in (one if array.ndim == 2 else (one,))):
         raise ValueError(f"{name} must not contain missing labels: None, NaN or NA.")
     return labels

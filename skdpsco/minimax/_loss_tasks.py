@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco import losses as library
+from skdpsco._clipping import within
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.constraints import Simplex
@@ -124,12 +125,12 @@ class LossTasks:
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
         self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
-        # Only of the library's own losses are the constants known to hold, before they are clipped;
-        # and only where the rounding of predictions makes little difference to slopes.
-        own = all(type(loss).__module__ == library.__name__ for loss in self.losses)
+        # The constants have to hold before anything is clipped, which nobody has shown of a user's
+        # losses, and rounding of predictions must make little difference to slopes.
+        proven = all(library.is_proven(loss) for loss in self.losses)
         beta = max(loss.smoothness() for loss in self.losses)
         rounding = beta * self.radius * (self.n_features + 3)
-        self.monotone = own and (beta == math.inf or rounding <= STEEPEST * self.slope)
+        self.monotone = proven and (beta == math.inf or rounding <= STEEPEST * self.slope)
 
     def _bends(self, weight: float, unit: float) -> tuple[Any, float | None]:
         """Smoothness of the blocks, and of partial derivatives, for vertices of length ``unit``."""
@@ -155,7 +156,7 @@ class LossTasks:
             for k, loss in enumerate(self.losses):
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
                 _evaluate(loss, Z, _targets_of(loss, column), level, slope)
-                level = _within(level, 0.0, self._highest[k]) - self.centre
+                level = within(level, 0.0, self._highest[k]) - self.centre
                 yield k, j, level, _clipped(slope, self._slopes[k])
 
     def _factors(
@@ -190,7 +191,7 @@ class LossTasks:
     def _targets(self, targets: np.ndarray) -> np.ndarray:
         """Targets within their bounds; whole numbers for the softmax."""
         if self.n_outputs > 1:
-            return np.rint(_within(targets, 0.0, self.n_outputs - 1.0))
+            return np.rint(within(targets, 0.0, self.n_outputs - 1.0))
         return _clipped(targets, self.target_bound)
 
 
@@ -300,11 +301,6 @@ def _weight_bounds(given: Any) -> np.ndarray:
     if np.ndim(given) != 1 or not bounds:
         raise ValueError(f"weight_bounds must be numbers, one for each group, got {given!r}.")
     return np.array(bounds)
-
-
-def _within(array: np.ndarray, low: float, high: Any) -> np.ndarray:
-    """Within the bounds; the lower one for what is not a number."""
-    return np.clip(np.where(np.isnan(array), low, array), low, high)
 
 
 def _product(factors: np.ndarray, rows: Any) -> np.ndarray:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._clipping import within
 from skdpsco.solvers._variational import Data
 
 from ._games import _clipped
-from ._loss_tasks import ENTRIES, VertexTasks, _weight_bounds, _within, check_losses
+from ._loss_tasks import ENTRIES, VertexTasks, _weight_bounds, check_losses
 
 
 class MaximalLoss(VertexTasks):
@@ -115,7 +116,7 @@ class MaximalLoss(VertexTasks):
         targets = self._targets(np.asarray(data[1], dtype=np.float64))
         if self.n_arrays == 2:
             return rows, targets.reshape(len(rows), -1), None
-        weights = _within(np.asarray(data[2], dtype=np.float64), 0.0, self.weight_bounds)
+        weights = within(np.asarray(data[2], dtype=np.float64), 0.0, self.weight_bounds)
         return rows, targets.reshape(len(rows), -1), weights
 
     def _check(self, data: Data) -> Data:

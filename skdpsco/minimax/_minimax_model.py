@@ -7,6 +7,7 @@ import numpy as np
 
 from skdpsco import losses as library
 from skdpsco._estimator import PrivateLinearModel
+from skdpsco._quiet import quietly, score_by
 from skdpsco._target import Target
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
@@ -118,9 +119,9 @@ class MinimaxModel(PrivateLinearModel):
 
     def _worst(self, metric: Any, X: Any, y: Any, sample_weight: Any) -> float:
         """The score, the least one if there are several targets."""
-        predicted, y = self.predict(X), np.asarray(y)
+        predicted, y = self.predict(X), quietly("y must hold targets.", np.asarray, y)
         columns = y.T if y.ndim == 2 else [y]
-        return min(metric(column, predicted, sample_weight=sample_weight) for column in columns)
+        return min(score_by(metric, column, predicted, sample_weight) for column in columns)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -189,7 +189,7 @@ class GameSolver:
         if not tasks.counts_first:
             shares = None if tasks.prior is None else np.array(tasks.prior)
             inner = self.solver.plan(problem.game(self.solver, shares), budget, n_iter)
-            return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner)
+            return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
         gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
         rest = Allowance((1.0 - COUNT_SHARE) * rho * (1.0 - 2.0**-40))
@@ -211,6 +211,7 @@ class GameSolver:
             wanted=n_iter,
             count_grid=gaussian_grid(math.sqrt(2.0), multiplier, k, n),
             least_count=least,
+            **inner.passed_on(),
         )
 
     def run(
@@ -254,7 +255,9 @@ class GameSolver:
         operator: Any = game.operator
         weights = z[len(z) - operator.n_tasks :].reshape(len(tasks.losses), -1)
         coef = np.ravel(operator.coef(z))
-        return MinimaxResult(coef, inner.n_iter, task_weights=weights, shares=shares)
+        return MinimaxResult(
+            coef, inner.n_iter, n_rounds=inner.n_rounds, task_weights=weights, shares=shares
+        )
 
 
 def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:

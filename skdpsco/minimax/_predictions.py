@@ -9,6 +9,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._estimator import PrivateLinearModel
+from skdpsco._quiet import score_by
 
 from ._groups import without
 from ._solvers import CLASSIFIERS
@@ -92,7 +93,7 @@ class GroupPredictor(PrivateLinearModel):
             See `worst_group_score` for that of the worst group.
         """
         metric = accuracy_score if classifies(self) else r2_score
-        return metric(y, self.predict(X), sample_weight=sample_weight)
+        return score_by(metric, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -34,6 +34,7 @@ class PreparedVertices(VertexTasks):
     ):
         weights = np.ones(1) if shares is None else 1.0 / shares
         super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
+        self.monotone = False  # an estimator declares nothing that privacy would rest on
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
         for targets, rows, *groups in chunks_of(data, self.n_features):
@@ -53,6 +54,7 @@ class PreparedBall(LossTasks):
     ):
         weights = np.ones(1) if shares is None else 1.0 / shares
         super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
+        self.monotone = False  # an estimator declares nothing that privacy would rest on
         largest = float(weights.max())
         slope = check_bound("the bound on gradients", self.slope)
         bound = check_bound("the bound on losses", self.centre)

@@ -1,9 +1,11 @@
 """Operators of single records: clipped to their bounds, and tried on public records."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from skdpsco._record_functions import numbers, numbers_or_nan
 from skdpsco.solvers._geometry import Block, Geometry, conjugate, lp_norm
 from skdpsco.solvers.mirror_prox import Data
 
@@ -38,13 +40,6 @@ def _clip(rows: np.ndarray, block: Block) -> np.ndarray:
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     rows = _shorten(rows, conjugate(block.p), block.lipschitz)
     return rows if block.sensitivity is None else _shorten(rows, 2.0, 0.5 * block.sensitivity)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """For operators, which would depend on earlier calls if they changed their records."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
@@ -89,37 +84,40 @@ class Clipped:
         self.game = _game(function, blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """What the user's operator says, as it is."""
-        with np.errstate(all="ignore"):  # a warning would tell something about the data
-            G = np.asarray(self.function(z.copy(), *map(_read_only, data)))
-            if G.dtype.kind == "c":  # perhaps of one record, which alone must bear it
-                G = np.where(G.imag == 0.0, G.real, np.nan)
-        if G.shape != (len(data[0]), self.size) or G.dtype.kind not in "biuf":
-            raise ValueError(
-                f"operator must return real numbers of shape (n_records, {self.size}), a row for "
-                f"each record; got {G.dtype} of shape {G.shape} for {len(data[0])} records."
-            )
-        if self.monotone and G.dtype.kind == "f" and G.dtype.itemsize < 8:
-            raise ValueError(
-                f"operator must return float64 where it is declared monotone, got {G.dtype}: the "
-                "rounding of anything shorter would not be small next to what a record may do."
-            )
-        with np.errstate(all="ignore"):  # of a long double
-            return G.astype(np.float64)
+        """What the user's operator says of records that may raise errors: public or the first."""
+        return numbers("operator", self._at(z), data, (self.size,), self.monotone)
+
+    def try_record(self, z: np.ndarray, record: Data) -> None:
+        """Refuse an operator, or payoffs, of another shape or type, by a look at one record.
+
+        Raises
+        ------
+        ValueError
+            And whatever the functions of the user raise.
+        """
+        twice = tuple(np.concatenate([array, array]) for array in record)
+        self.records(z, twice)  # functions of one record alone show
+        if self.value_bound is not None:
+            numbers("value", partial(self.value, z), twice)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
         if self.game is not None:
             return self.game.total(z, data)
         total = np.zeros(self.size)
         for start in range(0, len(data[0]), CHUNK):
-            G = self.records(z, tuple(array[start : start + CHUNK] for array in data))
+            chunk = tuple(array[start : start + CHUNK] for array in data)
+            G = numbers_or_nan("operator", self._at(z), chunk, (self.size,), self.monotone)
             for block, part in zip(self.blocks, self.parts, strict=True):
                 total[part] += _clip(G[:, part], block).sum(axis=0)
         return total
 
     def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
         """What the user's game says that each record pays, as it is."""
-        return self.function.value(z.copy(), *map(_read_only, data))
+        return self.function.value(z.copy(), *data)
+
+    def _at(self, z: np.ndarray) -> Any:
+        """The user's operator at a point, which it cannot change."""
+        return lambda *data: self.function(z.copy(), *data)
 
 
 def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:

@@ -95,7 +95,8 @@ class PrivateGroupDRO(GroupPredictor):
             default="auto"
         "moments": noisy moments of every group. "mirror-prox": noisy gradients of model and group
         weights; with private membership it needs ``group_prior``, and it has no "cvar".
-        "recursive-regularization": the same in rounds on parts of the records, for the worst case.
+        "recursive-regularization": the same in rounds on parts of the records, for the worst case;
+        with its defaults there is but one round as a rule, and a warning says so.
         "auto" is "moments" for the losses that have them, where it measures better and faster, else
         "mirror-prox". An object with ``plan`` and ``run`` is a solver of one's own.
     n_iter : int or "auto", default="auto"
@@ -121,6 +122,9 @@ class PrivateGroupDRO(GroupPredictor):
     n_iter_ : int
         Rounds of the solver; of "moments", in which losses and gradients of all groups were
         released.
+    n_rounds_ : int
+        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
+        solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -131,7 +135,8 @@ class PrivateGroupDRO(GroupPredictor):
     -----
     UtilityWarning
         About groups that are too small for the noise, from public numbers alone: sizes, and where
-        these are private n_samples times ``group_prior``, or without it n_samples / n_groups.
+        these are private n_samples times ``group_prior``, or without it n_samples / n_groups. About
+        "recursive-regularization" where it does not recurse.
 
     Notes
     -----
@@ -295,6 +300,8 @@ class PrivateGroupDRO(GroupPredictor):
         small = too_small(membership.groups, problem.expected_sizes, needed)
         if small and not problem.theta_is_fixed:
             warn_utility(small)
+        for line in plan.warnings:
+            warn_utility(line)
 
         # What the fit costs is known. Noise may be drawn from here on.
         rng, seeded = self._open(plan.event)
@@ -302,6 +309,7 @@ class PrivateGroupDRO(GroupPredictor):
 
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
+            *plan.assumptions,
         )  # fmt: skip
         draft.privacy_ = draft._report(budget, plan.event, seeded, assumptions)
         coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
@@ -311,6 +319,8 @@ class PrivateGroupDRO(GroupPredictor):
         draft.groups_, draft.group_weights_ = as_array(membership.groups), result.theta
         draft.sensitive_columns_ = columns
         draft.n_iter_ = result.n_iter
+        if result.n_rounds is not None:
+            draft.n_rounds_ = result.n_rounds
         return self._accept(draft)
 
     @property

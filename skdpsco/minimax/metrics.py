@@ -9,6 +9,8 @@ from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skdpsco._quiet import quietly, score_by
+
 from ._groups import as_array, membership_of
 
 _SCORE_NEEDS = "{} needs sensitive_features: the group of every record that is scored."
@@ -115,11 +117,11 @@ def group_report(
     """
     if sensitive_features is None:
         raise ValueError(_SCORE_NEEDS.format("group_report"))
-    y = np.asarray(y)
+    y = quietly("y must hold one target per record.", np.asarray, y)
     membership = membership_of(None, X, sensitive_features, len(y))
     membership.check_no_group_is_empty()
     if metric is None:
-        metric = _negative_error if is_regressor(estimator) else accuracy_score
+        metric = _negative_error if is_regressor(estimator) else _accuracy
     predicted = estimator.predict(X)
     columns = membership.matrix.tocsc()
     members = np.split(columns.indices, columns.indptr[1:-1])
@@ -149,7 +151,11 @@ def worst_group_score(
 
 
 def _negative_error(y: np.ndarray, predicted: np.ndarray) -> float:
-    return -mean_squared_error(y, predicted)
+    return -score_by(mean_squared_error, y, predicted, None)
+
+
+def _accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
+    return score_by(accuracy_score, y, predicted, None)
 
 
 class _WorstGroupScorer:

@@ -101,6 +101,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         The noisy shares of the classes, if a solver other than "moments" needed them.
     n_iter_ : int
         Number of steps of the solver.
+    n_rounds_ : int
+        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
+        solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.

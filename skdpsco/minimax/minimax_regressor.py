@@ -79,6 +79,9 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         It sums to 1.
     n_iter_ : int
         Number of steps of the solver.
+    n_rounds_ : int
+        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
+        solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.

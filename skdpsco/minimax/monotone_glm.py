@@ -4,10 +4,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from skdpsco._design import as_design
 from skdpsco._estimator import PrivateLinearModel, _brief, _Unscale
 from skdpsco._progress import check_progress
+from skdpsco._quiet import score_by
+from skdpsco._random import warn_utility
 from skdpsco._target import Target
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
@@ -211,6 +214,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         with self._planning(n, d, "radius", "n_iter"):
             plan = solver.plan(problem, available, n_iter)
             check_cost(plan.event, available)
+        for line in plan.warnings:
+            warn_utility(line)
         design = as_design(X, bounds, intercept)
 
         # What the fit costs is known. Noise may be drawn from here on.
@@ -221,6 +226,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
             f"features are clipped to +-{_brief(bounds)}",
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
+            *plan.assumptions,
         )
         draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
         unscale = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, unit))
@@ -242,6 +248,21 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         """
         z = self._predictions(X)
         return self.link_(z)
+
+    def score(self, X, y, sample_weight=None):
+        """R^2 of the predictions, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return score_by(r2_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

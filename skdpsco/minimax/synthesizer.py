@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
 from skdpsco._base import PrivateEstimator
 from skdpsco._progress import check_progress, progress_bar
+from skdpsco._random import warn_utility
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure, check_cost
 from skdpsco.solvers._variational import check_count
@@ -245,6 +246,8 @@ class PrivateSynthesizer(PrivateEstimator):
         with self._planning(n, d, "n_iter"):
             plan = solver.plan(problem, available, n_iter)
             check_cost(plan.event, available)
+        for line in plan.warnings:
+            warn_utility(line)
 
         # What the fit costs is known. Noise may be drawn from here on.
         rng, seeded = self._open(plan.event)
@@ -255,7 +258,7 @@ class PrivateSynthesizer(PrivateEstimator):
         ):
             result = solver.run(plan, problem, codes, rng, counter)
 
-        assumptions = ("the domain and the queries are public",)
+        assumptions = ("the domain and the queries are public", *plan.assumptions)
         if any(isinstance(entry, Bins) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)

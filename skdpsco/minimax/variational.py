@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._base import check_budget
-from skdpsco._random import generator
+from skdpsco._random import generator, warn_utility
 from skdpsco._validation import MAX_ITER, check_bound
 from skdpsco.constraints import LpBall, Simplex
 from skdpsco.privacy import rho_of
@@ -118,12 +118,16 @@ class VariationalSolution:
     n_iter : int
         Steps, a public number.
     privacy : PrivacyReport
+    n_rounds : int or None
+        Rounds of a recursive solver, a public number; 1 means that it did not recurse. None for
+        other solvers.
     """
 
     z: np.ndarray
     blocks: list[np.ndarray]
     n_iter: int
     privacy: PrivacyReport
+    n_rounds: int | None = None
 
 
 def solve_variational_inequality(
@@ -154,8 +158,9 @@ def solve_variational_inequality(
     operator : callable
         ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
         record, a function of z and of that record only. It is called with parts of the data, which
-        it cannot change, and should not raise or warn because of a value: that would tell something
-        about the record. z may be outside of the sets by a rounding error.
+        it cannot change. A record for which it raises, or returns anything but finite real numbers,
+        counts as 0. It should not warn because of a value: that would tell something about the
+        record. z may be outside of the sets by a rounding error.
     data : ndarray or tuple of ndarray
         Finite numbers, one record for each entry of the first axis.
     epsilon, delta : float
@@ -185,12 +190,13 @@ def solve_variational_inequality(
         records for 500 steps of it (about 50,000 at epsilon = 1) if ``n_iter`` is "auto" too, and
         else mirror prox: what measures best, in general. "accelerated-recursive" needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
-        projection; it is fast on many records. The last three are for games of two players, each
-        on a simplex; see `skdpsco.solvers.MirrorDescent`, `BiasReducedMirrorDescent` and
-        `BoostedMirrorDescent`. An operator may declare ``second_smoothness``
-        for them: when one player's point moves by h in l1 norm, no partial derivative is further
-        than ``second_smoothness / 2 * h**2`` from its linear part. It is 0 for bilinear and
-        quadratic games; privacy does not rest on it.
+        projection; it is fast on many records. "recursive-regularization" is for the worst case,
+        and with its defaults does not recurse as a rule: a warning says so. The last three are for
+        games of two players, each on a simplex; see `skdpsco.solvers.MirrorDescent`,
+        `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. An operator may declare
+        ``second_smoothness`` for them: when one player's point moves by h in l1 norm, no partial
+        derivative is further than ``second_smoothness / 2 * h**2`` from its linear part. It is 0
+        for bilinear and quadratic games; privacy does not rest on it.
     n_iter : int or "auto", default="auto"
         Steps, in [1, 10000]; for the recursion of every round. "auto" for "accelerated-recursive".
     probes : ndarray or tuple of ndarray, default=None
@@ -211,8 +217,13 @@ def solve_variational_inequality(
     ValueError, TypeError
         If a parameter is out of range, if data are not finite, or if the operator is not monotone,
         exceeds its bounds, or mixes records on the probes; if its floats are shorter than float64
-        although it is declared ``monotone``. (Errors of the operator itself, and
-        about the shape of what it returns, are not covered by the guarantee.)
+        although it is declared ``monotone``. (The operator, and payoffs, are tried on the first
+        record, before the ledger is charged. Errors there are not covered by the guarantee.)
+
+    Warns
+    -----
+    UtilityWarning
+        If "recursive-regularization" does not recurse, from public sizes alone.
 
     References
     ----------
@@ -263,10 +274,12 @@ def solve_variational_inequality(
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
-    clipped.records(problem.geometry.start(), tuple(array[:1] for array in arrays))  # its shape
+    clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
     available = budget if ledger is None else Allowance(budget.rho)
     plan = solver.plan(problem, available, steps)
     check_cost(plan.event, available)
+    for line in plan.warnings:
+        warn_utility(line)
     rng, seeded = generator(random_state, stacklevel=3)
     if ledger is not None:
         parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
@@ -282,11 +295,11 @@ def solve_variational_inequality(
         assumptions=(
             "the operator of a record depends on that record only",
             "the sets, bounds, smoothness and probes are public",
-            *getattr(solver, "assumptions", ()),
+            *plan.assumptions,
         ),
     )
     parts = [z[part] for part in problem.geometry.parts]
-    return VariationalSolution(z=z, blocks=parts, n_iter=plan.n_iter, privacy=report)
+    return VariationalSolution(z, parts, plan.n_iter, report, plan.n_rounds)
 
 
 def _many_actions(problem: VariationalProblem, rho: float) -> bool:
@@ -307,7 +320,7 @@ def _operator(
         blocks = getattr(operator, "blocks", None)
     if not isinstance(blocks, (list, tuple)) or not blocks:
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
-    if not all(isinstance(block, Block) for block in blocks):
+    if not all(type(block) is Block for block in blocks):  # a subclass might change its bounds
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
     saddle = _flag("saddle", saddle, operator)
     monotone = _flag("monotone", monotone, operator)

@@ -6,39 +6,45 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
+from sklearn.ensemble import VotingClassifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._base import MIN_RHO, PrivateEstimator
 from skdpsco._random import below
-from skdpsco.inspection import check_private_steps, private_steps
-from skdpsco.inspection._cost import budget_of, declared_rho
+from skdpsco.inspection import check_private_steps, privacy_report, private_steps
+from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
+from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import BudgetExceededError, Event, rho_of
 
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
 
 
 class Grant:
-    """Stands in for a ledger in one fit, and holds its share of the budget only.
+    """Stands in for a ledger in one fit of one step, and holds its share of the budget only.
 
     Parameters
     ----------
     rho : float
+    prefix : str, default=""
+        Of the parameters of the step.
     """
 
-    def __init__(self, rho: float) -> None:
-        self.rho = rho
+    def __init__(self, rho: float, prefix: str = "") -> None:
+        self.rho, self.prefix = rho, prefix
+        self.charges: list[float] = []
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
-        """Refuse what exceeds the share."""
+        """Refuse what exceeds the share, and every charge but the first."""
         rho = rho_of(event)
-        if not rho <= self.rho * (1 + 1e-12):
+        self.charges.append(rho)  # first, so that of two threads at least one is refused
+        if len(self.charges) > 1 or not rho <= self.rho * (1 + 1e-12):
+            left = self.rho if len(self.charges) == 1 else 0.0
             raise BudgetExceededError(
-                f"{estimator} costs rho={rho:.6g} and was granted {self.rho:.6g}: a fit of a "
+                f"{estimator} costs rho={rho:.6g} and was granted {left:.6g}: a fit of a "
                 "search, or of one of its steps, was repeated."
             )
-        self.rho -= rho
 
     def __copy__(self) -> "Grant":
         return self  # clones of one step share it
@@ -54,10 +60,6 @@ class _ReachedNoise(Exception):
 class _Rehearsal(Grant):
     """Ends a fit where it would draw its first noise."""
 
-    def __init__(self, rho: float, prefix: str) -> None:
-        super().__init__(rho)
-        self.prefix = prefix
-
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
         super().charge(event, estimator)
         raise _ReachedNoise(self.prefix)
@@ -71,7 +73,8 @@ def _parts(estimator: Any, rho: float) -> np.ndarray:
 def allot(estimator: Any, rho: float, delta: float) -> Any:
     """Clone of ``estimator`` whose private steps spend ``rho`` zCDP, in their own proportions.
 
-    Their noise is secret: a seed of theirs would give the same noise to several fits.
+    Their noise is secret: a seed of theirs would give the same noise to several fits. To be fitted
+    are the clones that `granted` makes of it.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(private_steps(estimator), _parts(estimator, rho), strict=True):
@@ -79,11 +82,50 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
         values = {
             "epsilon": part.epsilon,
             "delta": part.delta,
-            "ledger": Grant(part.rho),
+            "ledger": Grant(part.rho, prefix),
             "random_state": None,
         }
         estimator.set_params(**{prefix + name: value for name, value in values.items()})
     return estimator
+
+
+def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
+    """Clone of what `allot` has made, with grants of its own: for one fit."""
+    estimator = clone(allotted)
+    for prefix, step in private_steps(estimator):
+        estimator.set_params(**{f"{prefix}ledger": kind(step.ledger.rho, prefix)})
+    return estimator
+
+
+def fit_granted(estimator: Any, part: Any) -> Any:
+    """Fit what `granted` has made, and require that every grant was charged exactly once.
+
+    A fit that charges nothing has drawn no noise that anybody has planned. Copies count too: a
+    step that was fitted in another process has charged the copy of its grant there.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    part.fit(estimator)
+    grants = [step.ledger for step in _all_private(estimator)]
+    found = {id(grant): grant for grant in grants if isinstance(grant, Grant)}
+    for prefix, step in private_steps(estimator):
+        copies = [grant for grant in found.values() if grant.prefix == prefix]
+        n_charges = sum(len(grant.charges) for grant in copies)
+        if n_charges != 1:
+            raise RuntimeError(_NOT_ONCE.format(_name(prefix, step), n_charges))
+    return estimator
+
+
+_NOT_ONCE = (
+    "{} must charge its ledger exactly once when it is fitted, but it has charged it {} times. Its "
+    "fit may not be private, and nothing is released."
+)
+
+
+def _name(prefix: str, step: Any) -> str:
+    return f"{prefix.removesuffix('__') or 'estimator'}, a {type(step).__name__},"
 
 
 def seed_steps(estimator: Any, rng: Any, seeded: bool) -> Any:
@@ -115,18 +157,24 @@ def rehearse(estimator: Any, part: Any) -> None:
 
     Steps that come behind a private one get its input in place of its output, which are alike for
     transformers of single columns, or as many columns of it as a selector selects; behind any other
-    they are not reached.
+    they are not reached. A step that is fitted and does not ask for its budget is refused.
+
+    Raises
+    ------
+    RuntimeError
+        And what the fit raises.
     """
-    estimator = clone(estimator)
+    estimator = granted(estimator, _Rehearsal)
     steps = dict(private_steps(estimator))
-    for prefix, step in steps.items():
-        estimator.set_params(**{f"{prefix}ledger": _Rehearsal(step.ledger.rho, prefix)})
     while True:
         try:
             part.fit(clone(estimator))
-            return
         except _ReachedNoise as reached:
             (prefix,) = reached.args
+        else:
+            for prefix, step in private_steps(estimator):
+                raise RuntimeError(_NOT_ONCE.format(_name(prefix, step), 0))
+            return
         if not (prefix and isinstance(steps[prefix], (OneToOneFeatureMixin, SelectorMixin))):
             return
         stand_in = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
@@ -140,26 +188,70 @@ def _first_columns(X: Any, count: int) -> Any:
     return (X.iloc if hasattr(X, "iloc") else X)[:, :count]
 
 
-def check_private(estimator: Any, rho: float | None = None) -> None:
-    """Refuse an estimator with a step that is not private, or whose share of ``rho`` is too small.
+def check_private(
+    estimators: list[Any], X: Any, record_wise: Any, rho: Iterable[float] | None = None
+) -> None:
+    """Refuse estimators with a step that is not private, or whose share of ``rho`` is too small.
+
+    Parameters
+    ----------
+    estimators : list of estimator
+    X : array-like, sparse matrix or frame
+        Of which only the layout is looked at.
+    record_wise : list of str or callable
+        What the user vouches for.
+    rho : iterable of float or None
+        Budgets of their fits; None for those that they declare.
 
     Raises
     ------
     ValueError, TypeError
     """
-    check_private_steps(estimator)
-    for name, value in estimator.get_params(deep=True).items():
-        if name.rsplit("__", 1)[-1] == "memory" and value is not None:
-            raise ValueError(
-                f"{name} must be None: a cached fit is no fresh one, and its files tell which fits "
-                "there were."
+    record_wise = check_record_wise(record_wise)
+    for item in record_wise:
+        if hasattr(item, "get_params"):
+            raise TypeError(
+                f"record_wise must contain names of steps or functions, got {item!r}. A search "
+                "fits clones of instances."
             )
-    least = declared_rho(estimator).min() if rho is None else _parts(estimator, rho).min()
-    if least < MIN_RHO:
-        raise ValueError(
-            f"epsilon is too small for this many fits of private steps: one would get {least:.3g} "
-            f"zCDP, and the least is {MIN_RHO:g}."
-        )
+    check_private_steps(*estimators, record_wise=record_wise, X=X)
+    for estimator in estimators:
+        for name, value in {"estimator": estimator, **estimator.get_params(deep=True)}.items():
+            if name.rsplit("__", 1)[-1] == "memory" and value is not None:
+                raise ValueError(
+                    f"{name} must be None: a cached fit is no fresh one, and its files tell which "
+                    "fits there were."
+                )
+            if type(value) is VotingClassifier:
+                raise ValueError(
+                    f"{name} must not be a VotingClassifier: it numbers the labels that occur in "
+                    "the part of the records that it is fitted on."
+                )
+        shares = [declared_rho(estimator)] if rho is None else [_parts(estimator, r) for r in rho]
+        least = min(share.min() for share in shares)
+        if least < MIN_RHO:
+            raise ValueError(
+                f"epsilon is too small for this many fits of private steps: one would get "
+                f"{least:.3g} zCDP, and the least is {MIN_RHO:g}."
+            )
+
+
+def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple[str, ...]:
+    """Lines for a report: what frozen private steps, which a search does not fit, have cost."""
+    declared = list(record_wise)
+    frozen = {
+        id(step.estimator): (name, step)
+        for estimator in estimators
+        for name, step in frozen_steps(estimator)
+        if name not in declared
+    }
+    costs = [(name, privacy_report(step)) for name, step in frozen.values()]
+    return tuple(
+        f"{name}, frozen, was fitted before: its cost, epsilon={cost.epsilon:.6g} and "
+        f"delta={cost.delta:.6g}, is not included" + (f" ({cost.note})" if cost.note else "")
+        for name, cost in costs
+        if cost.epsilon
+    )
 
 
 def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:

@@ -4,20 +4,26 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
+from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import column_or_1d
 
 from skdpsco._blocks import is_blocks
 from skdpsco._labels import encode_classes, labels_note
+from skdpsco._quiet import quietly
 from skdpsco._validation import check_bound, check_target, rows_of
 from skdpsco.inspection import private_steps
 from skdpsco.linear_model._lp import is_stream
+from skdpsco.privacy._cache import forget_all
 
-from ._allotment import quieten
+from ._allotment import fit_granted, quieten
 from ._selection import centred_sum
 from .scorers import PrivateScorer
+
+_LEGAL = "X and y must have one row, and one real number or label, for each record."
 
 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
@@ -36,11 +42,10 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
         )
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    # scikit-learn refuses it too, but prints the data.
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
-    X, y = indexable(X, y)
-    y = column_or_1d(y, warn=True)
+    X, y = quietly(_LEGAL, indexable, X, y)
+    y = quietly(_LEGAL, column_or_1d, y, warn=True)
     return Part(X, check_target(y) if numeric else y, fit_params)
 
 
@@ -52,7 +57,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
             classifies = getattr(step, "task", "classification") == "classification"
             if classifies and getattr(step, "classes", ()) is None:
                 if labels is None:
-                    assert_all_finite(y, input_name="y")
+                    quietly(_LEGAL, assert_all_finite, y, input_name="y")
                     labels = encode_classes(y, None)[0]
                 candidate.set_params(**{f"{prefix}classes": labels})
     return () if labels is None else (labels_note(labels, None),)
@@ -93,15 +98,27 @@ class Part(NamedTuple):
         return Part(rows_of(self.X, rows, n), self.y[rows], params)
 
     def fit(self, estimator: Any) -> Any:
-        """Fit ``estimator`` on it."""
-        with np.errstate(all="ignore"):  # a warning may be about values, and each try would warn
-            return estimator.fit(self.X, self.y, **self.fit_params)
+        """Fit ``estimator`` on it, and leave no trace of the fit but what it returns."""
+        try:
+            # A warning may be about values, and each try would warn.
+            with np.errstate(all="ignore"), parallel_config(max_nbytes=None):
+                return estimator.fit(self.X, self.y, **self.fit_params)
+        finally:
+            forget_all()  # the number of tries
+
+
+def in_parallel(calls: Iterable[Any], n_jobs: int | None, **options: Any) -> list[Any]:
+    """The results of joblib's ``delayed`` calls, which take records.
+
+    Records go to other processes through pipes: files in shared memory would outlive a crash.
+    """
+    return Parallel(n_jobs=n_jobs, max_nbytes=None, **options)(calls)
 
 
 def fit_and_sum(
     estimator: Any, train: Part, validation: Part, scorer: PrivateScorer, keep: bool
 ) -> tuple[float, Any]:
     """The un-noised sum of scores on one part of a model of the other, and that model if asked."""
-    train.fit(quieten(estimator))
+    fit_granted(quieten(estimator), train)
     scores = scorer.records(estimator, validation.X, validation.y)
     return centred_sum(scores, scorer), estimator if keep else None

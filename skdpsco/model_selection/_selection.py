@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,6 @@ from skdpsco.solvers import Allowance
 from skdpsco.solvers.base import replace_one
 
 from .scorers import PrivateScorer, clipped_r2
-
-_calibrate = lru_cache(maxsize=128)(calibrate)  # takes a fifth of a second
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def plan_search(
         event = compose(ZCDPEvent(search), refit)
         return SearchPlan(search / n_candidates, rho_refit, scores, None, event)
     others = compose(scores.event, refit)
-    rho_try = _calibrate(budget, tries, others)
+    rho_try = calibrate(budget, tries, others)
     event = compose(RandomStoppingEvent(rho_try, tries), others)
     return SearchPlan(rho_try, rho_refit, scores, tries, event)
 

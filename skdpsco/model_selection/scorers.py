@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
+from skdpsco._clipping import within
+from skdpsco._record_functions import numbers, numbers_or_nan
 from skdpsco._validation import check_interval
 
 METHODS = ("predict", "predict_proba", "decision_function")
@@ -48,36 +50,40 @@ class PrivateScorer:
             )
 
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
-        """Score of every record, clipped into the declared bounds; what is NaN gets the lower one.
+        """Score of every record, clipped into the declared bounds.
+
+        A record for which ``record_score`` fails, or returns no real number, gets the lower bound:
+        an exception would tell something about the record.
 
         Returns
         -------
         scores : ndarray of shape (n_samples,)
+        """
+        with np.errstate(all="ignore"):
+            response = getattr(estimator, self.response_method)(X)
+        return self._clipped(numbers_or_nan, np.asarray(y), response)
+
+    def of_response(self, y: np.ndarray, response: np.ndarray) -> np.ndarray:
+        """The same, from what ``response_method`` has returned, with all errors.
 
         Raises
         ------
         ValueError
-            If ``record_score`` does not return one number per record.
+            If ``record_score`` does not return one number per record; and whatever it raises.
         """
-        with np.errstate(all="ignore"):
-            return self.of_response(np.asarray(y), getattr(estimator, self.response_method)(X))
+        return self._clipped(numbers, y, response)
 
-    def of_response(self, y: np.ndarray, response: np.ndarray) -> np.ndarray:
-        """The same, from what ``response_method`` has returned."""
-        with np.errstate(all="ignore"):
-            # A copy: what one try wrote into y, the next would read.
-            scores = np.asarray(self.record_score(y.copy(), response), dtype=np.float64)
-        if scores.shape != (len(y),):
-            raise ValueError(
-                f"record_score must return one number per record, shape ({len(y)},), got shape "
-                f"{scores.shape}."
-            )
-        # NaN is not greater than the bound.
-        return np.minimum(np.where(scores > self.lower, scores, self.lower), self.upper)
+    def _clipped(self, call: Callable[..., np.ndarray], y: Any, response: Any) -> np.ndarray:
+        def scored(y: np.ndarray, response: np.ndarray) -> Any:
+            return self.record_score(y.copy(), response)  # what it writes, nobody reads
+
+        return within(call("record_score", scored, (y, response)), self.lower, self.upper)
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """Mean over the records, without noise."""
-        return float(self.records(estimator, X, y).mean())
+        with np.errstate(all="ignore"):
+            response = getattr(estimator, self.response_method)(X)
+        return float(self.of_response(np.asarray(y), response).mean())
 
 
 def make_private_scorer(
@@ -97,7 +103,8 @@ def make_private_scorer(
     record_score : callable
         ``record_score(y_true, response)`` returns one number per record, greater is better, each
         of which may depend on that record alone. It must print nothing. Before a search charges
-        anything, it is called once to see whether it works.
+        anything, it is called once to see whether it works; a record for which it fails later
+        scores ``lower``.
     lower, upper : float
         Public bounds; scores are clipped into them.
     response_method : {"predict", "predict_proba", "decision_function"}, default="predict"

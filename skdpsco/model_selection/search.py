@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._base import PrivateEstimator
@@ -23,6 +23,7 @@ from ._fitting import (
     check_data,
     declare_classes,
     fit_and_sum,
+    in_parallel,
     n_classes_of,
     target_bound_of,
 )
@@ -46,7 +47,9 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     Parameters
     ----------
     estimator : estimator
-        A private estimator, or a pipeline whose steps are private or data-independent.
+        A private estimator, or a pipeline whose steps are private or data-independent. A
+        `ColumnTransformer` in it must not count zeros to choose between dense and sparse output:
+        set its ``sparse_threshold`` to 0.
     param_grid : dict or list of dicts
         As in `sklearn.model_selection.GridSearchCV`. It may not set epsilon, delta, ledger or
         random_state.
@@ -92,6 +95,10 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         are shown.
     pre_dispatch : int or str, default="2*n_jobs"
         That of joblib.
+    record_wise : list of str or callable, default=()
+        Transformers of ``estimator`` or of ``param_grid`` that you vouch for: names of steps, as in
+        ``set_params``, or functions that steps are given. You declare that what they do to one
+        record does not depend on the other records, nor does the type of their output.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, whatever the random_state of the private steps: it would give
         several fits the same noise. Anything else makes the split, all seeds and all noise
@@ -155,6 +162,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         "tries": [StrOptions({"auto"}), TruncatedNegativeBinomial, Poisson],
         "verbose": ["verbose"],
         "pre_dispatch": [Interval(Integral, 1, None, closed="left"), str],
+        "record_wise": ["array-like"],
     }
 
     def __init__(
@@ -175,6 +183,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         tries="auto",
         verbose=0,
         pre_dispatch="2*n_jobs",
+        record_wise=(),
         random_state=None,
     ):
         self.estimator = estimator
@@ -192,6 +201,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.tries = tries
         self.verbose = verbose
         self.pre_dispatch = pre_dispatch
+        self.record_wise = record_wise
         self.random_state = random_state
 
     def fit(self, X, y, **fit_params):
@@ -216,6 +226,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             private, and whatever a fit of a candidate refuses.
         BudgetExceededError
             If the ledger has not enough left.
+        RuntimeError
+            If a fit has not charged its share of the budget exactly once. Nothing is released.
         """
         self._validate_params()
         draft = self._draft()
@@ -245,21 +257,26 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         )
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
-        for candidate in candidates:
-            for rho, _ in parts:
-                allotment.check_private(candidate, rho)
-        Parallel(self.n_jobs, pre_dispatch=self.pre_dispatch)(
-            delayed(allotment.rehearse)(allotment.allot(candidate, rho, self.delta), part)
-            for candidate in candidates
-            for rho, part in parts
+        budgets = [rho for rho, _ in parts]
+        allotment.check_private(candidates, data.X, self.record_wise, budgets)
+        allotted = [
+            [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
+        ]
+        in_parallel(
+            (
+                delayed(allotment.rehearse)(estimator, part)
+                for estimators in allotted
+                for estimator, (_, part) in zip(estimators, parts, strict=True)
+            ),
+            self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
         )
         check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
         rng, seeded = self._open(plan.event, stacklevel=4)  # the line that called fit
 
-        def model(k: int, rho: float) -> Any:
-            estimator = allotment.allot(candidates[k], rho, self.delta)
-            return allotment.seed_steps(estimator, rng, seeded)
+        def model(k: int, part: int) -> Any:
+            return allotment.seed_steps(allotment.granted(allotted[k][part]), rng, seeded)
 
         scorer = release_scorer(plan.scores, scorer, validation.y, rng)
         tried = plan.draw(len(grid), rng)
@@ -267,9 +284,11 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # joblib's messages would tell the number of tries, which is secret.
         verbose = self.verbose if plan.tries is None else 0
         with without_warnings():  # so would warnings
-            results = Parallel(self.n_jobs, verbose=verbose, pre_dispatch=self.pre_dispatch)(
-                delayed(fit_and_sum)(model(k, plan.rho_fit), train, validation, scorer, keep)
-                for k in tried
+            results = in_parallel(
+                (delayed(fit_and_sum)(model(k, 0), train, validation, scorer, keep) for k in tried),
+                self.n_jobs,
+                verbose=verbose,
+                pre_dispatch=self.pre_dispatch,
             )
         sums = np.array([result[0] for result in results])
         self.cv_results_ = _results_of(grid)
@@ -289,9 +308,10 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A search that stopped before its first try takes a candidate that was fixed before it.
         self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
         self.best_params_ = grid[self.best_index_]
-        if plan.rho_refit > 0.0:
-            best_estimator = data.fit(model(self.best_index_, plan.rho_refit))
+        if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
+            best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
         else:
+            assert best is not None  # there is a try: what may stop before needs a refit
             best_estimator = results[best][1]
         # Labels that the search has read off y seem declared to its fits.
         assumed = allotment.assumptions_of(best_estimator)
@@ -300,7 +320,9 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.scorer_ = scorer
         self.n_splits_ = 1
         covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
-        self.privacy_ = self._report(budget, plan.event, seeded, (covers, *labels, *assumed))
+        frozen = allotment.frozen_notes(candidates, self.record_wise)
+        assumed = (covers, *labels, *frozen, *assumed)
+        self.privacy_ = self._report(budget, plan.event, seeded, assumed)
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""
@@ -322,6 +344,9 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     @property
     def _relation(self) -> str:
         return relation_of(*self._candidates(self._grid()))  # any of them may be fitted
+
+    def _candidates_of_fit(self) -> list[tuple[str, Any]]:
+        return [("estimator", candidate) for candidate in self._candidates(self._grid())]
 
     def _n_validation(self, n_samples: int) -> int:
         n_validation = round(self.validation_fraction * n_samples)

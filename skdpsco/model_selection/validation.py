@@ -1,16 +1,18 @@
 """The score of a private estimator, released with noise."""
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
-from skdpsco._base import check_budget, public_only
+from skdpsco._base import charge, check_budget, public_only
 from skdpsco._random import generator
 from skdpsco.inspection._cost import declared_rho, relation_of
+from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
 from skdpsco.privacy.report import PrivacyReport
 
@@ -20,6 +22,7 @@ from ._fitting import (
     check_data,
     declare_classes,
     fit_and_sum,
+    in_parallel,
     n_classes_of,
     target_bound_of,
 )
@@ -56,6 +59,7 @@ def private_cross_val_score(
     cv: int = 5,
     n_jobs: int | None = None,
     fit_params: dict[str, Any] | None = None,
+    record_wise: Iterable[Any] = (),
     random_state: Any = None,
 ) -> PrivateScore:
     """Release the mean cross-validated score of a private estimator, with noise.
@@ -82,6 +86,8 @@ def private_cross_val_score(
     n_jobs : int or None, default=None
     fit_params : dict or None, default=None
         Passed to ``fit``; what has one entry per record is split with X.
+    record_wise : list of str or callable, default=()
+        As in `PrivateGridSearchCV`.
     random_state : int, RandomState instance or None, default=None
         As in `PrivateGridSearchCV`.
 
@@ -96,6 +102,8 @@ def private_cross_val_score(
         Before any noise is drawn, for parameters out of range and an estimator that is not private.
     BudgetExceededError
         If the ledger has not enough left.
+    RuntimeError
+        If a fit has not charged its share of the budget exactly once. Nothing is released.
 
     Notes
     -----
@@ -117,7 +125,8 @@ def private_cross_val_score(
     """
     budget = check_budget(epsilon, delta)
     rng, seeded = generator(random_state, stacklevel=3)  # nothing is drawn yet
-    allotment.check_private(estimator)
+    record_wise = check_record_wise(record_wise)
+    allotment.check_private([estimator], X, record_wise)
     rho_fit = float(declared_rho(estimator).sum())
     scorer = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=scorer is None)
@@ -135,35 +144,35 @@ def private_cross_val_score(
     )
     order = check_random_state(random_state).permutation(n)
     folds = np.array_split(order, cv)
-    models = [allotment.allot(estimator, rho_fit, budget.delta) for _ in folds]
+    allotted = allotment.allot(estimator, rho_fit, budget.delta)
 
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
 
-    Parallel(n_jobs=n_jobs)(
-        delayed(allotment.rehearse)(model, others(fold))
-        for model, fold in zip(models, folds, strict=True)
-    )
+    in_parallel((delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds), n_jobs)
     check_scorer(scorer, [estimator], data.y, n_classes_of(estimator, data.y))
 
     if ledger is not None:
         parameters = public_only({"estimator": estimator, "cv": int(cv)})
-        ledger.charge(event, "private_cross_val_score", parameters, relation_of(estimator))
-    models = [allotment.seed_steps(model, rng, seeded) for model in models]
+        relation = relation_of(estimator)
+        charge(ledger, event, "private_cross_val_score", parameters, relation, stacklevel=3)
+    models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
     scorer = release_scorer(scores, scorer, data.y, rng)
-    sums = Parallel(n_jobs=n_jobs)(
+    calls = (
         delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
         for model, fold in zip(models, folds, strict=True)
     )
+    sums = in_parallel(calls, n_jobs)
     total = np.array([sum(part for part, _ in sums)])
     mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
+    frozen = allotment.frozen_notes([estimator], record_wise)
     report = PrivacyReport(
         epsilon=epsilon_of(event, budget.delta),
         delta=budget.delta,
         rho=rho_of(event),
         event=event,
         seeded=seeded,
-        assumptions=(f"covers the score and {cv} models, which stay secret", *labels),
+        assumptions=(f"covers the score and {cv} models, which stay secret", *labels, *frozen),
         relation=relation_of(estimator),
     )
     score = float(np.clip(mean[0], scorer.lower, scorer.upper))

@@ -247,7 +247,7 @@ def _codes(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
     def code_of(value):
         try:
             return position[value]
-        except (KeyError, TypeError):  # not declared; lists and the like, which have no hash
+        except Exception:  # not declared; or without a hash, which fails as a value pleases
             return missing if is_missing(value) else -1
 
     return [code_of(value) for value in values.tolist()]

@@ -5,7 +5,7 @@ records is public. Nothing here sees data or draws noise, and only the standard 
 imported (and what is optional, where it is used).
 """
 
-from ._history import Charge
+from ._rows import Charge
 from .accounting import (
     allows,
     calibrate,

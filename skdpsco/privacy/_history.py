@@ -1,59 +1,13 @@
 """What a ledger shows of its charges: rows, a frame, a plot."""
 
-import json
 import reprlib
-from typing import Any, NamedTuple
+from typing import Any
+
+from ._rows import Charge
 
 _NAMES = 15  # so many fit below a plot
 _COLOURS = 7
 _BIG = 2**63
-
-
-class Charge(NamedTuple):
-    """One entry of a ledger.
-
-    Parameters
-    ----------
-    time : str
-        UTC, ISO 8601.
-    estimator : str
-    parameters : dict
-    event : str
-    rho : float
-        Zero-concentrated differential privacy.
-    part : str or None
-        "partition:part" for a charge on one part of the data.
-    relation : str
-        Which data sets are neighbours for this release.
-    """
-
-    time: str
-    estimator: str
-    parameters: dict
-    event: str
-    rho: float
-    part: str | None
-    relation: str
-
-
-def add_charge(connection: Any, dataset: str, part: tuple[int, int] | None, new: Charge) -> None:
-    """Write a charge, to this part of the data if any."""
-    words = json.dumps(new.parameters)
-    connection.execute(
-        "INSERT INTO charges (dataset, partition, part, time, estimator, parameters, event, rho, "
-        "relation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (dataset, *(part or (None, None)), *new[:2], words, new.event, new.rho, new.relation),
-    )
-
-
-def charges_of(connection: Any, dataset: str) -> list[Charge]:
-    """All charges, the oldest first."""
-    rows = connection.execute(
-        "SELECT time, estimator, parameters, event, rho, partition || ':' || part, relation "
-        "FROM charges WHERE dataset = ? ORDER BY id",
-        (dataset,),
-    )
-    return [Charge(*row)._replace(parameters=json.loads(row[2])) for row in rows]
 
 
 def frame_of(charges: list[Charge]) -> Any:

@@ -1,10 +1,10 @@
 """Privacy loss distributions of Gaussian noise on samples, by the optional dp-accounting."""
 
 import math
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
+from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
 from .sampling import PoissonSampledGaussianEvent
 
@@ -59,7 +59,7 @@ def _parts(event: Event) -> list[tuple[Any, int]]:
     return [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _distribution(event: Event) -> Any:
     """The distribution of the privacy loss of the whole event, rounded on the private side."""
     from dp_accounting import NeighboringRelation

@@ -11,42 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .report import WITHIN_GROUPS
+from ._rows import CREATE, SCHEMA, Damage, check, upgrade, verify
 
 T = TypeVar("T")
 
 _APPLICATION = 0x736B6470  # "skdp": marks a file as a ledger
-SCHEMA = 2
 _TIMEOUT = 60.0  # seconds to wait while other processes write
+# How SQLite reports changed names of tables and columns, a changed schema, and broken text.
+_DAMAGE = ("no such", "table ", "duplicate column", "unsupported file format", "Could not decode")
 _random = random.SystemRandom()  # not a state that forked processes would share
-
-_CREATE = (
-    """CREATE TABLE datasets (
-        name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,
-        relation TEXT NOT NULL, spent REAL NOT NULL)""",
-    """CREATE TABLE partitions (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, open INTEGER NOT NULL)""",
-    """CREATE TABLE parts (
-        partition INTEGER NOT NULL, part INTEGER NOT NULL, spent REAL NOT NULL,
-        PRIMARY KEY (partition, part))""",
-    """CREATE TABLE charges (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,
-        partition INTEGER, part INTEGER, time TEXT NOT NULL, estimator TEXT NOT NULL,
-        parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL,
-        relation TEXT NOT NULL)""",
-    "CREATE INDEX charges_of_dataset ON charges (dataset)",
-    f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {SCHEMA}",
-)
-# From schema 1, which kept no relations of charges: where PrivateGroupDRO is named, as estimator or
-# in a parameter, its groups were public.
-_UPGRADE = (
-    "ALTER TABLE charges ADD COLUMN relation TEXT NOT NULL DEFAULT 'replace-one'",
-    "UPDATE charges SET relation = (SELECT relation FROM datasets WHERE name = dataset)",
-    f"""UPDATE charges SET relation = '{WITHIN_GROUPS}' WHERE relation = 'replace-one'
-        AND (estimator LIKE '%PrivateGroupDRO%' OR parameters LIKE '%PrivateGroupDRO%')""",
-    f"PRAGMA user_version = {SCHEMA}",
-)
 
 # Held during a transaction, so that no other thread forks a process in the midst of it: the child
 # would inherit locks of SQLite that nobody releases.
@@ -80,7 +53,12 @@ class Store:
             )
             weakref.finalize(self, self._memory.close)
 
-    def run(self, action: Callable[[sqlite3.Connection], T], create: bool = False) -> T:
+    def run(
+        self,
+        action: Callable[[sqlite3.Connection], T],
+        create: bool = False,
+        thoroughly: bool = False,
+    ) -> T:
         """What the action does happens at once and durably, or, if it raises, not at all.
 
         A function, and no context manager in Python, since an interrupt could fall between that
@@ -91,7 +69,9 @@ class Store:
         action : callable
             Gets the connection.
         create : bool, default=False
-            Make the file if there is none, or if it is empty; look for damage in one that is there.
+            Make the file if there is none, or if it is empty.
+        thoroughly : bool, default=False
+            Look for damage in the whole file.
 
         Returns
         -------
@@ -108,23 +88,27 @@ class Store:
         """
         if self.path is None and os.getpid() != self._process:
             raise TypeError(f"A forked process cannot use this ledger: {_USE_A_PATH}")
-        with _lock:
-            if self.path is None:
-                return self._run(self._memory, action, create)
-            try:
+        try:
+            with _lock:
+                if self.path is None:
+                    return self._run(self._memory, action, create, thoroughly)
                 connection = self._connect("rwc" if create else "rw")
                 try:
-                    result = self._run(connection, action, create)
+                    result = self._run(connection, action, create, thoroughly)
                     _checkpoint(connection, create)
                     return result
                 finally:
                     connection.close()
-            except sqlite3.OperationalError as error:  # not found, not writable, full, locked
-                message = f"The ledger {self.path!r} cannot be read and written: {error}."
-                raise OSError(message) from error
-            except sqlite3.DatabaseError as error:
-                message = f"{self.path!r} is not a ledger, or a damaged one: {error}."
-                raise ValueError(message) from error
+        except (Damage, UnicodeDecodeError) as error:
+            raise ValueError(f"The ledger {self.path!r} is damaged: {error}.") from error
+        except sqlite3.OperationalError as error:  # not found, not writable, full, locked
+            if str(error).startswith(_DAMAGE):
+                raise ValueError(f"The ledger {self.path!r} is damaged: {error}.") from error
+            message = f"The ledger {self.path!r} cannot be read and written: {error}."
+            raise OSError(message) from error
+        except sqlite3.DatabaseError as error:
+            message = f"{self.path!r} is not a ledger, or a damaged one: {error}."
+            raise ValueError(message) from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         path = Path(str(self.path))
@@ -135,13 +119,17 @@ class Store:
         uri = f"{path.as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=0.0, isolation_level=None)
 
-    def _run(self, connection: sqlite3.Connection, action: Callable, create: bool) -> Any:
+    def _run(
+        self, connection: sqlite3.Connection, action: Callable, create: bool, thoroughly: bool
+    ) -> Any:
         try:
             _begin(connection)
             if create and self._is_new():
-                for statement in _CREATE:
+                for statement in CREATE:
                     connection.execute(statement)
-            self._check_kind(connection, create)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            self._check_kind(connection, thoroughly)
             result = action(connection)
             connection.execute("COMMIT")
             return result
@@ -159,17 +147,19 @@ class Store:
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise ValueError(f"{self.path!r} is not a ledger, but another kind of file.")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (1, SCHEMA):
+        if not 1 <= version <= SCHEMA:
             raise ValueError(
                 f"The ledger {self.path!r} has schema {version}, and this version of skdpsco "
                 f"knows schema {SCHEMA}. Update skdpsco."
             )
-        thoroughly = thoroughly or version != SCHEMA
-        if thoroughly and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise ValueError(f"The ledger {self.path!r} is damaged.")
-        if version != SCHEMA:
-            for statement in _UPGRADE:  # in one transaction with the action
-                connection.execute(statement)
+        if thoroughly or version != SCHEMA:
+            sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+            check(sound, "SQLite finds that its pages do not fit together")
+        if version != SCHEMA:  # in one transaction with the action
+            upgrade(connection, version)
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        elif thoroughly:
+            verify(connection)
 
 
 def _begin(connection: sqlite3.Connection) -> None:

@@ -9,8 +9,22 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ._checks import check_partition, check_relation
-from ._history import Charge, add_charge, brief, charges_of, frame_of, plain, plot_charges
-from ._store import IN_MEMORY, SCHEMA, Store, absolute, check_dataset
+from ._history import brief, frame_of, plain, plot_charges
+from ._rows import (
+    SCHEMA,
+    Account,
+    Balance,
+    Charge,
+    accounts,
+    charges_of,
+    close_partition,
+    open_partition,
+    read_account,
+    read_part,
+    register,
+    write,
+)
+from ._store import IN_MEMORY, Store, absolute, check_dataset
 from .accounting import rho_of, zcdp_delta
 from .budget import Budget
 from .events import Event
@@ -41,7 +55,9 @@ class Ledger:
     is chosen, adaptively, on the strength of earlier releases [2]_: the sum never exceeds the rho
     of the budget, so everything that was charged is (epsilon, delta)-differentially private
     together. (An estimator with a ledger spends zCDP: where all noise is Gaussian, it draws a
-    little more of it than it would without one.) Proof: docs/proofs/ledger.md.
+    little more of it than it would without one.) A file is checked as a whole when it is opened,
+    and its total whenever it is used, so that a flipped bit is reported as damage. Proof:
+    docs/proofs/ledger.md.
 
     Parameters
     ----------
@@ -91,7 +107,7 @@ class Ledger:
         relation: str = "replace-one",
     ) -> None:
         self._attach(epsilon, delta, path, dataset, relation, None)
-        self._store.run(self._register, create=True)
+        self._store.run(self._register, create=True, thoroughly=True)
 
     def _attach(self, epsilon, delta, path, dataset, relation, part) -> None:
         """Become the ledger of these parameters, without a look at the file."""
@@ -128,15 +144,13 @@ class Ledger:
         check_dataset(dataset)
         if not os.path.exists(path):
             raise FileNotFoundError(f"There is no ledger {path!r}.")
-        query = "SELECT name, epsilon, delta, relation FROM datasets"
-        rows = Store(path).run(lambda connection: connection.execute(query).fetchall())
-        known = {name: rest for name, *rest in rows}
+        known = {a.name: a for a in Store(path).run(accounts, thoroughly=True)}
         if dataset not in known:
             raise ValueError(
                 f"dataset must be one of {sorted(known)}, which {path!r} holds; got {dataset!r}."
             )
-        epsilon, delta, relation = known[dataset]
-        return cls(epsilon, delta, path, dataset, relation)
+        _, epsilon, delta, relation = known[dataset]
+        return _attached(epsilon, delta, path, dataset, relation, None)
 
     def charge(
         self,
@@ -164,7 +178,7 @@ class Ledger:
         BudgetExceededError
             If the budget does not suffice. Then nothing is charged.
         ValueError
-            If ``relation`` does not go with that of the ledger.
+            If ``relation`` does not go with that of the ledger, or if the file is damaged.
         TypeError
             If no charge is known for the event.
         OSError
@@ -275,12 +289,11 @@ class Ledger:
         if self.relation != "replace-one":
             raise ValueError(f"relation must be 'replace-one' for parts, got {self.relation!r}.")
         n_parts = check_partition(partition)
-        number = self._store.run(self._open_partition)
+        number = self._store.run(lambda c: self._open_partition(c, n_parts))
         try:
             yield [_same_store(self, (number, k)) for k in range(n_parts)]
         finally:
-            close = "UPDATE partitions SET open = 0 WHERE id = ?"
-            self._store.run(lambda connection: connection.execute(close, (number,)))
+            self._store.run(lambda c: close_partition(c, self.dataset, number))
 
     def plot(self, ax: Any = None) -> Any:
         """Plot what was spent, charge by charge, and the budget. Needs matplotlib.
@@ -298,17 +311,12 @@ class Ledger:
     # What the store runs
 
     def _register(self, connection: Any) -> None:
-        connection.execute(
-            "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0)",
-            (self.dataset, self.epsilon, self.delta, self.relation),
-        )
-        self._spent(connection)
+        register(connection, self._account())
+        self._balance(connection)
 
     def _record(self, connection: Any, entry: Charge) -> None:
-        spent, counted, own = self._spent(connection)
-        own = _add(own, entry.rho)
-        spent = _add(spent, max(own - counted, 0.0))
-        if not (entry.rho >= 0 and spent <= self._limit):
+        balance = self._balance(connection).after(entry.rho)
+        if not (entry.rho >= 0 and balance.spent <= self._limit):
             left = self._left(connection)
             raise BudgetExceededError(
                 f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
@@ -316,42 +324,38 @@ class Ledger:
                 f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
                 "that delta. Nothing was charged or released."
             )
-        if self._part is not None:
-            connection.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (*self._part, own))
-        connection.execute("UPDATE datasets SET spent = ? WHERE name = ?", (spent, self.dataset))
-        add_charge(connection, self.dataset, self._part, entry)
+        write(connection, self._account(), self._part, balance, entry)
 
-    def _open_partition(self, connection: Any) -> int:
-        self._spent(connection)
-        new = "INSERT INTO partitions (dataset, open) VALUES (?, 1)"
-        return connection.execute(new, (self.dataset,)).lastrowid
+    def _open_partition(self, connection: Any, n_parts: int) -> int:
+        self._balance(connection)
+        return open_partition(connection, self.dataset, n_parts)
 
-    def _spent(self, connection: Any) -> tuple[float, float, float]:
+    def _account(self) -> Account:
+        return Account(self.dataset, self.epsilon, self.delta, self.relation)
+
+    def _balance(self, connection: Any) -> Balance:
         """What is spent in total, by the dearest part of our partition, and by our part."""
-        row = connection.execute(
-            "SELECT epsilon, delta, relation, spent FROM datasets WHERE name = ?", (self.dataset,)
-        ).fetchone()
-        if row is None:
+        found = read_account(connection, self.dataset)
+        if found is None:
             raise ValueError(f"The ledger {self.path!r} holds no data set {self.dataset!r}.")
-        epsilon, delta, relation, spent = row
-        if (epsilon, delta, relation) != (self.epsilon, self.delta, self.relation):
+        account, spent = found
+        if account != self._account():
+            _, epsilon, delta, relation = account
             raise ValueError(
                 f"The ledger {self.path!r} holds another budget for dataset={self.dataset!r}: "
                 f"epsilon={epsilon!r}, delta={delta!r}, relation={relation!r}. Use these, as "
                 "Ledger.open does, or another name."
             )
         if self._part is None:
-            return spent, 0.0, 0.0
-        is_open = "SELECT open FROM partitions WHERE id = ?"
-        if connection.execute(is_open, self._part[:1]).fetchone() != (1,):
+            return Balance(spent)
+        balance = read_part(connection, self.dataset, spent, self._part)
+        if balance is None:
             raise ValueError("The block of Ledger.parallel that this part belongs to has ended.")
-        of_parts = "SELECT part, spent FROM parts WHERE partition = ?"
-        parts = dict(connection.execute(of_parts, self._part[:1]))
-        return spent, max(parts.values(), default=0.0), parts.get(self._part[1], 0.0)
+        return balance
 
     def _left(self, connection: Any) -> Remaining:
-        spent, counted, own = self._spent(connection)
-        rho = max(self.rho - (spent - counted) - own, 0.0)
+        spent, dearest, own = self._balance(connection)
+        rho = max(self.rho - (spent - dearest) - own, 0.0)
         try:
             return Remaining(Budget.from_rho(rho, self.delta).epsilon, self.delta, rho)
         except ValueError:  # too little for any epsilon
@@ -379,11 +383,6 @@ class Ledger:
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
             f"dataset={self.dataset!r}{relation}{part})"
         )
-
-
-def _add(x: float, y: float) -> float:
-    """The sum, rounded up, so that no number of charges is too small to count."""
-    return math.nextafter(x + y, math.inf) if y else x
 
 
 def _same_store(ledger: Ledger, part: tuple) -> Ledger:

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSR, Dense, clip_entries
-from skdpsco._kernels import inner, njit
+from skdpsco._clipping import clip_records
+from skdpsco._design import CSR, Dense
+from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives, bounded_values
 from skdpsco._map_reduce import map_reduce, without_gil
 from skdpsco._passes import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.constraints import minimizer, n_vertices, vertex
-from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import gaussian_mechanism, select, to_grid
 from skdpsco.solvers._vertices import select_vertex
 
@@ -25,8 +26,6 @@ def gradient_sum(
     size: float = math.inf,
 ) -> np.ndarray:
     """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
-    # A single derivative needs no norm.
-    size = size if loss.n_outputs > 1 else math.inf
     return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
@@ -56,29 +55,14 @@ def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarra
     return as_vector(out, X), np.array(total)
 
 
-@inner
-def clip_records(R, norms, bound):
-    """Shorten the derivatives of every record until, times its norm, they are within ``bound``."""
-    for i in range(R.shape[0]):
-        total = 0.0  # in units of the bound: squares of what matters do not vanish
-        for k in range(R.shape[1]):
-            r = R[i, k] / bound
-            total += r * r
-        size = math.sqrt(total) * norms[i]
-        factor = 1.0 / size if size > 1.0 else 1.0
-        for k in range(R.shape[1]):
-            # Not even NaN may turn a sum into NaN, nor may a norm hide that is rounded to 0.
-            R[i, k] = factor * R[i, k] if total < 1e240 and size < np.inf else 0.0
-
-
 @njit
 def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
     """Add up gradients, and return the sum of losses up to ``cap``, if it is positive.
 
     One pass over memory: records are read a run at a time. ``v`` holds the coefficients over the
-    bounds; what is added to ``out`` is yet to be divided by them. If ``bound`` is finite,
-    derivatives are clipped so that gradients keep to it, in coordinates in which features are
-    multiplied by ``u``, or so that derivatives do, if ``u`` is empty. ``Z`` and ``numbers`` are
+    bounds; what is added to ``out`` is yet to be divided by them. Derivatives are clipped to
+    ``slope``, and so that their l2 norm keeps to ``bound``; or, if ``u`` is not empty, that of the
+    gradient in coordinates in which features are multiplied by ``u``. ``Z`` and ``numbers`` are
     room for a run.
     """
     total, common = 0.0, common_bound(X)
@@ -87,18 +71,12 @@ def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
         R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
         dot_rows(X, start, common, v, R)
         if cap > 0.0:
-            values(loss, R, targets, some)
+            bounded_values(loss, R, targets, cap, some)
             for i in range(some.shape[0]):
-                total += max(0.0, min(cap, some[i]))  # NaN, too
-        derivatives(loss, R, targets, R)  # entry by entry: predictions may be overwritten
-        if slope < np.inf:
-            clip_entries(R, slope)  # whatever the loss declares
-        if bound < np.inf:
-            if u.shape[0] > 0:
-                norm_rows(X, start, u, some)
-            else:
-                for i in range(some.shape[0]):
-                    some[i] = 1.0
+                total += some[i]
+        bounded_derivatives(loss, R, targets, slope, bound if u.shape[0] == 0 else np.inf, R)
+        if u.shape[0] > 0:
+            norm_rows(X, start, u, some)
             clip_records(R, some, bound)
         add_rows(X, start, common, R, out)
     return total
@@ -151,8 +129,8 @@ def write_vertex(constraint, k, out):
 
 def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
-    w = np.zeros(problem.n_coefficients)
-    v = np.empty_like(w)
+    # A minimiser that writes nothing must not release what was in memory before.
+    w, v = np.zeros((2, problem.n_coefficients))
     for step, grid in zip(plan.step, plan.grid, strict=True):
         G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
         gaussian_mechanism(rng, G, grid)

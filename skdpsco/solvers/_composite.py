@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.losses import Huber, Squared
+from skdpsco.penalties import checked
 
 from .base import Problem
 
@@ -19,7 +20,7 @@ class CompositeProblem(Problem):
 
     Parameters
     ----------
-    penalty : NamedTuple of `skdpsco.penalties`
+    penalty : NamedTuple of `skdpsco.penalties`, or None
         psi, a function of a coefficient in the user's units, ``unit_j v_j``.
     unit : tuple of float, length n_features
         0 where a feature is not penalised, as that of an intercept.
@@ -42,6 +43,8 @@ class CompositeProblem(Problem):
             raise ValueError(f"weight must be positive and finite, got {self.weight!r}.")
         if not all(0.0 <= u and self.weight * u * u < math.inf for u in self.unit):
             raise ValueError("unit must be at least 0, and weight * unit**2 finite.")
+        if self.penalty is not None:
+            object.__setattr__(self, "penalty", checked(self.penalty))
 
     @property
     def penalty_curvature(self) -> np.ndarray:

@@ -9,12 +9,13 @@ share the contrasts of the columns that they share. Proofs: docs/proofs/measure_
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco.privacy._cache import cached
 
 from ._workload import LinearQueries, QueryProblem
 
@@ -41,7 +42,7 @@ def _scales(sizes: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-_small_scales = lru_cache(KEPT)(_scales)
+_small_scales = cached(KEPT)(_scales)
 
 
 def helmert(table: np.ndarray, n_axes: int | None = None) -> np.ndarray:
@@ -101,7 +102,7 @@ def _positions(sizes: tuple[int, ...], inside: tuple[bool, ...]) -> np.ndarray:
     return flat
 
 
-_small_positions = lru_cache(KEPT)(_positions)
+_small_positions = cached(KEPT)(_positions)
 
 
 def n_contrasts(subset: Subset, shape: tuple[int, ...]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_bound
-from skdpsco.constraints import Simplex, conjugate
+from skdpsco.constraints import Simplex, conjugate, in_double_precision
 from skdpsco.solvers._prox import order_of, unit_prox
 
 
@@ -61,6 +61,7 @@ class Block:
 
     def __post_init__(self) -> None:
         order_of(self.constraint)
+        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
         check_bound("constraint.radius", self.constraint.radius)
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise ValueError(f"size must be a whole number >= 1, got {self.size!r}.")

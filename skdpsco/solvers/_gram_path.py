@@ -9,13 +9,12 @@ import numpy as np
 from skdpsco._design import clipped, clipped_rows
 from skdpsco._kernels import kernel, njit
 from skdpsco._map_reduce import in_pieces, map_reduce
-from skdpsco.constraints import L1Ball, Polytope, Simplex, coordinate, n_vertices, vertex
+from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex
 from skdpsco.losses import Squared
-from skdpsco.solvers._vertices import select_vertex
+from skdpsco.solvers._vertices import POLYTOPES, select_vertex
 from skdpsco.solvers.base import LARGEST, LEAST
 
 MAX_COLUMNS = 2000  # 32 MB of second moments
-SETS = (L1Ball, Simplex, Polytope)  # whose norms bound the predictions, which nothing clips here
 
 
 def is_quadratic(problem, constraint, n_iter: int, reach: float) -> bool:
@@ -33,7 +32,7 @@ def is_quadratic(problem, constraint, n_iter: int, reach: float) -> bool:
         Bound on predictions before any step.
     """
     loss, D, size = problem.loss, problem.n_coefficients, constraint.norm_bound()
-    if type(loss) is not Squared or type(constraint) not in SETS:
+    if type(loss) is not Squared or type(constraint) not in POLYTOPES:
         return False
     largest = reach + problem.target_bound  # residual
     return bool(

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._clipping import within
+
 from ._saddle import GaussianModel, QuadraticModel
 from .base import Problem, Result
 
@@ -49,6 +51,21 @@ class SquaredMoments:
         """Loss of every record."""
         inside = self.response(z)
         return inside * (z - 0.5 * inside) - t * z + 0.5 * t * t
+
+
+def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:
+    """Targets within the loss's bound, whatever it was given."""
+    return within(t, -loss.bound, loss.bound)
+
+
+def bounded_responses(loss: Any, z: np.ndarray) -> np.ndarray:
+    """Derivative of phi, within the same bound, whatever the loss returns."""
+    return within(loss.response(z), -loss.bound, loss.bound)
+
+
+def bounded_losses(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Loss of every record, within that of none and the largest one."""
+    return within(loss.losses(z, t), 0.0, loss.largest_loss)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,7 +89,7 @@ class Model:
     def minimise(self, curvature: float, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimise ``curvature * tr(W M W') / 2 - <linear, W>`` plus the penalty."""
         A = curvature * self.M
-        if A.ndim == 2 and isinstance(self.penalty, L2):
+        if A.ndim == 2 and type(self.penalty) is L2:
             diagonal = self.ridge + 1e-14 * A.diagonal().max()
             return np.linalg.solve(A + np.diag(diagonal), linear.T).T
         W = start.copy()

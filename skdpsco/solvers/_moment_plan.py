@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from skdpsco.losses import Squared
+from skdpsco.losses import Multinomial, Squared
 
 from ._composite import CompositeProblem
 from .base import Plan
@@ -80,6 +80,9 @@ def shares(problem, row_norm, matrix, T, centred):
 
 def bound_of(problem: CompositeProblem) -> float:
     """Largest l2 norm of a target: the derivatives of the loss where predictions are 0."""
-    size = problem.loss.lipschitz(0.0, problem.target_bound)
-    # 1 - 1 / K, the largest component of e_y - 1 / K, is the square of its norm.
-    return math.sqrt(size) if problem.loss.n_outputs > 1 else size
+    loss = problem.loss
+    size = loss.lipschitz(0.0, problem.target_bound)
+    if type(loss) is Multinomial:
+        # 1 - 1 / K, the largest component of e_y - 1 / K, is the square of its norm.
+        return math.sqrt(size)
+    return size * math.sqrt(loss.n_outputs)

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._clipping import clip_both
 from skdpsco._design import Dense, clipped, columns_of
 from skdpsco._kernels import kernel, njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._map_reduce import without_gil
 from skdpsco._passes import (
     add_rows,
@@ -20,14 +22,14 @@ from skdpsco._passes import (
     norm_rows,
     run_length,
 )
-from skdpsco.losses import Logistic, Multinomial, Squared, derivatives, softmax_parts
+from skdpsco.losses import Logistic, Multinomial, Squared, softmax_parts
 
 
 @kernel
 def respond(loss, bound, Z):
     """Write phi' over the predictions Z, where the loss is ``phi(z) - t z``.
 
-    The l2 norm over the outputs is at most ``bound``, that of the targets.
+    The l2 norm over the outputs is clipped to ``bound``, that of the targets.
     """
     raise NotImplementedError
 
@@ -53,9 +55,13 @@ def _(loss, bound, Z):
 
 
 class Targets(NamedTuple):
-    """Rows are multiplied by the targets: minus the derivatives of the loss at 0."""
+    """Rows are multiplied by the targets: minus the derivatives of the loss at 0.
+
+    The l2 norm of a record's is within ``bound``, here and in `Responses`.
+    """
 
     loss: Any
+    bound: float
 
 
 class Responses(NamedTuple):
@@ -82,7 +88,7 @@ def _(rule, y, Z):
     for i in range(Z.shape[0]):
         for k in range(Z.shape[1]):
             Z[i, k] = 0.0
-    derivatives(rule.loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
+    bounded_derivatives(rule.loss, Z, y, rule.bound, rule.bound, Z)
     for i in range(Z.shape[0]):
         for k in range(Z.shape[1]):
             Z[i, k] = -Z[i, k]
@@ -91,6 +97,7 @@ def _(rule, y, Z):
 @numbers.register(Responses)
 def _(rule, y, Z):
     respond(rule.loss, rule.bound, Z)
+    clip_both(Z, rule.bound, rule.bound)
 
 
 @numbers.register(Ones)

@@ -18,6 +18,7 @@ from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_erro
 from skdpsco.privacy import GaussianEvent, compose
 
 from ._geometry import Block
+from ._group_problem import bounded_responses, bounded_targets
 from ._refit import BLOCK
 from ._saddle import LARGEST, TRAPEZOID, GaussianModel, QuadraticModel
 from .base import Allowance, Plan, Problem, Result
@@ -136,7 +137,8 @@ class _Gradient:
         X, y, norms = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
         _predict(X, w, z)
-        z[:, 0] = (self.loss.response(z[:, 0]) - y) / np.maximum(norms, self.clip)
+        factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
+        z[:, 0] = factors / np.maximum(norms, self.clip)
         _correlate(X, z, total)
         return total
 
@@ -150,6 +152,29 @@ class GradientPlan(Plan):
     rest: Allowance | None = None  # what the steps may spend
     largest_clip: bool = False  # no row is shortened
 
+    def for_moment(
+        self, problem: Problem, moment: float
+    ) -> tuple[VariationalProblem, MirrorProxPlan]:
+        """What is solved once the mean squared norm of the rows is released, and how.
+
+        There are as many calls on the same grids as were planned: only the length of steps is new.
+        """
+        assert self.steps is not None
+        monotone, distance = _monotone_problem(problem, moment, self.largest_clip)
+        schedule = MirrorProx(METHOD).schedule(monotone, self.rest, self.n_iter, distance)
+        return monotone, replace(self.steps, schedule=schedule)
+
+
+def _monotone_problem(
+    problem: Problem, moment: float, largest_clip: bool
+) -> tuple[VariationalProblem, float]:
+    """What `MirrorProx` solves for rows of that mean square, and the distance for its steps."""
+    F = problem.n_features
+    clip = math.sqrt(F if largest_clip else min(1.21 * moment, F))
+    monotone = VariationalProblem(_Gradient(problem, clip, moment), problem.n_samples)
+    geometry = monotone.geometry
+    return monotone, min(DISTANCE / geometry.blocks[0].scale, geometry.radius)
+
 
 class GradientMirrorProx:
     """`MirrorProx` for the same problems as `PooledMoments`; the ball holds the intercept too.
@@ -158,16 +183,6 @@ class GradientMirrorProx:
     there are is decided before, for features spread evenly over [-1, 1].
     """
 
-    def _steps(
-        self, problem: Problem, moment: float, largest_clip: bool
-    ) -> tuple[VariationalProblem, float]:
-        """What `MirrorProx` solves, and the distance for its steps."""
-        F = problem.n_features
-        clip = math.sqrt(F if largest_clip else min(1.21 * moment, F))
-        monotone = VariationalProblem(_Gradient(problem, clip, moment), problem.n_samples)
-        geometry = monotone.geometry
-        return monotone, min(DISTANCE / geometry.blocks[0].scale, geometry.radius)
-
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientPlan:
         """Spend ``budget``; see `MirrorProx.plan`."""
         n, F = problem.n_samples, problem.n_features
@@ -175,7 +190,7 @@ class GradientMirrorProx:
         multiplier = 1.0 / (mu * math.sqrt(NORM_SHARE))
         rest = Allowance((1.0 - NORM_SHARE) * mu**2 / 2.0)
         largest_clip = n * mu > SMALL_NOISE * math.sqrt(F)
-        monotone, distance = self._steps(problem, (F - 1.0) / 3.0 + 1.0, largest_clip)
+        monotone, distance = _monotone_problem(problem, (F - 1.0) / 3.0 + 1.0, largest_clip)
         steps = MirrorProx(METHOD).plan(monotone, rest, n_iter, distance)
         return GradientPlan(
             event=compose(GaussianEvent(multiplier), steps.event),
@@ -185,6 +200,7 @@ class GradientMirrorProx:
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,
+            **steps.passed_on(),
         )
 
     def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
@@ -197,11 +213,7 @@ class GradientMirrorProx:
         total = squares.sum(keepdims=True)
         gaussian_mechanism(rng, total, plan.norm_grid)
         moment = min(max(float(total[0]) / n, F / 1e4), float(F))
-        monotone, distance = self._steps(problem, moment, plan.largest_clip)
-        assert plan.steps is not None
-        # As many calls, hence as much noise, as were planned: only the length of steps is new.
-        solver = MirrorProx(METHOD)
-        schedule = solver.schedule(monotone, plan.rest, plan.n_iter, distance)
-        steps = replace(plan.steps, schedule=schedule)
-        w = solver.run(steps, monotone, (X, y, np.sqrt(squares)), rng, progress)
+        monotone, steps = plan.for_moment(problem, moment)
+        data = X, y, np.sqrt(squares)
+        w = MirrorProx(METHOD).run(steps, monotone, data, rng, progress)
         return Result(w, plan.n_iter)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import Row, read_row, row_add, row_dot
 from skdpsco.constraints import conjugate, project
-from skdpsco.losses import derivatives, lipschitz_norm
+from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
 
-from ._block_sums import clip_records
 from .base import Problem
 
 LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
@@ -78,7 +78,7 @@ class Steps:
         self.n_gradients = 0.0
         self._data = X, y, problem.loss, problem.constraint, slope
         self._row = Row(X, problem.row_norm).arguments
-        self._room = np.empty((1, outputs)), np.ones(1)
+        self._room = np.empty((1, outputs))
         self._unmoved = np.empty((0, outputs))
 
     def take(
@@ -120,7 +120,7 @@ class Steps:
         self.n_gradients += n_expected
         total = np.empty_like(w)
         noisy_sum(
-            X, y, loss, slope, rows, shifts, at, grid, rng, total, *self._room, *self._row
+            X, y, loss, slope, rows, shifts, at, grid, rng, total, self._room, *self._row
         )  # fmt: skip
         gradient = total / n_expected
         w -= step * gradient
@@ -133,7 +133,7 @@ class Steps:
 
 @njit
 def noisy_sum(
-    X, y, loss, slope, rows, shifts, w, grid, rng, out, Z, one, inverse, row_norm, columns, values
+    X, y, loss, slope, rows, shifts, w, grid, rng, out, Z, inverse, row_norm, columns, values
 ):
     """Release the sum over ``rows`` of clipped gradients at ``w``."""
     D = columns.shape[0]
@@ -150,8 +150,7 @@ def noisy_sum(
                 square += values[p] * values[p]
             for k in range(Z.shape[1]):
                 Z[0, k] += shifts[t, k] * np.sqrt(square)
-        derivatives(loss, Z, y[i : i + 1], Z)  # entry by entry, so that Z may be overwritten
-        clip_records(Z, one, slope)
+        bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
         for k in range(Z.shape[1]):
             row_add(X, columns, values, size, Z[0, k], out, k * D)
     gaussian_mechanism(rng, out, grid)

@@ -5,20 +5,23 @@ branches depend on public numbers only.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._design import CSR, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_curvatures, bounded_derivatives
 from skdpsco._map_reduce import in_pieces, map_reduce
 from skdpsco._summation import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.constraints import project
-from skdpsco.losses import curvatures, derivatives, lipschitz_l2
+from skdpsco.losses import lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event
 from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
-from skdpsco.solvers.base import Problem
+from skdpsco.solvers.base import Problem, share_mu
 from skdpsco.solvers.gradient_descent import stable_step
 
 BLOCK = 1024  # records that are gathered at a time
@@ -47,6 +50,49 @@ def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
 def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     """Number of gradient steps that are worth their noise: few, where there is much of it."""
     return round(min(max(n_samples * mu / math.sqrt(n_coordinates) / 6.0, 4.0), 50.0))
+
+
+@dataclass(frozen=True)
+class RefitPlan:
+    """What a refit releases, and how often: a function of public sizes.
+
+    Parameters
+    ----------
+    newton : bool
+        Whether the steps are Newton's.
+    n_steps : int
+        Noisy gradients.
+    n_matrices : int
+        Noisy matrices of second moments; 0 without Newton steps.
+    multipliers : dict
+        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step), and
+        "matrix" with Newton steps.
+    stretch : float
+        Clipping norm of the rows over the root of their mean squared norm.
+    event : Event
+    """
+
+    newton: bool
+    n_steps: int
+    n_matrices: int
+    multipliers: dict[str, float]
+    stretch: float
+    event: Event
+
+
+def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+    """Share ``mu**2`` among the releases of a refit of so many columns."""
+    newton = newton_pays(n_samples, n_columns, mu)
+    n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
+    n_matrices = max(1, n_steps // 4) if newton else 0
+    parts, left = {"moment": (MOMENT_SHARE, 1)}, 1.0 - MOMENT_SHARE
+    if newton:
+        parts["matrix"] = (MATRIX_SHARE / n_matrices, n_matrices)
+        left -= MATRIX_SHARE
+    multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
+    ratio = n_samples * mu / n_columns**1.5
+    stretch = 1.2 * max(1.0, (ratio / 1000.0) ** 0.25)
+    return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
 
 
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
@@ -90,10 +136,10 @@ def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
 
 
 @njit
-def linearize(loss, Z, y, v):
+def linearize(loss, Z, y, slope, smoothness, v):
     """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
-    curvatures(loss, Z, y, v)
-    derivatives(loss, Z, y, Z)  # entry by entry, so that predictions may be overwritten
+    bounded_curvatures(loss, Z, y, smoothness, v)
+    bounded_derivatives(loss, Z, y, slope, slope, Z)
 
 
 def row_squares(A) -> np.ndarray:
@@ -113,13 +159,13 @@ class Refit:
     support : ndarray of int
     constraint : NamedTuple with a `project` kernel
         For all coordinates but those of the intercept, which are free.
-    mu : float
-        Total sensitivity over standard deviation to spend.
+    plan : RefitPlan
+        For the columns of the support.
     """
 
-    def __init__(self, problem: Problem, X, y, rng, support, constraint, mu: float, progress):
+    def __init__(self, problem: Problem, X, y, rng, support, constraint, plan: RefitPlan, progress):
         self.problem, self.X, self.y, self.rng = problem, X, y, rng
-        self.constraint, self.mu, self.progress = constraint, mu, progress
+        self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
@@ -139,10 +185,9 @@ class Refit:
             After Newton steps, coefficients below so many standard deviations become 0.
         """
         n = self.problem.n_samples
-        newton = newton_pays(n, self.F, self.mu)
         # Gradients of sparse records take few operations. (Second moments are dense.)
         self.rows = None
-        if isinstance(self.X, CSR) and not newton:
+        if isinstance(self.X, CSR) and not self.plan.newton:
             self.rows = sparse_columns_of(self.X, self.columns)
         else:
             self.X = in_pieces(self.X, self.y)
@@ -152,22 +197,21 @@ class Refit:
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
         square = self._sum(square_norms)
         error = sum_error(n, 1.0, self.F)
-        self._release(square, self.F + 2 * error, MOMENT_SHARE, n * self.F)
+        self._release(square, self.F + 2 * error, "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
-        ratio = n * self.mu / self.F**1.5
-        self.clip = min(1.2 * max(1.0, (ratio / 1000.0) ** 0.25) * moment**0.5, self.F**0.5)
-        if newton:
-            self._newton(newton_steps(n, self.F, self.mu), hard)
+        self.clip = min(self.plan.stretch * moment**0.5, self.F**0.5)
+        if self.plan.newton:
+            self._newton(hard)
         else:
             self._gradient_steps(moment)
         coef[self.support] = self.w[self.local]
 
-    def _newton(self, n_steps: int, hard: float) -> None:
-        n_matrices = max(1, n_steps // 4)
+    def _newton(self, hard: float) -> None:
+        n_steps, n_matrices = self.plan.n_steps, self.plan.n_matrices
         for t in range(n_steps):
             if t * n_matrices // n_steps > (t - 1) * n_matrices // n_steps:
-                H = self._second_moments(MATRIX_SHARE / n_matrices)
-            g, noise = self._gradient((1.0 - MOMENT_SHARE - MATRIX_SHARE) / n_steps)
+                H = self._second_moments()
+            g, noise = self._gradient()
             start = self.w[self.local]
             new = start - np.linalg.solve(H, g)
             if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
@@ -177,7 +221,7 @@ class Refit:
         small = np.abs(new) < hard * deviation
         self.w[self.local[: self.n_ball][small[: self.n_ball]]] = 0.0
 
-    def _second_moments(self, share: float) -> np.ndarray:
+    def _second_moments(self) -> np.ndarray:
         """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
         n, F = self.problem.n_samples, self.F
         # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
@@ -185,7 +229,7 @@ class Refit:
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
         sensitivity = math.sqrt(2.0) * size + 2 * F * sum_error(n, math.sqrt(2.0) * size)
-        scale = self._release(entries, sensitivity, share, math.sqrt(2.0) * n * size)
+        scale = self._release(entries, sensitivity, "matrix", math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
@@ -193,7 +237,7 @@ class Refit:
     def _gradient_steps(self, moment: float) -> None:
         """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
         loss, where = self.problem.loss, self.local
-        T = gradient_steps(self.problem.n_samples, len(where), self.mu)
+        T = self.plan.n_steps
         step = LENGTH / (loss.smoothness() * moment)
         point = old = self.w[where]
         last, last_gradient = point, np.zeros(len(where))
@@ -202,7 +246,7 @@ class Refit:
         total = np.zeros(len(where))
         for t in range(T):
             self.w[where] = point
-            g, noise = self._gradient((1.0 - MOMENT_SHARE) / T)
+            g, noise = self._gradient()
             if t > 0:
                 step = stable_step(step, point - last, g - last_gradient, noise)
             last, last_gradient = point, g
@@ -218,20 +262,20 @@ class Refit:
             old = new
         self.w[where] = total / n_averaged
 
-    def _gradient(self, share: float) -> tuple[np.ndarray, float]:
+    def _gradient(self) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
         n, loss = self.problem.n_samples, self.problem.loss
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
         total = self._sum(gradient, self.clip)[self.local]
         rounding = 2 * math.sqrt(len(total)) * sum_error(n, size)
-        scale = self._release(total, 2 * size + rounding, share, n * size)
+        scale = self._release(total, 2 * size + rounding, "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
 
-    def _release(self, total: np.ndarray, sensitivity: float, share: float, magnitude: float):
-        """Add noise to ``total`` in place, for ``share`` of mu**2; return its scale."""
-        multiplier = 1.0 / (self.mu * math.sqrt(share))
+    def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
+        """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
+        multiplier = self.plan.multipliers[kind]
         grid = gaussian_grid(sensitivity, multiplier, len(total), magnitude)
         gaussian_mechanism(self.rng, total, grid)
         return grid * 2.0**SCALE_BITS
@@ -259,12 +303,7 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
             A = X if len(y) <= block else X[start : start + block]
         R = A @ W
         v = np.empty(len(some))
-        linearize(loss, R, some, v)
-        # Whatever the loss declares; fmin and fmax return the bound for NaN.
-        R = np.fmax(np.fmin(R, slope), -slope)
-        if loss.n_outputs > 1:
-            R /= np.maximum(np.sqrt(row_squares(R / slope)), 1.0)[:, None]
-        v = np.fmax(np.fmin(v, smoothness), 0.0)
+        linearize(loss, R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
     # Once without records: what it returns then has the shape of the sum.

@@ -6,23 +6,50 @@ Proof: docs/proofs/stagewise.md.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsco._design import clip_entries
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._passes import correlate, row_norms
-from skdpsco.losses import derivatives, lipschitz_l2
+from skdpsco.losses import lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.solvers._block_sums import clip_records
 from skdpsco.solvers._refit import newton_pays
-from skdpsco.solvers.base import Problem
+from skdpsco.solvers.base import Problem, share_mu
 
-# Of mu**2; fitted once, on simulated text.
+# Of mu**2; fitted once, on simulated text. The refit has what is left.
 INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
-REFIT_SHARE = 1.0 - INTERCEPT_SHARE - GRADIENT_SHARE
 BY_CHANCE = 2.0  # coordinates that are expected to be selected by noise alone
+
+
+@dataclass(frozen=True)
+class ScreenPlan:
+    """Noise multipliers of a selection, and how many coordinates are selected at most.
+
+    Parameters
+    ----------
+    intercept : float or None
+        Of the mean derivatives that come first if there is an intercept.
+    gradient : float
+    n_selected : int
+    """
+
+    intercept: float | None
+    gradient: float
+    n_selected: int
+
+
+def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
+    """Plan a selection; return also the mu that it leaves to the refit."""
+    parts = {"gradient": (GRADIENT_SHARE, 1)}
+    if problem.intercept:
+        parts["intercept"] = (INTERCEPT_SHARE, 1)
+    multipliers, _ = share_mu(mu, parts)
+    rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
+    n_selected = max(1, max_columns(problem.n_samples, rest) - problem.intercept)
+    return ScreenPlan(multipliers.get("intercept"), multipliers["gradient"], n_selected), rest
 
 
 def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float, float]:
@@ -41,58 +68,51 @@ def max_columns(n_samples: int, mu: float) -> int:
     return count
 
 
-def select_coordinates(problem: Problem, X, y, rng, mu: float) -> np.ndarray:
+def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndarray:
     """Flat coordinates, in increasing order, that are far from 0 in a noisy gradient.
 
     Parameters
     ----------
+    plan : ScreenPlan
     problem, X, y, rng
         As in `skdpsco.solvers.base.Solver.run`.
-    mu : float
-        Total sensitivity over standard deviation, of which ``REFIT_SHARE`` of the square is left.
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
-    Z, R, ones = np.zeros((n, K)), np.empty((n, K)), np.ones(n)
+    Z, R = np.zeros((n, K)), np.empty((n, K))
     # 1. Predictions that are right on average: else every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
-    if problem.intercept:
-        differentiate(problem.loss, Z, y, slope, size, ones, R)
+    if plan.intercept is not None:
+        differentiate(problem.loss, Z, y, slope, size, R)
         mean = R.sum(axis=0)
-        release(mean, size * slack, n, mu * INTERCEPT_SHARE**0.5, rng)
+        release(mean, size * slack, n, plan.intercept, rng)
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. The gradient there, of features of norm 1 at most.
-    differentiate(problem.loss, Z, y, slope, size, ones, R)
+    differentiate(problem.loss, Z, y, slope, size, R)
     gradient = np.empty(D)
     normalised_gradient(X, R, np.ones(len(X.bounds)), np.empty(n), gradient)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
-    scale = release(gradient, size * slack, n, mu * GRADIENT_SHARE**0.5, rng)
+    scale = release(gradient, size * slack, n, plan.gradient, rng)
     threshold = -float(ndtri(min(0.5, BY_CHANCE / (2.0 * D)))) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
-    n_selected = max(1, max_columns(n, mu * REFIT_SHARE**0.5) - problem.intercept)
-    largest = np.argsort(-size_of, kind="stable")[:n_selected]
+    largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])
 
 
-def release(total: np.ndarray, size: float, n: int, mu: float, rng) -> float:
+def release(total: np.ndarray, size: float, n: int, multiplier: float, rng) -> float:
     """Add noise in place to a sum of ``n`` vectors of norm up to ``size``; return its scale."""
     sensitivity = 2.0 * size + 2.0 * math.sqrt(len(total)) * summation_error(n, size)
-    grid = gaussian_grid(sensitivity, 1.0 / mu, len(total), n * size)
+    grid = gaussian_grid(sensitivity, multiplier, len(total), n * size)
     gaussian_mechanism(rng, total, grid)
     return grid * 2.0**SCALE_BITS
 
 
 @njit
-def differentiate(loss, Z, y, bound, size, ones, R):
-    """Write all derivatives into ``R``, whatever the loss declares.
-
-    None is beyond the bound, and no record's norm is beyond ``size``.
-    """
-    derivatives(loss, Z, y, R)
-    clip_entries(R, bound)
-    clip_records(R, ones, size)
+def differentiate(loss, Z, y, bound, size, R):
+    """Write all derivatives into ``R``, within both bounds."""
+    bounded_derivatives(loss, Z, y, bound, size, R)
 
 
 @njit

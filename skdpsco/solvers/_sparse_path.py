@@ -19,11 +19,11 @@ from skdpsco._bucket_sampler import (
     move_to_bucket,
     new_buckets,
 )
-from skdpsco._design import CSR, clip_entries, clip_scale
+from skdpsco._design import CSR, clip_scale
 from skdpsco._kernels import inner, njit
+from skdpsco._loss_kernels import bounded_derivatives, bounded_values
 from skdpsco._passes import common_bound
 from skdpsco.constraints import L1Ball
-from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import SCALE_BITS, Exponential, exponential_mechanism, to_grid
 from skdpsco.solvers.base import LARGEST, LEAST
 
@@ -128,15 +128,14 @@ def in_units(value, unit):
 @inner
 def slopes(loss, Z, y, bound, i, out):
     """Write the derivatives of record i into ``out[i]``, none beyond the bound."""
-    derivatives(loss, Z[i : i + 1], y[i : i + 1], out[i : i + 1])
-    clip_entries(out[i : i + 1], bound)
+    bounded_derivatives(loss, Z[i : i + 1], y[i : i + 1], bound, np.inf, out[i : i + 1])
 
 
 @inner
 def clipped_loss(loss, Z, y, cap, unit, i, out):
     """Loss of record i, clipped to ``[0, cap]``, in units; ``out`` is room for one number."""
-    values(loss, Z[i : i + 1], y[i : i + 1], out)
-    return in_units(max(0.0, min(cap, out[0])), unit)
+    bounded_values(loss, Z[i : i + 1], y[i : i + 1], cap, out)
+    return in_units(out[0], unit)
 
 
 @inner
@@ -275,8 +274,7 @@ def sparse_path(
     n, d, D = y.shape[0], X.bounds.shape[0], w.shape[0]
     n_features = d + X.intercept
     sort_entries(X, first, entries, features)
-    derivatives(loss, Z, y, R)
-    clip_entries(R, slope[0])
+    bounded_derivatives(loss, Z, y, slope[0], np.inf, R)
     correlate_units(X, features, R, unit, sums, room)
     total = 0
     if cap > 0.0:
@@ -289,8 +287,7 @@ def sparse_path(
         if t > 0 and slope[t] != slope[t - 1]:
             # Also of records that no step touches, as a full pass would: a no-op if the loss keeps
             # to its bounds.
-            derivatives(loss, Z, y, new)
-            clip_entries(new, slope[t])
+            bounded_derivatives(loss, Z, y, slope[t], np.inf, new)
             for i in range(n):
                 renew(X, features, i, new, R, unit, sums, buckets, room)
         chosen[t] = draw_signed(rng, sums, buckets)

@@ -5,10 +5,11 @@ but the first begins with one right child. So the walk through the nodes is a lo
 with one batch. See docs/proofs/tree_frank_wolfe.md.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+
+from skdpsco.privacy._cache import cached
 
 
 class Node(NamedTuple):
@@ -32,7 +33,7 @@ class Node(NamedTuple):
     parent: int
 
 
-@lru_cache(maxsize=32)
+@cached(32)
 def nodes(n_steps: int) -> tuple[Node, ...]:
     """The nodes that ``n_steps`` steps begin with; the last tree may be cut off."""
     found = []

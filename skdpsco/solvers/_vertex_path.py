@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import add_column, clip_entries
+from skdpsco._design import add_column
 from skdpsco._kernels import kernel, njit
+from skdpsco._loss_kernels import bounded_derivatives, bounded_values
 from skdpsco._map_reduce import BlockDesign, in_pieces
 from skdpsco._passes import correlate, predict
 from skdpsco._summation import depth_of, sum_error
 from skdpsco.constraints import Polytope, coordinate, n_vertices, vertex
-from skdpsco.losses import derivatives, values
 from skdpsco.mechanisms import (
     Exponential,
     exponential_grid,
@@ -211,14 +211,13 @@ def vertex_path(
             for k in range(Z.shape[1]):
                 R[i, k] = scale[t] * Z[i, k]
         if cap > 0.0:
-            values(loss, R, y, work)
+            bounded_values(loss, R, y, cap, work)
             total = 0.0
             for i in range(work.shape[0]):
-                total += max(0.0, min(cap, work[i]))  # NaN, too
+                total += work[i]
             losses[t] = to_grid(-total, stop_grid)
         if t < T:
-            derivatives(loss, R, y, R)
-            clip_entries(R, slope[t])
+            bounded_derivatives(loss, R, y, slope[t], np.inf, R)
             correlate(X, R, G)
             chosen[t] = select_vertex(constraint, G, grid[t], mechanism, rng, scores, units)
             move(constraint, X, chosen[t], weight[t], w, Z)

@@ -18,6 +18,11 @@ from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.recursive_regularization import _weights, check_rounds
 
+ASSUMPTIONS = (
+    "the operator is monotone for every data set, and keeps its bounds and its smoothness "
+    "without being clipped",
+    "floating point errs by at most 2**-40 of its bounds in a record's operator",
+)
 ACCURACY = 0.02  # of a round's solution, relative to its stability
 
 
@@ -52,11 +57,6 @@ class AcceleratedRecursive:
     n_rounds : int or None, default=None
         In [1, 40], at most one per record. None for as many as theory asks for.
 
-    Attributes
-    ----------
-    assumptions : tuple of str
-        For privacy reports.
-
     Raises
     ------
     TypeError, ValueError
@@ -70,12 +70,6 @@ class AcceleratedRecursive:
     A. Alacaoglu, Y. Malitsky. Stochastic Variance Reduction for Variational Inequality Methods.
     COLT 2022, Algorithm 1.
     """
-
-    assumptions = (
-        "the operator is monotone for every data set, and keeps its bounds and its smoothness "
-        "without being clipped",
-        "floating point errs by at most 2**-40 of its bounds in a record's operator",
-    )
 
     def __init__(self, n_rounds: int | None = None):
         self.n_rounds = check_rounds(n_rounds)
@@ -120,6 +114,8 @@ class AcceleratedRecursive:
             event=GaussianEvent(1.0 / budget.mu),
             n_iter=T,
             summary=(f"{T} rounds on {n // T} records or more, noise on their solutions",),
+            assumptions=ASSUMPTIONS,
+            n_rounds=T,
             rounds=rounds,
             lam=lam,
             gap=factor * lam * space.diameter**2 if proved else math.inf,

@@ -1,20 +1,20 @@
 """Anytime mirror descent over polytopes. Proof: docs/proofs/anytime_mirror_descent.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import n_vertices, vertex, vertex_scores
+from skdpsco.constraints import coordinate, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import Exponential, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers._vertices import select_vertex
+from skdpsco.solvers._vertices import polytope_of, select_vertex
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 from skdpsco.solvers.one_pass_frank_wolfe import Bounds, bounds_of
 
@@ -52,10 +52,11 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class AnytimeMirrorDescentPlan(Plan):
-    """Public bounds, and the grid that all vertices are drawn on."""
+    """Public bounds, the grid that all vertices are drawn on, and the polytope."""
 
     bounds: Bounds | None = None
     grid: float = 0.0
+    polytope: Any = field(default=None, compare=False)
 
 
 class AnytimeMirrorDescent:
@@ -87,7 +88,7 @@ class AnytimeMirrorDescent:
     streams = True
     requires = {
         "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex_scores,), (vertex,)),
+        "constraint": ((n_vertices,), (vertex, coordinate)),
     }
 
     def __init__(self, fresh: int = 0, shuffle: bool = True):
@@ -123,6 +124,8 @@ class AnytimeMirrorDescent:
             has no Lipschitz constant, or one that is not scaled.
         """
         self.check(problem)
+        polytope = polytope_of(problem.constraint, problem.n_coefficients)
+        problem = replace(problem, constraint=polytope)
         bounds = bounds_of(problem)
         if n_iter is None:
             n_iter = n_spans(problem, bounds, budget.rho, self.fresh)
@@ -137,6 +140,7 @@ class AnytimeMirrorDescent:
             n_iter=n_iter,
             summary=(f"{n_iter} spans of records, {spans.n_draws} vertices",),
             bounds=bounds,
+            polytope=polytope,
             grid=grid_of(spans, bounds, rho),
         )
 
@@ -159,7 +163,7 @@ class AnytimeMirrorDescent:
         for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(n):
             row = row or Row(X_chunk, problem.row_norm)
             descend(
-                X_chunk, y_chunk, rows, problem.loss, problem.constraint, *numbers, plan.grid,
+                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, plan.grid,
                 plan.bounds.slope, EXPONENTIAL, rng, state, progress, w, average, gradient, total,
                 estimate, v, chosen, predictions, scores, units, *row.arguments,
             )  # fmt: skip
@@ -257,10 +261,9 @@ def descend(
         entries = read_row(X, i, inverse, row_norm, columns, values)
         for c in range(n_outputs):
             Z[0, c] = row_dot(X, columns, values, entries, w, c * n_features)
-        derivatives(loss, Z, y[i : i + 1], R)
+        bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
         for c in range(n_outputs):
-            factor = clip(R[0, c], limit)
-            row_add(X, columns, values, entries, factor, total, c * n_features)
+            row_add(X, columns, values, entries, R[0, c], total, c * n_features)
         read += 1
         if read < ends[k]:
             continue

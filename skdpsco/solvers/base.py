@@ -1,14 +1,26 @@
 """What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skdpsco._kernels import implements
+from skdpsco._kernels import compiled, implements, njit, of_this_package
+from skdpsco.constraints import in_double_precision, minimizer
 from skdpsco.mechanisms import summation_error
-from skdpsco.privacy import Event, GaussianEvent, allows, compose, is_gaussian, mu_of, rho_of
+from skdpsco.penalties import prox, subdifferential
+from skdpsco.privacy import (
+    Event,
+    GaussianEvent,
+    ZCDPEvent,
+    allows,
+    compose,
+    is_gaussian,
+    mu_of,
+    rho_of,
+)
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
 LEAST, LARGEST = 1e-250, 1e250
@@ -55,6 +67,7 @@ class Problem:
         # The squares of less would underflow, and longer rows would not be shrunk.
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
+        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
 
     @property
     def n_coefficients(self) -> int:
@@ -124,6 +137,8 @@ class Result:
     n_gradients : int or None
         Gradients of single records that were taken, by the solvers that count them; where records
         are sampled, the expected number.
+    n_rounds : int or None
+        As in the `Plan`.
     """
 
     coef: np.ndarray
@@ -131,6 +146,7 @@ class Result:
     radius: float | None = None
     path: tuple[np.ndarray, Any] | None = None
     n_gradients: int | None = None
+    n_rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,11 +161,29 @@ class Plan:
         Number of private steps.
     summary : tuple of str
         What was decided, one line each, for reports.
+    assumptions : tuple of str
+        What privacy rests on and nothing enforces, one sentence each. A solver that uses another
+        one passes on what that one assumes.
+    warnings : tuple of str
+        Where public sizes say that the solver cannot do what its name promises, one sentence each.
+    n_rounds : int or None
+        Rounds on disjoint parts of the records, by the solvers that recurse.
     """
 
     event: Event
     n_iter: int
     summary: tuple[str, ...] = field(default=(), compare=False)
+    assumptions: tuple[str, ...] = field(default=(), kw_only=True)
+    warnings: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
+    n_rounds: int | None = field(default=None, kw_only=True)
+
+    def passed_on(self) -> dict[str, Any]:
+        """What a solver that uses this plan takes over in its own."""
+        return {
+            "assumptions": self.assumptions,
+            "warnings": self.warnings,
+            "n_rounds": self.n_rounds,
+        }
 
 
 class Solver(Protocol):
@@ -167,6 +201,10 @@ class Solver(Protocol):
 def check_supported(solver, problem: Problem) -> None:
     """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
 
+    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
+    may call: tuples of which one kernel must be there. Where a problem may go without a constraint
+    or penalty, ``solver.optional`` names it.
+
     Raises
     ------
     TypeError
@@ -175,15 +213,48 @@ def check_supported(solver, problem: Problem) -> None:
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]
-        for kernel in kernels if spec is not None else ():
+        if spec is None and role in getattr(solver, "optional", ()):
+            continue
+        for kernel in kernels:
             if not any(implements(k, type(spec)) for k in kernel):
                 names = " or ".join(f"`{k.dispatch(object).__name__}`" for k in kernel)
-                raise TypeError(
-                    f"{type(solver).__name__} needs the kernel {names}, which the {role} "
-                    f"{type(spec).__name__} does not implement."
-                )
+                which = f"which the {role} {type(spec).__name__} does not implement"
+                if spec is None:
+                    which = f"and there is no {role}"
+                raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
+        for kernel, function in _PROBES.items() if spec is not None else ():
+            if any(kernel in group for group in kernels) and not of_this_package(type(spec)):
+                name, out = kernel.dispatch(object).__name__, np.zeros(problem.n_coefficients)
+                compiled(function, name, spec, np.linspace(-1.0, 1.0, len(out)), out)
     if hasattr(solver, "check"):
         solver.check(problem)
+
+
+@njit
+def _probe_minimizer(constraint, public, out):
+    minimizer(constraint, public, out)
+
+
+@njit
+def _probe_prox(penalty, public, out):
+    for j in range(out.shape[0]):
+        out[j] = prox(penalty, public[j], 1.0)
+
+
+@njit
+def _probe_subdifferential(penalty, public, out):
+    for j in range(out.shape[0]):
+        low, high = subdifferential(penalty, public[j])
+        out[j] = low + high
+
+
+# Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
+# vertices by plans, and `skdpsco.losses.check_loss` probes losses.)
+_PROBES: dict[Any, Any] = {
+    minimizer: _probe_minimizer,
+    prox: _probe_prox,
+    subdifferential: _probe_subdifferential,
+}
 
 
 def check_smooth(solver, loss: Any) -> None:
@@ -199,6 +270,19 @@ def check_smooth(solver, loss: Any) -> None:
         raise ValueError(
             f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
             "the solver PhasedERM ('phased-erm'), or a smooth loss such as SmoothHinge or Huber."
+        )
+
+
+def check_bound_on(what: str, loss: Any, bound: float) -> None:
+    """Refuse a bound of 0, an infinite one, and one whose square may vanish or overflow.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 1e-100 <= bound <= 1e100:
+        raise ValueError(
+            f"The {what} of {loss!r} must have a bound in [1e-100, 1e+100], got {bound!r}."
         )
 
 
@@ -261,6 +345,19 @@ def check_cost(event: Event, budget: Any) -> None:
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
             f"{limit:.6g}."
         )
+
+
+def worst_of(events: Sequence[Event]) -> Event:
+    """What releases of disjoint parts of the records cost, each of which may depend on the others.
+
+    A record is in one part only. If the costs differ and not all noise is Gaussian, the result is
+    zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
+    """
+    if len(set(events)) == 1:
+        return events[0]
+    if all(map(is_gaussian, events)):
+        return max(events, key=mu_of)
+    return ZCDPEvent(max(map(rho_of, events)))
 
 
 def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:

@@ -5,18 +5,21 @@ Proof: docs/proofs/boosted_mirror_descent.md.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from skdpsco._clipping import within
 from skdpsco._quantiles import choose_index
+from skdpsco._record_functions import numbers_or_nan
 from skdpsco._validation import check_bound
 from skdpsco.mechanisms import exponential_grid
-from skdpsco.privacy import ZCDPEvent, rho_of
+from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import Data, VariationalProblem
 from skdpsco.solvers._vertex_descent import check_game, lipschitz, log_sizes, second_smoothness
-from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one
+from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
 from skdpsco.solvers.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.frank_wolfe import _whole_steps
 from skdpsco.solvers.mirror_descent import MirrorDescent
@@ -107,11 +110,6 @@ class BoostedMirrorDescent:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")
         self.solver: Any = solver
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the privacy of the runs rests on, for reports."""
-        return getattr(self.solver, "assumptions", ())
-
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
     ) -> BoostedPlan:
@@ -163,7 +161,7 @@ class BoostedMirrorDescent:
         # The two terms of a gap change by at most 2 bound each, in either direction.
         change = 4.0 * replace_one(last + 2, bound)
         return BoostedPlan(
-            event=ZCDPEvent(max(rho, rho_of(base.event))),
+            event=worst_of([ZCDPEvent(rho), base.event]),
             n_iter=base.n_iter,
             summary=(
                 f"boosted mirror-descent: {runs} runs on {own} records, {responses} responses of "
@@ -177,6 +175,7 @@ class BoostedMirrorDescent:
             steps=(planned[0][0], planned[1][0]),
             response_grid=(planned[0][1], planned[1][1]),
             choice_grid=exponential_grid(change, math.sqrt(8.0 * rho), 2.0 * (last + 1) * bound),
+            **base.passed_on(),
         )
 
     def run(
@@ -204,8 +203,6 @@ class BoostedMirrorDescent:
         """
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
-        record = tuple(array[:1] for array in data)
-        total_value(operator, problem.geometry.start(), record)  # its shape, before noise is drawn
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
         rows = np.split(rng.permutation(problem.n_samples), np.cumsum(sizes)[:-1])
         parts = (tuple(array[chosen] for array in data) for chosen in rows)
@@ -284,19 +281,7 @@ def respond(
 
 
 def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
-    """Sum of the payoffs of records, each clipped to the bound.
-
-    Raises
-    ------
-    ValueError
-        If there is not one real number for each record.
-    """
+    """Sum of the payoffs of records, each clipped to the bound, whatever `value` does."""
     bound = operator.value_bound
-    values = np.asarray(operator.value(z, *data))
-    if values.shape != (len(data[0]),) or values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"value must return real numbers of shape (n_records,), got {values.dtype} of shape "
-            f"{values.shape} for {len(data[0])} records."
-        )
-    values = np.nan_to_num(values.astype(np.float64), nan=-bound)
-    return float(values.clip(-bound, bound).sum())
+    values = numbers_or_nan("value", partial(operator.value, z), data)
+    return float(within(values, -bound, bound).sum())

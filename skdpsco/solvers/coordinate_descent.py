@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSC, Columns, add_column, as_columns, clip
+from skdpsco._clipping import clip, clip_record
+from skdpsco._design import CSC, Columns, add_column, as_columns
 from skdpsco._kernels import inner, kernel, njit
 from skdpsco._random import below
 from skdpsco._validation import check_bound
 from skdpsco.losses import Logistic, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.penalties import scaled_prox
+from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, Scales, plan_scales, release_scales
-from .base import Plan, Result
+from .base import Plan, Result, check_bound_on
 
 BLOCK = 512  # records that are worked on at a time
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
@@ -72,7 +73,7 @@ class CoordinateDescent:
     Composite Empirical Risk Minimization. ICML 2022, Algorithm 1.
     """
 
-    requires = {"loss": ((derivative, derivatives),)}
+    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
 
     def __init__(
         self, order: str = "cyclic", clip: float | str = "auto", average: bool = False
@@ -187,13 +188,13 @@ def largest_slope(problem: CompositeProblem) -> float:
     Raises
     ------
     ValueError
-        If derivatives of the loss have no bound.
+        If derivatives of the loss, or its second ones, have no bound.
     """
     largest = lipschitz_l2(problem.loss)
     if problem.has_residuals:
         largest = min(largest, 4.0 * problem.target_bound)
-    if not largest < math.inf:
-        raise ValueError(f"The derivative of {problem.loss!r} must have a bound.")
+    check_bound_on("derivative", problem.loss, largest)
+    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
     return largest
 
 
@@ -243,15 +244,9 @@ def clip_rows(R, x, bound):
             R[i, 0] = clip(R[i, 0] * x[i], bound)
         return
     for i in range(x.shape[0]):
-        norm = 0.0
+        clip_record(R, i, abs(x[i]), bound)
         for k in range(R.shape[1]):
             R[i, k] *= x[i]
-            norm += R[i, k] * R[i, k]
-        norm = math.sqrt(norm)
-        scale = min(bound / norm, 1.0) if norm > 0.0 else 1.0
-        for k in range(R.shape[1]):
-            # Not even NaN may turn a sum into NaN.
-            R[i, k] = scale * R[i, k] if norm < np.inf else 0.0
 
 
 @kernel

@@ -1,14 +1,14 @@
 """Private Frank-Wolfe over polytopes and over general sets. Proof: docs/proofs/frank_wolfe.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from skdpsco._map_reduce import in_pieces
 from skdpsco._summation import sum_error
-from skdpsco.constraints import minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import Polytope, coordinate, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms import (
     Exponential,
@@ -18,7 +18,8 @@ from skdpsco.mechanisms import (
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._block_sums import walk_minimizers
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
+from skdpsco.solvers._vertices import polytope_of
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth, curvature_of
 
 MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 MAX_ITER = 10_000  # of the automatic rule
@@ -26,9 +27,10 @@ MAX_ITER = 10_000  # of the automatic rule
 
 @dataclass(frozen=True)
 class FrankWolfePlan(Plan):
-    """Schedule and grids of the vertices."""
+    """Schedule and grids of the vertices, and the polytope that they belong to."""
 
     path: VertexPlan | None = None
+    polytope: Any = field(default=None, compare=False)
 
 
 class FrankWolfe:
@@ -48,7 +50,7 @@ class FrankWolfe:
 
     requires = {
         "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex_scores,), (vertex,)),
+        "constraint": ((n_vertices,), (vertex, coordinate)),
     }
     by_blocks = True
 
@@ -75,7 +77,7 @@ class FrankWolfe:
             What `check` refuses.
         """
         self.check(problem)
-        constraint = problem.constraint
+        constraint = polytope_of(problem.constraint, problem.n_coefficients)
         rho = budget.rho
         if n_iter is None:
             # 2 Gamma / T + beta log(V), beta = (2 L c / n) sqrt(T / (2 rho)): algorithm D1.
@@ -88,12 +90,12 @@ class FrankWolfe:
         weight = np.arange(1.0, n_iter + 1)
         scale = np.concatenate([[0.0], 2.0 / (weight * (weight + 1.0))])
         path = plan_vertices(problem, constraint, weight, scale, rho, MECHANISMS[self.mechanism])
-        return FrankWolfePlan(event=path.event, n_iter=n_iter, path=path)
+        return FrankWolfePlan(event=path.event, n_iter=n_iter, path=path, polytope=constraint)
 
     def run(self, plan: FrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
         assert plan.path is not None
-        coef, _, _ = run_vertices(plan.path, problem, problem.constraint, X, y, rng, progress)
+        coef, _, _ = run_vertices(plan.path, problem, plan.polytope, X, y, rng, progress)
         return Result(coef, plan.n_iter)
 
 
@@ -121,13 +123,19 @@ class NoisyFrankWolfe:
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of steps.
+        """Refuse a loss that is not smooth, or whose derivatives have no bound.
+
+        Its curvature decides the number of steps.
 
         Raises
         ------
         ValueError
+            Also for a `Polytope` whose vertices are not points of the problem.
         """
         check_smooth(self, problem.loss)
+        if type(problem.constraint) is Polytope:
+            polytope_of(problem.constraint, problem.n_coefficients)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.

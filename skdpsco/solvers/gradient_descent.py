@@ -18,7 +18,7 @@ from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from ._block_sums import clipped_gradient_sum
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, plan_scales, release_scales
-from .base import Plan, Result
+from .base import Plan, Result, check_bound_on
 
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
 PASSES = 50  # where noise matters
@@ -180,8 +180,10 @@ def share_scales(
 ) -> tuple[ScalePlan | None, float]:
     """Plan the scales that ``solver`` needs; return the plan and the mu that is left."""
     target = solver.clip == "auto" and problem.has_residuals
-    if solver.clip == "auto" and not target and lipschitz_l2(problem.loss) == math.inf:
-        raise ValueError(f"The derivative of {problem.loss!r} must have a bound.")
+    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+    slope = lipschitz_l2(problem.loss)
+    if slope < math.inf or (solver.clip == "auto" and not target):
+        check_bound_on("derivative", problem.loss, slope)
     if not (solver.preconditioned or target):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.

@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import CSC, Columns, add_column, as_columns, clip
+from skdpsco._clipping import clip
+from skdpsco._design import CSC, Columns, add_column, as_columns
 from skdpsco._kernels import kernel, njit
 from skdpsco._quantiles import choose_score
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import Exponential, exponential_grid, gaussian_grid, gaussian_mechanism
-from skdpsco.penalties import scaled_prox, stationarity_gap, subdifferential
+from skdpsco.penalties import (
+    PENALTIES,
+    prox,
+    scaled_prox,
+    stationarity_gap,
+    subdifferential,
+)
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
@@ -64,7 +71,8 @@ class GreedyCoordinateDescent:
     ----------
     rule : {"gs-r", "gs-s"}, default="gs-r"
         Gauss-Southwell rule: the longest step, or the largest violation of the optimality
-        condition, both in units of the root of the coordinate's curvature.
+        condition, both in units of the root of the coordinate's curvature. "gs-r" is for the
+        penalties of `skdpsco.penalties`; one of your own needs "gs-s".
     clip : "auto" or float, default="auto"
         As in `CoordinateDescent`; the automatic bounds are about a quarter of those.
 
@@ -74,12 +82,28 @@ class GreedyCoordinateDescent:
     Minimization by Greedy Coordinate Descent. AISTATS 2023.
     """
 
-    requires = {"loss": ((derivative, derivatives),)}
+    requires = {
+        "loss": ((derivative, derivatives),),
+        "penalty": ((prox,), (subdifferential,)),
+    }
 
     def __init__(self, rule: str = "gs-r", clip: float | str = "auto") -> None:
         if rule not in ("gs-r", "gs-s"):
             raise ValueError(f"rule must be 'gs-r' or 'gs-s', got {rule!r}.")
         self.rule, self.clip = rule, check_clip(clip)
+
+    def check(self, problem: CompositeProblem) -> None:
+        """Refuse steps that a penalty of the user's would make of gradients without noise.
+
+        Raises
+        ------
+        TypeError
+        """
+        if self.rule == "gs-r" and type(problem.penalty) not in PENALTIES:
+            raise TypeError(
+                f"rule='gs-r' needs a penalty of skdpsco.penalties, whose prox is known to be "
+                f"Lipschitz; got {type(problem.penalty).__name__}. Use rule='gs-s'."
+            )
 
     def plan(self, problem: CompositeProblem, budget: Any, n_iter: int | None = None) -> GreedyPlan:
         """Share ``budget`` among the scales, and the choices and steps of ``n_iter`` rounds.
@@ -88,7 +112,10 @@ class GreedyCoordinateDescent:
         ------
         ValueError
             If the noise would be too large for the grids, or the loss has no bound.
+        TypeError
+            What `check` refuses.
         """
+        self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)
         size = n * math.sqrt(2.0 * rho)
         ratio = size / (100.0 * math.log(2.0 * problem.n_coefficients))

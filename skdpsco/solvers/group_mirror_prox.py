@@ -10,12 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from skdpsco._clipping import within
 from skdpsco._design import clipped_rows
 from skdpsco._validation import check_bound
 from skdpsco.constraints import L2Ball, Simplex
 
 from ._geometry import Block
-from ._group_problem import GroupProblem, GroupResult, LogisticMoments, SquaredMoments
+from ._group_problem import (
+    GroupProblem,
+    GroupResult,
+    LogisticMoments,
+    SquaredMoments,
+    bounded_losses,
+    bounded_responses,
+    bounded_targets,
+)
 from ._variational import Data, VariationalProblem
 from .base import Plan
 from .mirror_prox import MirrorProx
@@ -68,8 +77,9 @@ def slope_bound(loss: Any) -> float:
 
 def slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Derivative of every record's loss; for ``phi(z) - t z`` the response less the target."""
-    derivative = loss.slopes(z, t) if hasattr(loss, "slopes") else loss.response(z) - t
-    return np.clip(derivative, -slope_bound(loss), slope_bound(loss))
+    if not hasattr(loss, "slopes"):
+        return bounded_responses(loss, z) - bounded_targets(loss, t)
+    return within(loss.slopes(z, t), -slope_bound(loss), slope_bound(loss))
 
 
 @dataclass(frozen=True)
@@ -171,7 +181,7 @@ class GroupOperator:
         model = rows.T @ (reach * slopes(loss, predictions, t))
         if self.player == 0.0:
             return model
-        cut = np.clip(loss.losses(predictions, t), 0.0, loss.largest_loss)
+        cut = bounded_losses(loss, predictions, t)
         return np.concatenate([model, membership.T @ (self.player * (self.centre - cut))])
 
     def rows(self, X: Any) -> Any:
@@ -240,7 +250,7 @@ class GroupMirrorProx:
 
     def check(self, problem: GroupProblem) -> None:
         """Refuse what mirror prox does not offer; errors as of `plan`."""
-        if not isinstance(problem.constraint, L2Ball):
+        if type(problem.constraint) is not L2Ball:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
         if problem.objective == "cvar" and not problem.theta_is_fixed:
             raise ValueError(
@@ -280,7 +290,8 @@ class GroupMirrorProx:
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
-        return GroupResult(z[: problem.n_features], plan.n_iter, theta=theta)
+        coef = z[: problem.n_features]
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
 
     def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
         self.check(problem)

@@ -21,6 +21,9 @@ from ._group_problem import (
     GroupResult,
     LogisticMoments,
     SquaredMoments,
+    bounded_losses,
+    bounded_responses,
+    bounded_targets,
     mixtures,
 )
 from ._refit import BLOCK, newton_pays
@@ -277,7 +280,8 @@ class _Run:
             U = self._unit_rows(A)
             if grid is not None:
                 second += U.T @ U
-            moments += self._select(rows) @ (self.y[rows, None] * U)
+            t = bounded_targets(self.problem.loss, self.y[rows])
+            moments += self._select(rows) @ (t[:, None] * U)
         intercept = self.problem.intercept
         if grid is None:  # equal second moments of all features
             rest = self.moment - intercept
@@ -310,10 +314,9 @@ class _Run:
         for rows, A in self._blocks():
             z, select = A @ w, self._select(rows)
             if responses:
-                vectors += select @ (loss.response(z)[:, None] * self._unit_rows(A))
+                vectors += select @ (bounded_responses(loss, z)[:, None] * self._unit_rows(A))
             if levels:
-                cut = np.clip(loss.losses(z, self.y[rows]), 0.0, loss.largest_loss)
-                losses += select @ (cut - centre)[:, None]
+                losses += select @ (bounded_losses(loss, z, self.y[rows]) - centre)[:, None]
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:
             self._release(losses, self.plan.loss_grids)

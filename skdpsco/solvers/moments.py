@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from skdpsco._design import Dense
+from skdpsco._kernels import provider
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
-from skdpsco.losses import Logistic, Squared
+from skdpsco.losses import Logistic, Squared, derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import prox
 
 from ._composite import CompositeProblem
 from ._moment_model import Model, saturation, shrink
@@ -33,7 +35,7 @@ from ._moment_sums import (
     square_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
-from .base import Result, share_mu
+from .base import Result, check_bound_on, share_mu
 
 LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
 MOST_MEAN = 0.8  # of a mean square, its mean squared
@@ -49,6 +51,7 @@ RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matri
 LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
 # Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
 SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
+_OF_THE_TARGET = (derivative, derivatives)
 FAR = 1e200  # coefficients, beyond all that are of use
 
 
@@ -79,11 +82,30 @@ class Moments:
     Proof and sources: docs/proofs/moments.md.
     """
 
-    requires = {"loss": ((respond,),)}
+    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
+    optional = ("penalty",)
     by_blocks = True
 
     def __init__(self, row_norm: float | None = None):
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
+
+    def check(self, problem: CompositeProblem) -> None:
+        """Refuse a subclass whose derivatives are its own, and whose `respond` is inherited.
+
+        Raises
+        ------
+        TypeError
+        ValueError
+            For constants of the loss that are 0, or not scaled.
+        """
+        cls = type(problem.loss)
+        check_bound_on("derivative", problem.loss, bound_of(problem))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+        if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
+            raise TypeError(
+                f"Moments needs the kernel `respond`, which {cls.__name__} inherits from another "
+                "class than its derivatives."
+            )
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -100,10 +122,13 @@ class Moments:
 
         Raises
         ------
+        TypeError
+            What `check` refuses.
         ValueError
             For a squared loss that is linear beyond some residual, for a penalty of the intercept,
             and for noise that is too large for the grids.
         """
+        self.check(problem)
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
         K, d = loss.n_outputs, F - problem.intercept
         squared = isinstance(loss, Squared)
@@ -340,7 +365,8 @@ class _Run:
 
     def moment(self):
         """Mean of target times row, and its noise."""
-        sums = self.total(shortened_sums, Targets(self.problem.loss), self.K, None, self.sufficient)
+        rule = Targets(self.problem.loss, self.bound)
+        sums = self.total(shortened_sums, rule, self.K, None, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
     def responses(self, W):

@@ -1,20 +1,20 @@
 """One-pass stochastic Frank-Wolfe over polytopes. Proof: docs/proofs/one_pass_frank_wolfe.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import n_vertices, vertex, vertex_scores
+from skdpsco.constraints import coordinate, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import Exponential, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers._variational import check_count
-from skdpsco.solvers._vertices import select_vertex
+from skdpsco.solvers._vertices import polytope_of, select_vertex
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 
 EXPONENTIAL = Exponential()
@@ -80,11 +80,12 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True)
 class OnePassFrankWolfePlan(Plan):
-    """Public numbers that `schedule` is made of, and the grid of a step with a ``spread`` of 1."""
+    """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
 
     bounds: Bounds | None = None
     batch_size: int = 0
     grid: float = 0.0
+    polytope: Any = field(default=None, compare=False)
 
 
 class OnePassFrankWolfe:
@@ -116,7 +117,7 @@ class OnePassFrankWolfe:
     streams = True
     requires = {
         "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex_scores,), (vertex,)),
+        "constraint": ((n_vertices,), (vertex, coordinate)),
     }
 
     def __init__(self, batch_size: int | str = "auto", shuffle: bool = True):
@@ -151,6 +152,8 @@ class OnePassFrankWolfe:
             loss has no Lipschitz constant, or one that is not scaled.
         """
         self.check(problem)
+        polytope = polytope_of(problem.constraint, problem.n_coefficients)
+        problem = replace(problem, constraint=polytope)
         bounds, half = bounds_of(problem), problem.n_samples // 2
         plain = min(bounds.n_plain, problem.n_samples - half)
         if n_iter is None:
@@ -173,6 +176,7 @@ class OnePassFrankWolfe:
             n_iter=n_iter,
             summary=(f"{n_iter} steps, {later} of them on batches of {size}",),
             bounds=bounds,
+            polytope=polytope,
             batch_size=size,
             grid=unit_grid(steps, bounds, budget.rho),
         )
@@ -191,7 +195,7 @@ class OnePassFrankWolfe:
         for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
             row = row or Row(X_chunk, problem.row_norm)
             walk(
-                X_chunk, y_chunk, rows, problem.loss, problem.constraint, *numbers, EXPONENTIAL,
+                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, EXPONENTIAL,
                 rng, state, progress, w, before, estimate, total, v, predictions, scores, units,
                 *row.arguments,
             )  # fmt: skip
@@ -313,18 +317,16 @@ def walk(
         target = y[i : i + 1]
         for k in range(n_outputs):
             Z[0, k] = row_dot(X, columns, values, entries, w, k * n_features)
-        derivatives(loss, Z, target, R)
         n_gradients += 1
         if keep[t] > 0.0:
             for k in range(n_outputs):
                 Z_before[0, k] = row_dot(X, columns, values, entries, before, k * n_features)
-            derivatives(loss, Z_before, target, R_before)
+            bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
             n_gradients += 1
-            for k in range(n_outputs):
-                R[0, k] -= keep[t] * R_before[0, k]
+        else:
+            bounded_derivatives(loss, Z, target, limit[t], np.inf, R)
         for k in range(n_outputs):
-            factor = clip(R[0, k], limit[t])
-            row_add(X, columns, values, entries, factor, total, k * n_features)
+            row_add(X, columns, values, entries, R[0, k], total, k * n_features)
         read += 1
         if read < batch[t]:
             continue

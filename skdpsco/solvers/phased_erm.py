@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.constraints import project
+from skdpsco.constraints import BALLS, project
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.privacy import GaussianEvent
@@ -120,7 +120,7 @@ class PhasedERM:
         ------
         ValueError
         """
-        if not hasattr(problem.constraint, "p"):
+        if type(problem.constraint) not in BALLS:
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedERM needs an lp ball as constraint, got {name}.")
 
@@ -131,8 +131,9 @@ class PhasedERM:
         ------
         ValueError
             If the noise of a step would be too large for the grid, or if derivatives of the loss
-            have no bound.
+            have no bound; and what `check` raises.
         """
+        self.check(problem)
         if self.smoothing == "randomized":
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import clip
 from skdpsco._kernels import njit, reduction
+from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
-from skdpsco.constraints import conjugate, project
-from skdpsco.losses import derivative, derivatives, lipschitz_norm
+from skdpsco.constraints import BALLS, conjugate, project
+from skdpsco.losses import derivative, derivatives, lipschitz_norm, taken_on_trust
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
@@ -27,7 +27,8 @@ class Schedule(NamedTuple):
     ratio : float
         Of the steps of a phase and of the next.
     tail : float
-        Share of a phase's points that are averaged, the last ones.
+        Share of a phase's points that are averaged, the last ones: its start and the points after
+        each of its steps.
     variance : float
         Mean square of a gradient, over that of the longest.
     patience : int
@@ -38,6 +39,10 @@ class Schedule(NamedTuple):
     tail: float
     variance: float
     patience: int
+
+    def averaged(self, n_records: int) -> int:
+        """Points of a phase that are averaged: of its start and those after each step."""
+        return math.ceil(self.tail * (n_records + 1))
 
     def every(self, step: float) -> int:
         """Steps from one projection to the next, for steps of that length over the radius."""
@@ -170,7 +175,7 @@ class PhasedSGD:
         ------
         TypeError, ValueError
         """
-        if not hasattr(problem.constraint, "p"):
+        if type(problem.constraint) not in BALLS:  # whose projections bring no two points apart
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedSGD needs an lp ball as constraint, got {name}.")
         p = problem.constraint.p
@@ -208,7 +213,7 @@ class PhasedSGD:
         _, step, k = min(excess(bounds, rule, mu, n, k) for k in tries)
         phases = []
         for size, relative in zip(sizes(n, k), steps(rule, k), strict=True):
-            averaged, length = math.ceil(rule.tail * size), step * relative
+            averaged, length = rule.averaged(size), step * relative
             every = rule.every(length)
             sensitivity = bounds.sensitivity(size, averaged, length, every)
             grid = gaussian_grid(
@@ -221,6 +226,7 @@ class PhasedSGD:
             event=GaussianEvent(1.0 / mu),
             n_iter=k,
             summary=(f"{k} phases, the first of {phases[0].n_records} records",),
+            assumptions=taken_on_trust(problem.loss),
             bounds=bounds,
             phases=tuple(phases),
         )
@@ -233,8 +239,9 @@ class PhasedSGD:
         w, n_gradients, row = np.zeros(problem.n_coefficients), 0, None
         Z, G = np.empty((2, 1, bounds.n_outputs))
         for phase in plan.phases:
-            total, moving = np.zeros_like(w), w.copy()
             done, first = 0, phase.n_records - phase.n_averaged
+            # -1: the start of the phase is averaged, too.
+            total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
             for X_chunk, y_chunk, rows in records.take(phase.n_records):
                 row = row or Row(X_chunk, problem.row_norm)
                 descend(
@@ -325,7 +332,7 @@ def excess(
     step = math.sqrt(start / (drift + wrong([2.0 * r / mu for r in relative], 1.0)))
     if bounds.bend > 0.0:
         step = min(step, 2.0 / bounds.bend * (1.0 - 2.0**-40))
-    averaged = [math.ceil(rule.tail * m) for m in size]
+    averaged = [rule.averaged(m) for m in size]
     noise = [
         bounds.sensitivity(m, tail, step * r, rule.every(step * r)) / mu
         for m, tail, r in zip(size, averaged, relative, strict=True)
@@ -347,7 +354,7 @@ def descend(
     X, y, rows, loss, constraint, step, slope, inside, first, due, every, w, total, Z, G,
     inverse, row_norm, columns, values,
 ):  # fmt: skip
-    """One step per record; the points before steps ``first`` and later are added to ``total``.
+    """One step per record; the points after steps ``first`` and later are added to ``total``.
 
     A projection is due after ``due`` steps, and from then on after ``every`` so many.
     """
@@ -356,20 +363,20 @@ def descend(
         i = rows[t]
         if t + AHEAD < rows.shape[0]:
             fetch_row(X, rows[t + AHEAD])
-        if t >= first:
-            for j in range(w.shape[0]):
-                total[j] += w[j]
         size = read_row(X, i, inverse, row_norm, columns, values)
         for k in range(K):
             Z[0, k] = row_dot(X, columns, values, size, w, k * D)
-        derivatives(loss, Z, y[i : i + 1], G)
+        bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, G)
         for k in range(K):
-            row_add(X, columns, values, size, -step * clip(G[0, k], slope), w, k * D)
+            row_add(X, columns, values, size, -step * G[0, k], w, k * D)
         due -= 1
         if due == 0:
             due = every
             if not squared_norm(w) <= inside:
                 project(constraint, w)
+        if t >= first:
+            for j in range(w.shape[0]):
+                total[j] += w[j]
 
 
 @njit

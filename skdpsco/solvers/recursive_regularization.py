@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._variational import check_count
-from skdpsco.solvers.base import Plan
+from skdpsco.solvers.base import Plan, check_cost, worst_of
 from skdpsco.solvers.mirror_prox import (
     Data,
     MirrorProx,
@@ -67,9 +66,11 @@ class RecursiveRegularization:
     solver : MirrorProx or None, default=None
         What solves each round.
     n_rounds : int or None, default=None
-        In [1, 40], at most one per record. None for as many as theory asks for. Where that is none
-        at all, since there are too few records for its constants, there is a single round without
-        regulariser: `MirrorProx`.
+        In [1, 40], at most one per record. None for as many as theory asks for. Its constants ask
+        for thousands of calls of the operator: within the limit of the default solver, 1000 calls,
+        there is as a rule a single round without a regulariser, which is `MirrorProx`, however
+        many records there are. The plan's ``warnings`` say so. With ``MirrorProx(max_calls=10**6)``
+        there are several rounds from about 10,000 to 100,000 records on.
 
     Raises
     ------
@@ -115,15 +116,21 @@ class RecursiveRegularization:
             distance = min(2.25 * geometry.diameter / 2**t, reach) if lam > 0.0 else reach
             part = replace(problem, n_samples=size)
             plans.append(self.solver.plan(part, budget, n_iter, distance, drift))
+            check_cost(plans[-1].event, budget)
         factor = 12 * rounds + 2 * math.sqrt(2) if problem.operator.saddle else 6 * rounds + 2
         proved = self.n_rounds is None and lam > 0.0
         return RecursivePlan(
-            event=GaussianEvent(1.0 / budget.mu),
+            event=worst_of([plan.event for plan in plans]),
             n_iter=sum(plan.n_iter for plan in plans),
             summary=(
-                f"{rounds} rounds on {min(sizes)} records or more",
+                f"{rounds} rounds on {min(sizes)} records or more"
+                if rounds > 1
+                else "no recursion: a single round on all records",
                 *(line for plan in plans for line in plan.summary),
             ),
+            assumptions=tuple(dict.fromkeys(a for plan in plans for a in plan.assumptions)),
+            warnings=(_no_recursion(problem),) if rounds == 1 and self.n_rounds is None else (),
+            n_rounds=rounds,
             sizes=sizes,
             plans=tuple(plans),
             lam=lam,
@@ -183,6 +190,17 @@ class RecursiveRegularization:
             )
             centres.append(z)
         return centres[-1]
+
+
+def _no_recursion(problem: VariationalProblem) -> str:
+    why = "more records, or more calls of the operator than its solver may plan (max_calls)"
+    if not problem.operator.saddle and math.isinf(problem.smoothness):
+        why = "the operator's smoothness"
+    return (
+        f"Recursive regularisation does not recurse on {problem.n_samples} records: its theory "
+        f"asks for {why}. It runs a single round, as mirror prox does. "
+        "RecursiveRegularization(n_rounds=...) insists on rounds."
+    )
 
 
 def _weights(problem: VariationalProblem, lam: float, t: int) -> list[float]:

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from skdpsco.privacy import (
     allows,
     compose,
 )
+from skdpsco.privacy._cache import cached
 
 from ._composite import CompositeProblem
 from .base import Result
@@ -186,7 +186,7 @@ class Rows:
         return self.X._replace(data=some.data, indices=some.indices, indptr=some.indptr)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def noise_multiplier(
     budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
 ) -> float:

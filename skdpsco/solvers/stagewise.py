@@ -7,17 +7,24 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, coordinate, n_vertices, project, vertex_scores
-from skdpsco.losses import curvature, curvatures, derivative, derivatives
+from skdpsco.constraints import L1Ball, project
+from skdpsco.losses import (
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+    value,
+    values,
+)
 from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers._composite import CompositeProblem
 from skdpsco.solvers._noisy_step import move_into
-from skdpsco.solvers._refit import Refit, newton_pays, noise_fits
-from skdpsco.solvers._screen import REFIT_SHARE as SCREEN_REFIT_SHARE
-from skdpsco.solvers._screen import select_coordinates
+from skdpsco.solvers._refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
+from skdpsco.solvers._screen import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.base import Plan, Problem, Result, check_smooth
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
 from skdpsco.solvers.gradient_descent import GradientDescent, GradientDescentPlan
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
@@ -47,8 +54,9 @@ class StagewisePlan(Plan):
     choose_radius : bool
     all_coordinates : bool
         Without a selection, whether all coordinates are fitted, or the intercept alone.
-    screen : bool
-        Whether a noisy gradient selects, instead of a path.
+    screen : ScreenPlan or None
+        Selection by a noisy gradient, instead of a path.
+    n_samples : int
     descent : GradientDescentPlan or None
         Of the gradient steps on all coordinates, where these have too much noise for Newton's.
     """
@@ -58,8 +66,13 @@ class StagewisePlan(Plan):
     radius: float = 1.0
     choose_radius: bool = False
     all_coordinates: bool = False
-    screen: bool = False
+    screen: ScreenPlan | None = None
+    n_samples: int = 0
     descent: GradientDescentPlan | None = None
+
+    def refit(self, n_columns: int) -> RefitPlan:
+        """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
+        return plan_refit(self.n_samples, n_columns, self.mu)
 
 
 class Stagewise:
@@ -87,21 +100,31 @@ class Stagewise:
 
     requires = {
         "loss": (
+            (value, values),
             (curvature, curvatures),
             (derivative, derivatives),
         ),
-        "constraint": ((n_vertices,), (vertex_scores,), (coordinate,), (project,)),
     }
     by_blocks = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides lengths of steps.
+        """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
+
+        The loss's curvature decides lengths of steps, and a refit adds up derivatives of both
+        orders, whose bounds must be neither infinite nor 0.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
         """
+        if problem.constraint is not None and type(problem.constraint) is not L1Ball:
+            raise TypeError(
+                "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; "
+                f"got {type(problem.constraint).__name__}."
+            )
         check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
         """Decide which stages run and what each may spend.
@@ -149,12 +172,14 @@ class Stagewise:
             if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
                 return self._without_selection(problem, budget, radius, choose, False)
             if problem.sparse and noise_fits(budget.mu, D, d):
+                screen, rest = plan_screen(problem, budget.mu)
                 return StagewisePlan(
                     event=GaussianEvent(1.0 / budget.mu),
                     n_iter=0,
-                    mu=budget.mu,
+                    mu=rest,
                     radius=10.0 * radius if choose else radius,  # the data speak, as below
-                    screen=True,
+                    screen=screen,
+                    n_samples=n,
                 )
         elif not fits:
             raise ValueError("The noise of a refit would be too large for the grid.")
@@ -173,6 +198,7 @@ class Stagewise:
             mu=mu_refit,
             radius=radius,
             choose_radius=choose,
+            n_samples=n,
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -195,6 +221,7 @@ class Stagewise:
             mu=budget.mu,
             radius=radius,
             all_coordinates=all_coordinates,
+            n_samples=problem.n_samples,
         )
 
     def run(self, plan: StagewisePlan, problem: Problem, X, y, rng, progress) -> Result:
@@ -204,7 +231,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, mu, path, hard = plan.radius, plan.mu, None, 0.0
+        radius, path, hard = plan.radius, None, 0.0
         if plan.path is not None:
             _, chosen, stop = run_vertices(
                 plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
@@ -217,9 +244,8 @@ class Stagewise:
             # Also coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
             hard = 2.0  # some of them were chosen by chance
-        elif plan.screen:
-            support = np.union1d(select_coordinates(problem, X, y, rng, mu), intercepts)
-            mu *= SCREEN_REFIT_SHARE**0.5
+        elif plan.screen is not None:
+            support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
             hard = 2.0
         elif plan.all_coordinates:
             support = np.arange(D)
@@ -231,8 +257,9 @@ class Stagewise:
             inside = np.delete(coef, intercepts)
             move_into(L1Ball(radius), inside)
             coef[np.setdiff1d(support, intercepts)] = inside
-        elif mu > 0.0 and len(support) > 0:
-            refit = Refit(problem, X, y, rng, support, L1Ball(radius), mu, progress)
+        elif plan.mu > 0.0 and len(support) > 0:
+            steps = plan.refit(len(np.unique(support % problem.n_features)))
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
             refit.run(coef, hard)
         if path is None:
             path = projected_path(coef)

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._design import clip
+from skdpsco._clipping import shorten
 from skdpsco._generalized_gaussian import (
     generalized_gaussian_grid,
     generalized_gaussian_mechanism,
     generalized_gaussian_scale,
 )
-from skdpsco._kernels import inner, njit
+from skdpsco._kernels import njit
+from skdpsco._loss_kernels import bounded_change, bounded_derivatives
 from skdpsco._records import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.constraints import L1Ball, lp_norm, minimizer, n_vertices, vertex
+from skdpsco.constraints import BALLS, L1Ball, minimizer, n_vertices, vertex
 from skdpsco.losses import derivative, derivatives
 from skdpsco.mechanisms import (
     SCALE_BITS,
@@ -46,10 +47,10 @@ class TreeFrankWolfePlan(Plan):
     noise : {"gaussian", "generalized-gaussian", "exponential"}
     batches : tuple of int
         Records of every step; they sum to the number of samples.
-    mu : float
-        Of Gaussian noise: sensitivity over standard deviation.
+    multiplier : float
+        Standard deviation over sensitivity of every release of a batch with Gaussian noise.
     rho : float
-        What a record pays in all.
+        What a release with generalized Gaussian noise costs, in zCDP.
     order : float
         Of the norm of sensitivities.
     limit, grid : tuple of float
@@ -59,7 +60,7 @@ class TreeFrankWolfePlan(Plan):
 
     noise: str = ""
     batches: tuple[int, ...] = ()
-    mu: float = 0.0
+    multiplier: float = 0.0
     rho: float = 0.0
     order: float = 2.0
     limit: tuple[float, ...] = ()
@@ -108,9 +109,9 @@ class TreeFrankWolfe:
         TypeError, ValueError
         """
         ball, loss = problem.constraint, problem.loss
-        if not hasattr(ball, "p"):
+        if type(ball) not in BALLS:
             raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
-        if self.noise == "exponential" and not isinstance(ball, L1Ball):
+        if self.noise == "exponential" and type(ball) is not L1Ball:
             raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
         if not 0.0 <= loss.smoothness() < math.inf:
             raise ValueError(
@@ -133,7 +134,7 @@ class TreeFrankWolfe:
             raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
-            noises = NOISES if isinstance(problem.constraint, L1Ball) else NOISES[:2]
+            noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
         full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
@@ -160,7 +161,7 @@ class TreeFrankWolfe:
             summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
             noise=noise,
             batches=tuple(batches),
-            mu=budget.mu,
+            multiplier=1.0 / budget.mu,
             rho=budget.rho,
             order=order,
             limit=limit,
@@ -224,7 +225,7 @@ def noise_of(
     magnitude = 2.0 * size * bounds.magnitude(limit)
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
-        grid = gaussian_grid(sensitivity, 1.0 / plan.mu, D, magnitude)
+        grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
         return grid * 2**SCALE_BITS, grid
     sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalized_gaussian_grid(sigma, magnitude)
@@ -265,18 +266,6 @@ def draw_grids(
     return tuple(widest[node.phase] for node in tree)
 
 
-@inner
-def shorten(r, order, limit):
-    """Shrink ``r`` to a norm of ``order`` of at most ``limit``; no entry is NaN afterwards."""
-    for k in range(r.shape[0]):
-        r[k] = clip(r[k], limit)
-    if r.shape[0] > 1:
-        norm = lp_norm(r, order)
-        if norm > limit:
-            for k in range(r.shape[0]):
-                r[k] *= limit / norm
-
-
 @njit
 def add_gradients(
     X, y, rows, loss, point, parent, difference, limit, order, total,
@@ -288,7 +277,7 @@ def add_gradients(
     """
     D = columns.shape[0]
     K = point.shape[0] // D
-    Z, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
     for t in range(rows.shape[0]):
         if t + AHEAD < rows.shape[0]:
             fetch_row(X, rows[t + AHEAD])
@@ -296,13 +285,12 @@ def add_gradients(
         size = read_row(X, i, inverse, row_norm, columns, values)
         for k in range(K):
             Z[0, k] = row_dot(X, columns, values, size, point, k * D)
-        derivatives(loss, Z, y[i : i + 1], R)
         if difference:
             for k in range(K):
-                Z[0, k] = row_dot(X, columns, values, size, parent, k * D)
-            derivatives(loss, Z, y[i : i + 1], S)
-            for k in range(K):
-                R[0, k] -= S[0, k]
+                before[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
+        else:
+            bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
         shorten(R[0], order, limit)
         for k in range(K):
             row_add(X, columns, values, size, R[0, k], total, k * D)

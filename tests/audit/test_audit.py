@@ -222,13 +222,15 @@ def test_low_bits_of_refit_releases_do_not_tell_zero_from_one(monkeypatch):
 
     def multiples(statistic):
         rng = np.random.Generator(np.random.PCG64(0))
+        plan = refit_module.plan_refit(3, 1, 1.0)
+        plan.multipliers["gradient"] = 1.0
         refit = refit_module.Refit(
-            problem, design, np.zeros(3), rng, np.array([0]), L1Ball(1.0), 1.0, np.zeros(1, int)
+            problem, design, np.zeros(3), rng, np.array([0]), L1Ball(1.0), plan, np.zeros(1, int)
         )
         found = []
         for _ in range(20_000):
             total = np.array([statistic])
-            refit._release(total, 1.0, 1.0, 1.0)  # noise of standard deviation 1
+            refit._release(total, 1.0, "gradient", 1.0)  # noise of standard deviation 1
             found.append(total[0])
         near = np.array(found) * 2.0**53
         near = near[np.abs(near) < 2.0**50]

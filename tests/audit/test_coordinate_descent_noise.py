@@ -8,6 +8,7 @@ it for some pair, so that half the noise would be caught.
 import dataclasses
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scipy import sparse
 from skdpsco._design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms import SCALE_BITS, to_grid
-from skdpsco.penalties import L1, L2, ElasticNet
+from skdpsco.penalties import L1, L2, ElasticNet, prox, subdifferential
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, GaussianEvent
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
@@ -103,7 +104,26 @@ def multipliers(plan):
     return counts, squares, step
 
 
+class Wild(NamedTuple):
+    """A penalty that is not convex, and whose prox and slopes jump and are no numbers."""
+
+    curvature: float = 1e6
+
+
+@prox.register(Wild)
+def _(penalty, v, step):
+    return math.nan if v > 0.3 else 40.0 if v > 0.0 else -40.0
+
+
+@subdifferential.register(Wild)
+def _(penalty, w):
+    return (-3.0, math.nan) if w > 0.0 else (math.inf, 5.0) if w < 0.0 else (0.1, -0.2)
+
+
 CASES = [
+    (CoordinateDescent(clip=0.4), Logistic(), 2, True, 2, "csr", Wild()),
+    (GreedyCoordinateDescent("gs-s", clip=0.4), Logistic(), 2, True, 2, "dense", Wild()),
+    (GreedyCoordinateDescent("gs-s", clip=0.4), Huber(0.5), 2, False, 3, "csr", Wild(0.0)),
     (CoordinateDescent(clip=0.4), Logistic(), 2, True, 2, "dense", L2(0.1)),
     (CoordinateDescent("random", clip=0.3), Logistic(), 2, False, 3, "csr", L1(0.1)),
     (CoordinateDescent(clip=0.3), Squared(), 1, True, 2, "csr", ElasticNet(0.1, 0.1)),

@@ -68,6 +68,7 @@ CASES = [
 
 @pytest.mark.parametrize(("loss", "intercept", "layout"), CASES)
 @pytest.mark.parametrize("clip", [0.05, 0.6, 1e4])
+@pytest.mark.filterwarnings("ignore:(overflow|invalid)")  # of Python, not of machine code
 def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, intercept, layout, clip):
     n, d = 3, 2
     problem = make_problem(loss, n, d, intercept)
@@ -84,6 +85,8 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
     for point in (
         np.zeros(problem.n_coefficients),
         3 * rng.standard_normal(problem.n_coefficients),
+        np.full(problem.n_coefficients, 1e300),  # where a penalty of the user's may lead
+        np.full(problem.n_coefficients, math.nan),
     ):
 
         def units(rows, plan, batch, point=point):

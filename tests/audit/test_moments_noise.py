@@ -6,6 +6,7 @@ in one record. What was released is replayed, so that later releases are made at
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scipy import sparse
 from skdpsco._design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
 from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
-from skdpsco.penalties import L1, L2
+from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers import moments as module
@@ -88,6 +89,17 @@ class Releases:
         return result, self.units
 
 
+class Wild(NamedTuple):
+    """A penalty whose prox jumps, and is no number."""
+
+    curvature: float = 1e6
+
+
+@prox.register(Wild)
+def _(penalty, v, step):
+    return math.nan if v > 0.3 else 40.0 if v > 0.0 else -40.0
+
+
 def records(d, loss):
     targets = {Logistic: (-1, 1), Multinomial: (0, 1, 2), Squared: (-1, 0.3, 1)}[type(loss)]
     features = [*itertools.product((-9.0, 9.0), repeat=d), (0.0,) * d, (0.3, -0.2, 1.1)[:d]]
@@ -130,7 +142,7 @@ def worst_ratios(releases, solver, mu, problem, n_iter, place, rest, layout, bas
         (2, False, 0.1, 1.0, sparse.csr_matrix),
     ],
 )
-@pytest.mark.parametrize("penalty", [L1(0.05), L2(0.01)])
+@pytest.mark.parametrize("penalty", [L1(0.05), L2(0.01), Wild()])
 @each_loss
 def test_releases_change_by_what_is_charged(
     monkeypatch, loss, d, intercept, mu, row_norm, layout, penalty

@@ -283,23 +283,26 @@ class Releases:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
 
-    def release(self, refit, total, sensitivity, share, magnitude):
+    def release(self, refit, total, sensitivity, kind, magnitude):
         assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # else it would be clamped
-        self.shares.append(share)
-        # The change that the exact Gaussian curve at share * mu**2 allows, in grid units; the
+        multiplier = refit.plan.multipliers[kind]
+        self.squares.append(multiplier**-2.0)
+        # The change that the exact Gaussian curve of the multiplier allows, in grid units; the
         # variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        self.charges.append(share**0.5 * refit.mu * math.sqrt(4.0**SCALE_BITS - 16))
-        return self.original(refit, total, sensitivity, share, magnitude)
+        self.charges.append(math.sqrt(4.0**SCALE_BITS - 16) / multiplier)
+        return self.original(refit, total, sensitivity, kind, magnitude)
 
     def run(self, problem, rows, layout, support, start, mu, outputs=None):
         """Refit; afterwards the attributes tell what was released and charged."""
         self.outputs, self.seen, self.names = outputs, [], []
-        self.units, self.shares, self.charges = [], [], []
+        self.units, self.squares, self.charges = [], [], []
         X, y = design(rows, problem.intercept, layout)
         coef = np.zeros(problem.n_coefficients)
         coef[support] = start
+        n_columns = len(np.unique(np.array(support) % problem.n_features))
+        plan = refit_module.plan_refit(problem.n_samples, n_columns, mu)
         refit = refit_module.Refit(
-            problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), mu, np.zeros(1, int)
+            problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), plan, np.zeros(1, int)
         )
         refit.run(coef, 2.0)
         return coef
@@ -362,7 +365,7 @@ def test_refit_releases_change_by_what_is_charged(
             ratios = releases.largest_ratios(problem, group, base, layout, support, start, mu)
             assert set(ratios) == kinds(newton)
             assert max(ratios.values()) <= MUST_HOLD
-            assert math.fsum(releases.shares) == pytest.approx(1.0, abs=1e-14)
+            assert math.fsum(releases.squares) == pytest.approx(mu**2, rel=1e-14)
 
 
 @pytest.mark.parametrize("newton", [True, False])

@@ -74,7 +74,7 @@ PATHS = [
     (Logistic(), 1.5, 2, False, 2),
     (Logistic(), None, 1, True, 3),
     (Squared(1.0), 0.7, 2, False, 3),
-    (Squared(), 2.0, 1, True, 2),
+    (Squared(99.0), 2.0, 1, True, 2),
     (Huber(0.6), None, 2, False, 2),
     (SmoothHinge(0.5), None, 1, True, 1),
     (Multinomial(3), None, 1, False, 2),

@@ -1,0 +1,357 @@
+"""The rows of a ledger: charges, what they add up to, and the seals by which damage is noticed.
+
+Every row has a seal, a checksum of what the row says. That of a charge also covers the seal of the
+charge before it, and that of a data set the seal of its last charge. So the total of a data set is
+checked against its history whenever it is read, at a cost that does not grow with the history.
+"""
+
+import hashlib
+import json
+import math
+import sqlite3
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ._checks import RELATIONS
+from .budget import Budget
+from .report import WITHIN_GROUPS
+
+SCHEMA = 3
+_OLD_SUMS = (
+    1e-10  # relative error of sums in files without seals, of which some were not rounded up
+)
+
+CREATE = (
+    """CREATE TABLE datasets (
+        name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,
+        relation TEXT NOT NULL, spent REAL NOT NULL, seal BLOB NOT NULL)""",
+    """CREATE TABLE partitions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, open INTEGER NOT NULL,
+        dearest REAL NOT NULL, seal BLOB NOT NULL)""",
+    """CREATE TABLE parts (
+        partition INTEGER NOT NULL, part INTEGER NOT NULL, spent REAL NOT NULL,
+        seal BLOB NOT NULL, PRIMARY KEY (partition, part))""",
+    """CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,
+        partition INTEGER, part INTEGER, time TEXT NOT NULL, estimator TEXT NOT NULL,
+        parameters TEXT NOT NULL, event TEXT NOT NULL, rho REAL NOT NULL,
+        relation TEXT NOT NULL, seal BLOB NOT NULL)""",
+    "CREATE INDEX charges_of_dataset ON charges (dataset)",
+)
+# Schema 1 kept no relations of charges: where PrivateGroupDRO is named, as estimator or in a
+# parameter, its groups were public.
+_TO_SCHEMA_2 = (
+    "ALTER TABLE charges ADD COLUMN relation TEXT NOT NULL DEFAULT 'replace-one'",
+    "UPDATE charges SET relation = (SELECT relation FROM datasets WHERE name = dataset)",
+    f"""UPDATE charges SET relation = '{WITHIN_GROUPS}' WHERE relation = 'replace-one'
+        AND (estimator LIKE '%PrivateGroupDRO%' OR parameters LIKE '%PrivateGroupDRO%')""",
+)
+# Schema 2 kept no seals, and no row for a part before its first charge: blocks that were open end.
+_TO_SCHEMA_3 = (
+    "ALTER TABLE partitions ADD COLUMN dearest REAL NOT NULL DEFAULT 0.0",
+    *(
+        f"ALTER TABLE {table} ADD COLUMN seal BLOB NOT NULL DEFAULT x''"
+        for table in ("datasets", "partitions", "parts", "charges")
+    ),
+    "UPDATE partitions SET open = 0",
+)
+_CONTENT = "dataset, partition, part, time, estimator, parameters, event, rho, relation"
+
+
+class Charge(NamedTuple):
+    """One entry of a ledger.
+
+    Parameters
+    ----------
+    time : str
+        UTC, ISO 8601.
+    estimator : str
+    parameters : dict
+    event : str
+    rho : float
+        Zero-concentrated differential privacy.
+    part : str or None
+        "partition:part" for a charge on one part of the data.
+    relation : str
+        Which data sets are neighbours for this release.
+    """
+
+    time: str
+    estimator: str
+    parameters: dict
+    event: str
+    rho: float
+    part: str | None
+    relation: str
+
+
+class Account(NamedTuple):
+    """The budget of a data set, which never changes."""
+
+    name: str
+    epsilon: float
+    delta: float
+    relation: str
+
+
+class Balance(NamedTuple):
+    """What is spent: in total, by the dearest part of a partition, by one part of that."""
+
+    spent: float = 0.0
+    dearest: float = 0.0
+    own: float = 0.0
+
+    def after(self, rho: float) -> "Balance":
+        """The balance when this part was charged; parts cost what the dearest of them does."""
+        own = _add(self.own, rho)
+        spent = _add(self.spent, max(own - self.dearest, 0.0))
+        return Balance(spent, max(own, self.dearest), own)
+
+
+def _add(x: float, y: float) -> float:
+    """The sum, rounded up, so that no number of charges is too small to count."""
+    return math.nextafter(x + y, math.inf) if y else x
+
+
+def seal(*values: Any) -> bytes:
+    """Checksum of values as SQLite returns them, types included."""
+    return hashlib.sha256(ascii(values).encode()).digest()
+
+
+class Damage(sqlite3.DatabaseError):
+    """The file says what no ledger has written."""
+
+
+def check(holds: bool, damage: str) -> None:
+    """Report this damage unless the condition holds."""
+    if not holds:
+        raise Damage(damage)
+
+
+# --- the rows of one data set
+
+
+def register(connection: Any, account: Account) -> None:
+    """Make a row for a data set that has none."""
+    connection.execute(
+        "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0, ?)",
+        (*account, seal(account, 0.0, b"")),
+    )
+
+
+def accounts(connection: Any) -> list[Account]:
+    """All data sets of a file."""
+    query = "SELECT name, epsilon, delta, relation FROM datasets ORDER BY name"
+    return [Account(*row) for row in connection.execute(query)]
+
+
+def read_account(
+    connection: Any, name: str, last: bytes | None = None
+) -> tuple[Account, float] | None:
+    """A data set and what is spent of its budget; None if there is no such data set.
+
+    The seal of its last charge may be given.
+    """
+    query = "SELECT epsilon, delta, relation, spent, seal FROM datasets WHERE name = ?"
+    row = connection.execute(query, (name,)).fetchone()
+    if row is None:
+        return None
+    *budget, spent, found = row
+    account = Account(name, *budget)
+    last = _last(connection, name) if last is None else last
+    check(found == seal(account, spent, last), "a total does not match its seal")
+    return account, spent
+
+
+def read_part(connection: Any, name: str, spent: float, part: tuple[int, int]) -> Balance | None:
+    """The balance of a part; None if its block has ended."""
+    dearest = _read_partition(connection, name, part[0])
+    if dearest is None:
+        return None
+    query = "SELECT spent, seal FROM parts WHERE partition = ? AND part = ?"
+    own, found = connection.execute(query, part).fetchone() or (0.0, b"")
+    check(found == seal(part, own), "the total of a part does not match its seal")
+    return Balance(spent, dearest, own)
+
+
+def write(
+    connection: Any, account: Account, part: tuple[int, int] | None, balance: Balance, new: Charge
+) -> None:
+    """Write a charge and the balance after it."""
+    content = (
+        account.name,
+        *(part or (None, None)),
+        *new[:2],
+        json.dumps(new.parameters),
+        new.event,
+        new.rho + 0.0,  # SQLite has no -0.0
+        new.relation,
+    )
+    last = seal(_last(connection, account.name), content)
+    connection.execute(
+        f"INSERT INTO charges ({_CONTENT}, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*content, last),
+    )
+    _write_total(connection, account, balance.spent, last)
+    if part is not None:
+        _write_partition(connection, part[0], account.name, 1, balance.dearest)
+        _write_part(connection, part, balance.own)
+
+
+def open_partition(connection: Any, name: str, n_parts: int) -> int:
+    """Make rows for a partition and for all its parts, so that one that is lost is missed."""
+    new = "INSERT INTO partitions (dataset, open, dearest, seal) VALUES (?, 1, 0.0, x'')"
+    number = connection.execute(new, (name,)).lastrowid
+    _write_partition(connection, number, name, 1, 0.0)
+    rows = ((number, k, seal((number, k), 0.0)) for k in range(n_parts))
+    connection.executemany("INSERT INTO parts VALUES (?, ?, 0.0, ?)", rows)
+    return number
+
+
+def close_partition(connection: Any, name: str, number: int) -> None:
+    """No part of the partition can be charged from now on."""
+    dearest = _read_partition(connection, name, number)
+    if dearest is not None:
+        _write_partition(connection, number, name, 0, dearest)
+
+
+def charges_of(connection: Any, name: str) -> list[Charge]:
+    """All charges, the oldest first."""
+    query = f"SELECT {_CONTENT}, seal FROM charges WHERE dataset = ? ORDER BY id"
+    charges, last = [], b""
+    for *content, found in connection.execute(query, (name,)):
+        last = seal(last, tuple(content))
+        check(found == last, "a charge does not match its seal")
+        _, partition, part, time, estimator, words, event, rho, relation = content
+        place = None if partition is None else f"{partition}:{part}"
+        charges.append(Charge(time, estimator, json.loads(words), event, rho, place, relation))
+    read_account(connection, name, last)  # so that none is missing at the end
+    return charges
+
+
+def _last(connection: Any, name: str) -> bytes:
+    query = "SELECT seal FROM charges WHERE dataset = ? ORDER BY id DESC LIMIT 1"
+    return (connection.execute(query, (name,)).fetchone() or (b"",))[0]
+
+
+def _read_partition(connection: Any, name: str, number: int) -> float | None:
+    query = "SELECT dataset, open, dearest, seal FROM partitions WHERE id = ?"
+    row = connection.execute(query, (number,)).fetchone()
+    if row is None:
+        return None
+    dataset, is_open, dearest, found = row
+    check(found == seal(number, dataset, is_open, dearest), "a partition does not match its seal")
+    return dearest if is_open and dataset == name else None
+
+
+def _write_total(connection: Any, account: Account, spent: float, last: bytes) -> None:
+    connection.execute(
+        "UPDATE datasets SET spent = ?, seal = ? WHERE name = ?",
+        (spent, seal(account, spent, last), account.name),
+    )
+
+
+def _write_partition(connection: Any, number: int, name: str, is_open: int, dearest: float) -> None:
+    connection.execute(
+        "UPDATE partitions SET open = ?, dearest = ?, seal = ? WHERE id = ?",
+        (is_open, dearest, seal(number, name, is_open, dearest), number),
+    )
+
+
+def _write_part(connection: Any, part: tuple[int, int], own: float) -> None:
+    connection.execute(
+        "UPDATE parts SET spent = ?, seal = ? WHERE partition = ? AND part = ?",
+        (own, seal(part, own), *part),
+    )
+
+
+# --- all rows of a file
+
+
+_TABLES = {
+    "datasets": "SELECT * FROM datasets ORDER BY name",
+    "partitions": "SELECT * FROM partitions ORDER BY id",
+    "parts": "SELECT * FROM parts ORDER BY partition, part",
+    "charges": "SELECT id, seal FROM charges ORDER BY id",
+}
+
+
+def verify(connection: Any) -> None:
+    """Compare a whole file with what its charges add up to, and with what its seals should be.
+
+    Raises
+    ------
+    Damage
+        If they differ, or if a row says what no ledger can.
+    """
+    for table, rows in _expected(connection).items():
+        found = connection.execute(_TABLES[table]).fetchall()
+        check(found == rows, f"the table {table} does not match the charges")
+
+
+def upgrade(connection: Any, version: int) -> None:
+    """Bring a file of an older schema up to date: its totals are checked, and its rows sealed."""
+    for statement in (*(_TO_SCHEMA_2 if version == 1 else ()), *_TO_SCHEMA_3):
+        connection.execute(statement)
+    expected = _expected(connection)
+    for table, column in (("datasets", 4), ("parts", 2)):
+        stored = [row[column] for row in connection.execute(_TABLES[table])]
+        for old, row in zip(stored, expected[table], strict=True):
+            matches = isinstance(old, float) and math.isclose(old, row[column], rel_tol=_OLD_SUMS)
+            check(matches, f"a total in the table {table} does not match the charges")
+    connection.executemany("REPLACE INTO datasets VALUES (?, ?, ?, ?, ?, ?)", expected["datasets"])
+    connection.executemany("REPLACE INTO partitions VALUES (?, ?, ?, ?, ?)", expected["partitions"])
+    connection.executemany("REPLACE INTO parts VALUES (?, ?, ?, ?)", expected["parts"])
+    connection.executemany("UPDATE charges SET seal = ?2 WHERE id = ?1", expected["charges"])
+
+
+def _expected(connection: Any) -> dict[str, list[tuple]]:
+    """The rows that the queries of `_TABLES` should return, made from the charges."""
+    owners = {account.name: account for account in accounts(connection)}
+    blocks = {row[0]: row[1:3] for row in connection.execute(_TABLES["partitions"])}
+    spent, last = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, b"")
+    dearest = dict.fromkeys(blocks, 0.0)
+    own = {row[:2]: 0.0 for row in connection.execute(_TABLES["parts"])}
+    for account in owners.values():
+        _check_account(account)
+    for name, _ in blocks.values():
+        check(name in owners, "a partition has no data set")
+    charges = []
+    for number, *content in connection.execute(f"SELECT id, {_CONTENT} FROM charges ORDER BY id"):
+        name, partition, k, *_, rho, _ = content
+        check(name in owners, "a charge has no data set")
+        _check_charge(owners[name], content)
+        if partition is None:
+            spent[name] = Balance(spent[name]).after(rho).spent
+        else:
+            part = (partition, k)
+            check(part in own and blocks.get(partition, ("",))[0] == name, "a charge has no part")
+            balance = Balance(spent[name], dearest[partition], own[part]).after(rho)
+            spent[name], dearest[partition], own[part] = balance
+        last[name] = seal(last[name], tuple(content))
+        charges.append((number, last[name]))
+    return {
+        "datasets": [(*a, spent[n], seal(a, spent[n], last[n])) for n, a in owners.items()],
+        "partitions": [(n, *b, dearest[n], seal(n, *b, dearest[n])) for n, b in blocks.items()],
+        "parts": [(*part, x, seal(part, x)) for part, x in own.items()],
+        "charges": charges,
+    }
+
+
+def _check_account(account: Account) -> None:
+    try:
+        Budget(account.epsilon, account.delta)
+    except (ValueError, TypeError):
+        check(False, "a budget is impossible")
+    check(account.relation in RELATIONS, "the relation of a data set is unknown")
+
+
+def _check_charge(account: Account, content: list) -> None:
+    *_, time, _, _, _, rho, relation = content
+    try:
+        datetime.fromisoformat(time)
+    except (ValueError, TypeError):
+        check(False, "the time of a charge is none")
+    check(isinstance(rho, float) and 0.0 <= rho < math.inf, "the cost of a charge is impossible")
+    weaker = (WITHIN_GROUPS,) if account.relation == "replace-one" else ()
+    check(relation in (account.relation, *weaker), "the relation of a charge is impossible")

@@ -1,0 +1,434 @@
+"""What losses return is bounded by every solver: brute force over neighbours.
+
+The losses below return what they like for targets that serve as codes: numbers far beyond what
+they declare, of either sign, infinity, NaN. What a solver computes just before it draws noise is
+recorded in grid units, for data sets that differ in one record, given the same releases: together
+it may change by no more than the plan charges. All kernels run as Python functions.
+"""
+
+import itertools
+import math
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.losses import (
+    Logistic,
+    Multinomial,
+    Squared,
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    value,
+    values,
+)
+from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.penalties import L2
+from skdpsco.privacy import rho_of
+from skdpsco.solvers import (
+    SGD,
+    Allowance,
+    AnytimeMirrorDescent,
+    CoordinateDescent,
+    FrankWolfe,
+    GradientDescent,
+    GreedyCoordinateDescent,
+    Moments,
+    NoisyFrankWolfe,
+    OnePassFrankWolfe,
+    PhasedERM,
+    PhasedSGD,
+    Problem,
+    Stagewise,
+    TreeFrankWolfe,
+)
+from skdpsco.solvers._composite import CompositeProblem
+from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
+from skdpsco.solvers._moment_sums import respond
+from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.base import check_supported
+from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
+from skdpsco.solvers.group_moments import GroupMoments
+
+SLOPE = 0.5
+CODES = (1.0, -1.0, 0.5, 0.25, 0.0)  # targets
+SLOPES = dict(zip(CODES, (1e150, -3000.0, math.inf, math.nan, 0.3), strict=True))
+SLOPES |= {77.0: 1e9, -77.0: -1e9}
+CURVATURES = dict(zip(CODES, (1e150, -3000.0, math.inf, math.nan, 0.1), strict=True))
+
+
+class Liar(NamedTuple):
+    """One prediction."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return SLOPE
+
+    def smoothness(self):
+        return 0.25
+
+    def curvature_constant(self, diameter):
+        return 0.25 * diameter**2
+
+    def baseline(self, target_bound=1.0):
+        return 1.0
+
+
+@value.register(Liar)
+@derivative.register(Liar)
+def _(loss, z, y):
+    return SLOPES[float(y)]
+
+
+@curvature.register(Liar)
+def _(loss, z, y):
+    return CURVATURES[float(y)]
+
+
+@respond.register(Liar)
+def _(loss, bound, Z):
+    Z[:, 0] = [SLOPES[code] for code in itertools.islice(itertools.cycle(CODES), len(Z))]
+
+
+class Liars(NamedTuple):
+    """Three predictions: no derivative is above the bound that is declared, or all are far."""
+
+    far: bool = False
+
+    n_outputs = 3
+    lipschitz, smoothness = Liar.lipschitz, Liar.smoothness
+    curvature_constant, baseline = Liar.curvature_constant, Liar.baseline
+
+
+@derivatives.register(Liars)
+def _(loss, Z, y, out):
+    for i, target in enumerate(y):
+        signs = {1.0: (1, 1, 1), -1.0: (-1, -1, -1), 0.5: (1, -1, 1)}.get(float(target), (0, 1, 0))
+        out[i] = np.array(signs) * SLOPE * (1e9 if loss.far else 1.0)
+        if loss.far and target == 0.25:
+            out[i, 0] = math.nan
+
+
+@values.register(Liars)
+@curvatures.register(Liars)
+def _(loss, Z, y, out):
+    out[:] = [SLOPES[float(target)] for target in y]
+
+
+@respond.register(Liars)
+def _(loss, bound, Z):
+    Z[:] = SLOPE * (1e9 if loss.far else 1.0) * np.sign(Z + 0.1)
+
+
+class Weighted(Multinomial):
+    """The softmax with weights 5, and its true constants."""
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=0.0):
+        return 5.0 * super().lipschitz(prediction_bound, target_bound)
+
+    def smoothness(self):
+        return 2.5
+
+
+@derivatives.register(Weighted)
+def _(loss, Z, y, out):
+    derivatives.dispatch(Multinomial)(loss, Z, y, out)
+    out *= 5.0
+
+
+@respond.register(Weighted)
+def _(loss, bound, Z):
+    respond.dispatch(Multinomial)(loss, bound, Z)
+    Z *= 5.0
+
+
+class Heavy(Logistic):
+    """Weighs positives 2000 times, and declares nothing of it."""
+
+
+@derivative.register(Heavy)
+def _(loss, z, y):
+    return (2000.0 if y > 0.0 else 1.0) * derivative.dispatch(Logistic)(loss, z, y)
+
+
+@respond.register(Heavy)
+def _(loss, bound, Z):
+    respond.dispatch(Logistic)(loss, bound, Z)
+
+
+class Releases:
+    """Stand-in for all noise: keeps grid units, and makes up releases or replays them."""
+
+    def __init__(self, monkeypatch):
+        for module in [m for name, m in sys.modules.items() if name.startswith("skdpsco.")]:
+            for name, thing in list(vars(module).items()):
+                if name in ("gaussian_mechanism", "select"):
+                    monkeypatch.setattr(module, name, getattr(self, name))
+                elif hasattr(thing, "py_func"):
+                    monkeypatch.setattr(module, name, thing.py_func)
+
+    def gaussian_mechanism(self, rng, numbers, grid):
+        units = np.array([to_grid(v, grid) for v in numbers], dtype=np.float64)
+        self.log.append(("gaussian", units))
+        if self.replayed is None:
+            numbers[:] = (units + rng.normal(scale=2.0**SCALE_BITS, size=len(units))) * grid
+        else:
+            numbers[:] = self.replayed[len(self.log) - 1]
+        self.seen.append(numbers.copy())
+
+    def select(self, mechanism, rng, scores):
+        self.log.append(("exponential", scores.astype(np.float64)))
+        replayed = self.replayed
+        k = rng.integers(len(scores)) if replayed is None else replayed[len(self.log) - 1]
+        self.seen.append(k)
+        return k
+
+    def run(self, solver, plan, problem, *data, replayed=None):
+        self.log, self.seen, self.replayed = [], [], replayed
+        rng, progress = np.random.default_rng(0), np.zeros(1, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            solver.run(plan, problem, *data, rng, progress)
+        return self.log
+
+
+def lost(one, other):
+    """Zero-concentrated loss of all releases together, in rho."""
+    total = 0.0
+    for (kind, a), (_, b) in zip(one, other, strict=True):
+        change = b - a
+        if kind == "gaussian":  # the variance of its noise counts 16 units less
+            total += float(change @ change) / (4.0**SCALE_BITS - 16) / 2.0
+        else:
+            total += (np.ptp(change) / 2.0**SCALE_BITS) ** 2 / 8.0
+    return total
+
+
+def worst(monkeypatch, solver, problem, rho, n_iter, targets, layout=np.asarray):
+    """The largest loss over the charge, of neighbours that differ in the first record."""
+    releases, d = Releases(monkeypatch), problem.n_features - problem.intercept
+    plan = solver.plan(problem, Allowance(rho), n_iter)
+    n, rng = problem.n_samples, np.random.default_rng(1)
+    rest = np.where(rng.random((n - 1, d)) < 0.5, -9.0, 9.0) * (rng.random((n - 1, d)) < 8.0 / d)
+    rows = [(1.0,) * d, (-1.0,) * d, (0.0,) * (d - 1) + (1.0,)]
+    found = 0.0
+    for given in (np.resize(targets, n - 1), np.full(n - 1, targets[-1])):
+        logs, replayed = [], None
+        for x, y in itertools.product(rows, targets):
+            design = as_design(layout(np.vstack([x, rest])), np.ones(d), problem.intercept)
+            y = np.append(y, given)
+            logs.append(releases.run(solver, plan, problem, design, y, replayed=replayed))
+            replayed = replayed or releases.seen
+        found = max(found, *(lost(*pair) for pair in itertools.combinations(logs, 2)))
+    return found / rho_of(plan.event)
+
+
+def composite(loss, n, d, **more):
+    return CompositeProblem(loss, None, n, d, penalty=L2(0.1), unit=(1.0,) * d, **more)
+
+
+ONE_PASS = {"shuffle": False}
+BALLS = [  # solver, set, records, features, rho, steps
+    (FrankWolfe(), L1Ball(2.0), 6, 2, 0.5, 4),
+    (NoisyFrankWolfe(), L2Ball(2.0), 6, 2, 0.5, 3),
+    (Stagewise(), None, 30, 2, 0.5, 4),
+    (Stagewise(), L1Ball(2.0), 30, 2, 50.0, 4),  # Newton steps
+    (Stagewise(), L1Ball(2.0), 30, 12, 1.0, None),  # gradient steps
+    (OnePassFrankWolfe(**ONE_PASS), L1Ball(2.0), 12, 2, 0.5, None),
+    (AnytimeMirrorDescent(**ONE_PASS), L1Ball(2.0), 12, 2, 0.5, 4),
+    (TreeFrankWolfe("gaussian", **ONE_PASS), L2Ball(2.0), 12, 2, 0.5, 6),
+    (TreeFrankWolfe("exponential", **ONE_PASS), L1Ball(2.0), 12, 2, 0.5, 6),
+    (PhasedSGD(**ONE_PASS), L2Ball(2.0), 16, 2, 0.5, 2),
+    (PhasedERM(), L2Ball(2.0), 6, 2, 0.5, 3),
+    (PhasedERM(smoothing="randomized"), L2Ball(2.0), 6, 2, 0.5, 3),
+]
+PENALISED = [
+    (Moments(), 12, 0.5, 3),
+    (Moments(1.0), 12, 50.0, 2),
+    (CoordinateDescent(), 8, 2.0, 2),
+    (GreedyCoordinateDescent(), 8, 2.0, 3),
+    (GradientDescent(), 8, 2.0, 3),
+    (SGD(batch_size=8), 8, 2.0, 3),
+]
+LOSSES = [Liar(), Liars(), Liars(far=True)]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize(("solver", "constraint", "n", "d", "rho", "n_iter"), BALLS)
+def test_in_a_ball(monkeypatch, solver, constraint, n, d, rho, n_iter, loss):
+    problem = Problem(loss, constraint, n, d)
+    assert worst(monkeypatch, solver, problem, rho, n_iter, CODES) <= 1.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_of_sparse_records(monkeypatch, loss):
+    problem, layout = Problem(loss, L1Ball(2.0), 150, 400, sparse=True), sparse.csr_matrix
+    assert Stagewise().plan(problem, Allowance(0.5)).screen
+    assert worst(monkeypatch, Stagewise(), problem, 0.5, None, CODES, layout) <= 1.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize(("solver", "n", "rho", "n_iter"), PENALISED)
+def test_with_a_penalty(monkeypatch, solver, n, rho, n_iter, loss):
+    assert worst(monkeypatch, solver, composite(loss, n, 2), rho, n_iter, CODES) <= 1.0
+
+
+def test_moments_need_responses_that_belong_to_the_derivatives():
+    class Half(Logistic):
+        pass
+
+    assert Moments().plan(composite(Half(), 100, 2), Allowance(0.5))
+
+    @derivative.register(Half)
+    def _(loss, z, y):
+        return 0.5 * derivative.dispatch(Logistic)(loss, z, y)
+
+    with pytest.raises(TypeError, match="`respond`, which Half inherits"):
+        Moments().plan(composite(Half(), 100, 2), Allowance(0.5))
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (Heavy(), (1.0, -1.0)),
+        (Weighted(3), (0.0, 1.0, 2.0)),
+        (Squared(), (1250.0, -1250.0, 0.0)),  # beyond their bound
+    ],
+)
+@pytest.mark.parametrize("rho", [0.5, 50.0])
+def test_moments_of_other_losses(monkeypatch, loss, targets, rho):
+    assert worst(monkeypatch, Moments(), composite(loss, 12, 2), rho, 1, targets) <= 1.0
+
+
+class Scaled(NamedTuple):
+    """With constants of any size, which it keeps to."""
+
+    slope: float = 1.0
+    bend: float = 1.0
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return self.slope
+
+    def smoothness(self):
+        return self.bend
+
+    def curvature_constant(self, diameter):
+        return self.bend * diameter**2
+
+    def baseline(self, target_bound=1.0):
+        return self.slope
+
+
+@value.register(Scaled)
+@derivative.register(Scaled)
+def _(loss, z, y):
+    return loss.slope * y
+
+
+@curvature.register(Scaled)
+def _(loss, z, y):
+    return loss.bend
+
+
+@respond.register(Scaled)
+def _(loss, bound, Z):
+    Z[:] = bound * np.tanh(Z)
+
+
+SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
+
+
+@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=str)
+def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
+    *first, rho, n_iter = case
+    releases, runs = Releases(monkeypatch), 0
+    for slope, bend in itertools.product(SIZES, SIZES):
+        loss = Scaled(slope, bend)
+        if len(first) == 4:
+            solver, constraint, n, d = first
+            problem = Problem(loss, constraint, n, d)
+        else:
+            solver, n, d = *first, 2
+            problem = composite(loss, n, d)
+        try:
+            check_supported(solver, problem)
+            plan = solver.plan(problem, Allowance(rho), n_iter)
+        except (TypeError, ValueError):
+            continue
+        design = as_design(np.resize([1.0, -1.0, 0.5], (n, d)), np.ones(d), False)
+        releases.run(solver, plan, problem, design, np.resize([1.0, -1.0], n))
+        runs += 1
+    assert runs > 0
+
+
+class LyingMoments(LogisticMoments):
+    """Responses and losses far beyond what they declare, by record."""
+
+    slope_bound = 1.0
+
+    def response(self, z):
+        return np.where(z > 0.1, 1e9, np.where(z < -0.3, np.nan, np.where(z < -0.1, -1e9, 0.2)))
+
+    def slopes(self, z, t):
+        return np.array([SLOPES[float(target)] for target in t])
+
+    def losses(self, z, t):
+        return self.slopes(z, t)
+
+
+class LyingTable(TabulatedMoments):
+    def __init__(self):
+        super().__init__(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+
+    def response(self, z):
+        return LyingMoments.response(self, z)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("solver", [GroupMoments(), GroupMirrorProx()], ids=str)
+def test_of_groups(monkeypatch, solver, private):
+    n, d = 8, 2
+    member = np.eye(2)[[0, 1] * (n // 2)]
+    sizes = {"group_sizes": None, "prior": (0.5, 0.5)} if private else {"group_sizes": (4, 4)}
+    problem = GroupProblem(LyingMoments(), L2Ball(2.0), n, d, n_groups=2, **sizes)
+    groups = [member, np.vstack([member[1:2], member[1:]])][: 1 + private]
+
+    def data(x, y, first):
+        y = np.append(y, np.zeros(n - 1))
+        return design_of(x, n, d), y, sparse.csr_array(first)
+
+    records = itertools.product(((1.0, 1.0), (-1.0, 0.3)), (*CODES, 77.0), groups)
+    assert worst_of(monkeypatch, solver, problem, 3, [data(*one) for one in records]) <= 1.0
+
+
+@pytest.mark.parametrize("solver", [PooledMoments(), GradientMirrorProx()], ids=str)
+def test_of_monotone_models(monkeypatch, solver):
+    n, d = 8, 2
+    problem = Problem(LyingTable(), L2Ball(2.0), n, d)
+    records = itertools.product(((1.0, 1.0), (-1.0, 0.3)), (*CODES, 77.0, -77.0))
+    given = [(design_of(x, n, d), np.append(y, np.zeros(n - 1))) for x, y in records]
+    assert worst_of(monkeypatch, solver, problem, 3, given) <= 1.0
+
+
+def design_of(x, n, d):
+    rest = np.resize([1.0, -1.0, 0.2, 1.0, -0.4], (n - 1, d))
+    return as_design(np.vstack([x, rest]), np.ones(d), False)
+
+
+def worst_of(monkeypatch, solver, problem, n_iter, given):
+    """The largest loss over the charge, of all pairs of data sets."""
+    releases, plan = Releases(monkeypatch), solver.plan(problem, Allowance(0.5), n_iter)
+    logs, replayed = [], None
+    for data in given:
+        logs.append(releases.run(solver, plan, problem, *data, replayed=replayed))
+        replayed = replayed or releases.seen
+    pairs = itertools.combinations(logs, 2)
+    return max(lost(*pair) for pair in pairs) / rho_of(plan.event)

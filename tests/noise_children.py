@@ -1,0 +1,364 @@
+"""Run every solver in plain Python, with its noise logged: what was planned, and what was drawn.
+
+``NUMBA_DISABLE_JIT=1 python noise_children.py`` prints one line of JSON for every case. Samplers
+return no noise, and nothing here is private.
+"""
+
+import dataclasses
+import json
+import sys
+from collections import Counter
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco import _bucket_sampler, mechanisms
+from skdpsco import _generalized_gaussian as generalized
+from skdpsco._design import as_design
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.losses import Hinge, Logistic, Squared
+from skdpsco.minimax._minimax_solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
+from skdpsco.minimax.variational import MatrixGame
+from skdpsco.penalties import L1, L2
+from skdpsco.privacy import (
+    Budget,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    ZCDPEvent,
+    rho_of,
+)
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import (
+    SGD,
+    AcceleratedRecursive,
+    Allowance,
+    AnytimeMirrorDescent,
+    BiasReducedMirrorDescent,
+    BoostedMirrorDescent,
+    CompositeProblem,
+    CoordinateDescent,
+    FrankWolfe,
+    GradientDescent,
+    GreedyCoordinateDescent,
+    MirrorDescent,
+    MirrorProx,
+    Moments,
+    MultiplicativeWeights,
+    NoisyFrankWolfe,
+    OnePassFrankWolfe,
+    PhasedERM,
+    PhasedSGD,
+    Problem,
+    RecursiveRegularization,
+    SelectMeasure,
+    Stagewise,
+    TreeFrankWolfe,
+)
+from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
+from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers._variational import VariationalProblem
+from skdpsco.solvers._workload import Marginals, QueryProblem
+from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
+from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco.solvers.measure_project import MeasureProject
+
+# ------------------------------------------------------------------- the log
+
+
+class Grid(float):
+    """A grid that knows the noise it was calibrated for, also where it is scaled."""
+
+    __array_priority__ = 1000.0  # an array times a grid asks the grid
+
+    def __new__(cls, value, noise):
+        grid = super().__new__(cls, value)
+        grid.noise = noise
+        return grid
+
+    def __mul__(self, factor):
+        if np.ndim(factor) == 0:
+            return Grid(float(self) * float(factor), self.noise)
+        scaled = float(self) * factor
+        LOG.known.update(dict.fromkeys(scaled.ravel().tolist(), self.noise))
+        return scaled
+
+    __rmul__ = __mul__
+
+
+def as_float(name):
+    def operate(self, other):
+        return getattr(np.float64(self), name)(other if np.ndim(other) else float(other))
+
+    return operate
+
+
+for name in ("add", "radd", "sub", "rsub", "truediv", "rtruediv", "lt", "le", "gt", "ge"):
+    setattr(Grid, f"__{name}__", as_float(f"__{name}__"))
+
+
+class Log:
+    """Calibrations and draws: kinds "gaussian", "exponential" and "zcdp", with their parameters."""
+
+    def __init__(self):
+        self.calibrated, self.drawn, self.known, self.last = [], [], {}, None
+
+    def calibrate(self, kind, amount, value, dimension=0):
+        noise = (kind, float(amount), dimension)
+        self.calibrated.append(noise)
+        self.known[float(value)] = noise
+        return Grid(value, noise)
+
+    def draw(self, kind, grid, size=0):
+        known, amount, dimension = getattr(grid, "noise", None) or self.known[float(grid)]
+        assert known == kind
+        # Many numbers on a grid that is calibrated for one are as many releases.
+        self.drawn += [(kind, amount)] * (size if dimension == 1 else 1)
+
+
+LOG = Log()
+EVENTS = {
+    "gaussian": GaussianEvent,
+    "exponential": ExponentialMechanismEvent,
+    "zcdp": ZCDPEvent,
+}
+
+
+def replace_everywhere(module, name, function):
+    original = getattr(module, name)
+    for key, other in list(sys.modules.items()):
+        if key.split(".")[0] == "skdpsco":
+            for attribute, value in list(vars(other).items()):
+                if value is original:
+                    setattr(other, attribute, function)
+
+
+def log_noise():
+    """Replace calibrations and samplers by ones that write to `LOG`."""
+    gaussian_grid, exponential_grid = mechanisms.gaussian_grid, mechanisms.exponential_grid
+    to_grid, scale_of = mechanisms.to_grid, generalized.generalized_gaussian_scale
+
+    def of_gaussian(sensitivity, noise_multiplier, dimension, magnitude):
+        value = gaussian_grid(sensitivity, noise_multiplier, dimension, magnitude)
+        return LOG.calibrate("gaussian", noise_multiplier, value, dimension)
+
+    def of_exponential(sensitivity_range, epsilon0, magnitude):
+        value = exponential_grid(sensitivity_range, epsilon0, magnitude)
+        return LOG.calibrate("exponential", epsilon0, value)
+
+    def of_generalized(sensitivity, rho, order):
+        return LOG.calibrate("zcdp", rho, scale_of(sensitivity, rho, order))
+
+    def rounded(value, grid):
+        LOG.last = grid
+        return to_grid(value, float(grid))
+
+    def draw_gaussian(rng, values, grid):
+        LOG.draw("gaussian", grid, len(values))
+
+    def draw_generalized(rng, values, order, sigma, grid):
+        LOG.draw("zcdp", sigma)
+
+    def draw_exponential(rng, scores, bits):
+        LOG.draw("exponential", LOG.last)  # scores are rounded just before
+        return int(np.argmax(scores))
+
+    def draw_from_buckets(rng, sums, buckets):
+        LOG.draw("exponential", buckets.scale[1])
+        return int(np.argmax(np.abs(sums)))
+
+    replace_everywhere(mechanisms, "gaussian_grid", of_gaussian)
+    replace_everywhere(mechanisms, "exponential_grid", of_exponential)
+    replace_everywhere(mechanisms, "to_grid", rounded)
+    replace_everywhere(mechanisms, "gaussian_mechanism", draw_gaussian)
+    replace_everywhere(mechanisms, "exponential_mechanism", draw_exponential)
+    replace_everywhere(_bucket_sampler, "draw_signed", draw_from_buckets)
+    replace_everywhere(generalized, "generalized_gaussian_scale", of_generalized)
+    replace_everywhere(generalized, "generalized_gaussian_mechanism", draw_generalized)
+
+
+# ------------------------------------------------------------------- the cases
+
+N, D = 240, 3
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1.0, 1.0, (N, D))
+Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(N) > 0.0, 1.0, -1.0)
+CODES = RNG.integers(0, 2, (N, 3))
+MEMBERSHIP = sparse.csr_array(np.eye(2)[np.arange(N) % 2])
+BUDGET, TIGHT = Budget(30.0, 1e-6), Budget(0.1, 1e-6)
+LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 5000))
+
+
+def linear(loss, constraint, X=X, is_sparse=False, intercept=False):
+    d = X.shape[1]
+    problem = Problem(loss, constraint, N, d + intercept, intercept, sparse=is_sparse)
+    return problem, (as_design(_sparse(X) if is_sparse else X, np.ones(d), intercept), Y)
+
+
+def _sparse(X):
+    return sparse.csr_matrix(np.where(np.abs(X) > 0.9, X, 0.0))
+
+
+def composite(loss, penalty):
+    problem = CompositeProblem(loss, None, N, D, penalty=penalty, unit=(1.0,) * D)
+    return problem, (as_design(X, np.ones(D), False), Y)
+
+
+def game():
+    return VariationalProblem(MatrixGameOfSums(2, 2), N), ((RNG.uniform(-1, 1, (N, 2, 2)),),)
+
+
+class MatrixGameOfSums(MatrixGame):
+    def total(self, z, data):
+        A = data[0].sum(axis=0)
+        return np.concatenate([A @ z[2:], -A.T @ z[:2]])
+
+    def value(self, z, A):
+        return np.einsum("i,nij,j->n", z[:2], A, z[2:])
+
+
+def groups(**public):
+    problem = GroupProblem(LogisticMoments(), L2Ball(1.0), N, D, n_groups=2, **public)
+    return problem, (as_design(X, np.ones(D), False), 0.5 * Y, MEMBERSHIP)
+
+
+def minimax(prior=None):
+    problem = MinimaxProblem(Tasks((Logistic(),), 1, 2, prior), 1.0, N, D)
+    return problem, (as_design(X, np.ones(D), False), Y[:, None])
+
+
+def monotone():
+    return Problem(LINE, L2Ball(1.0), N, D), (as_design(X, np.ones(D), False), Y)
+
+
+def queries():
+    return QueryProblem((2, 2, 2), Marginals(2), N), (CODES,)
+
+
+class TooLittle(NoisyFrankWolfe):
+    """Noise for four times the budget."""
+
+    def plan(self, problem, budget, n_iter=None):
+        plan = super().plan(problem, Allowance(4.0 * budget.mu**2 / 2.0), n_iter)
+        return dataclasses.replace(plan, event=GaussianEvent(1.0 / budget.mu))
+
+
+class TooLate(NoisyFrankWolfe):
+    """A release in the run that the plan knows nothing of."""
+
+    def run(self, plan, problem, X, y, rng, progress):
+        total = np.zeros(1)
+        mechanisms.gaussian_mechanism(rng, total, mechanisms.gaussian_grid(1.0, 100.0, 1, 1.0))
+        return super().run(plan, problem, X, y, rng, progress)
+
+
+SIZES = {"group_sizes": (N // 2, N // 2)}
+LASSO = linear(Logistic(), L1Ball(2.0))
+BALL = linear(Logistic(), L2Ball(2.0))
+
+# Name: solver, problem and data, number of steps.
+CASES = {
+    "FrankWolfe": (FrankWolfe(), LASSO, 5),
+    "NoisyFrankWolfe": (NoisyFrankWolfe(), BALL, 5),
+    "Stagewise, all": (Stagewise(), LASSO, None),
+    "Stagewise, path": (Stagewise(), LASSO, 6),
+    "Stagewise, radius": (Stagewise(), linear(Logistic(), None), 6),
+    "Stagewise, squared": (Stagewise(), linear(Squared(1.0), L1Ball(2.0)), 6),
+    "Stagewise, wide": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE), 12),
+    "Stagewise, sparse": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, True), 12),
+    "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
+    "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
+    "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
+    "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),
+    "SGD": (SGD(batch_size=20.0), composite(Logistic(), L2(1.0)), 5),
+    "CoordinateDescent": (CoordinateDescent(), composite(Logistic(), L1(0.1)), 3),
+    "CoordinateDescent, residuals": (CoordinateDescent(), composite(Squared(1.0), L1(0.1)), 3),
+    "GreedyCoordinateDescent": (GreedyCoordinateDescent(), composite(Logistic(), L1(0.1)), 4),
+    "GreedyCoordinateDescent, residuals": (
+        GreedyCoordinateDescent(), composite(Squared(1.0), L1(0.1)), 4,
+    ),
+    "Moments": (Moments(), composite(Squared(), L2(1.0)), None),
+    "Moments, logistic": (Moments(), composite(Logistic(), L2(1.0)), None),
+    "GroupMoments": (GroupMoments(), groups(**SIZES), 3),
+    "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
+    "GroupMoments, counts": (GroupMoments(), groups(), 3),
+    "ClassMoments": (ClassMoments(), minimax(), 3),
+    "PooledMoments": (PooledMoments(), monotone(), 3),
+    "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),
+    "MirrorProx": (MirrorProx(), game(), 5),
+    "MirrorProx, batches": (MirrorProx(n_batches=3), game(), 3),
+    "GroupMirrorProx": (GroupMirrorProx(), groups(**SIZES), 5),
+    "GameSolver, counts": (GameSolver(MirrorProx()), minimax(), 5),
+    "GameSolver, prior": (GameSolver(MirrorProx()), minimax((0.5, 0.5)), 5),
+    "GameSolver, draws": (GameSolver(MirrorDescent()), minimax(), 5),
+    "RecursiveRegularization": (RecursiveRegularization(n_rounds=3), game(), 4),
+    "AcceleratedRecursive": (AcceleratedRecursive(2), game(), None),
+    "MirrorDescent": (MirrorDescent(), game(), 5),
+    "BiasReducedMirrorDescent": (BiasReducedMirrorDescent(), game(), 5),
+    "BoostedMirrorDescent": (BoostedMirrorDescent(1.0), game(), 3),
+    "AnytimeMirrorDescent": (AnytimeMirrorDescent(), LASSO, 4),
+    "OnePassFrankWolfe": (OnePassFrankWolfe(), LASSO, None),
+    "TreeFrankWolfe, gaussian": (TreeFrankWolfe("gaussian"), BALL, 6),
+    "TreeFrankWolfe, generalized": (
+        TreeFrankWolfe("generalized-gaussian"), linear(Logistic(), LpBall(1.5, 2.0)), 6,
+    ),
+    "TreeFrankWolfe, exponential": (TreeFrankWolfe("exponential"), LASSO, 6),
+    "PhasedSGD": (PhasedSGD(), BALL, 3),
+    "PhasedERM": (PhasedERM(), BALL, 4),
+    "PhasedERM, hinge": (PhasedERM(), linear(Hinge(), L2Ball(2.0)), 4),
+    "MeasureProject": (MeasureProject(), queries(), None),
+    "MultiplicativeWeights": (MultiplicativeWeights(), queries(), 3),
+    "SelectMeasure": (SelectMeasure(), queries(), 3),
+    "control, too little": (TooLittle(), BALL, 5),
+    "control, too late": (TooLate(), BALL, 5),
+}  # fmt: skip
+
+
+def numbers(value):
+    """All numbers that a plan holds."""
+    if isinstance(value, float):
+        yield float(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from numbers([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, dict):
+        yield from numbers(list(value.values()))
+    elif isinstance(value, tuple | list):
+        for entry in value:
+            yield from numbers(entry)
+
+
+def cost_of(kind, amount):
+    """ZCDP of a draw."""
+    return rho_of(EVENTS[kind](amount))
+
+
+def observe(name):
+    """Plan and run a case; what there is to compare."""
+    solver, (problem, data), n_iter = CASES[name]
+    LOG.__init__()
+    plan = solver.plan(problem, TIGHT if name == "Stagewise, intercept" else BUDGET, n_iter)
+    n_planned = len(LOG.calibrated)
+    progress = np.zeros(1, dtype=np.int64)
+    with np.errstate(all="ignore"):
+        solver.run(plan, problem, *data, np.random.default_rng(0), progress)
+    held = set(numbers(plan))
+    if hasattr(plan, "refit"):  # for a number of columns that is released first
+        held.update(*(numbers(plan.refit(k)) for k in range(1, problem.n_features + 1)))
+    in_run = {amount for _, amount, _ in LOG.calibrated[n_planned:]}
+    planned = [(next(numbers(leaf), None), count) for leaf, count in leaves(plan.event)]
+    return {
+        "name": name,
+        "solver": type(solver).__name__,
+        "n_drawn": len(LOG.drawn),
+        "charged": rho_of(plan.event),
+        "drawn": sum(cost_of(*noise) for noise in LOG.drawn),
+        "planned": [[amount, count] for amount, count in planned if amount is not None],
+        "counts": [[amount, count] for (_, amount), count in Counter(LOG.drawn).items()],
+        "not_planned": sorted(in_run - held),
+    }
+
+
+if __name__ == "__main__":
+    log_noise()
+    for case in sys.argv[1:] or CASES:
+        print(json.dumps(observe(case)), flush=True)

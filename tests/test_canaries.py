@@ -1,0 +1,390 @@
+"""No value of a record is in an error, in what caused it or came before it, or in a warning."""
+
+import datetime
+import decimal
+import traceback
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import skdpsco
+import skdpsco._base
+from skdpsco import RowBlocks
+from skdpsco.inspection import GroupLossDisplay
+from skdpsco.minimax import (
+    PrivateGroupDRO,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+    PrivateSynthesizer,
+    group_report,
+)
+from skdpsco.minimax.links import resolve_link
+from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+    PublicBoundsScaler,
+    RowClipper,
+)
+
+N, D = 12, 3
+MARKS = ("canary", "7345", "2073")  # parts of what the values below look like in a message
+WORD, NUMBER = "canary7345", 7345.25
+
+
+class Awkward:
+    """What a record may hold: all conversions fail, and say of what."""
+
+    def __repr__(self):
+        return WORD
+
+    def _fail(self, *args, **kwargs):
+        raise ValueError(WORD)
+
+    __float__ = __int__ = __index__ = __array__ = __hash__ = __eq__ = __lt__ = _fail
+
+
+VALUES = {
+    "text": WORD,
+    "number": NUMBER,
+    "bytes": WORD.encode(),
+    "date": datetime.date(2073, 4, 5),
+    "datetime": datetime.datetime(2073, 4, 5),
+    "datetime64": np.datetime64("2073-04-05"),
+    "timestamp": pd.Timestamp(2073, 4, 5),
+    "period": pd.Period("2073-04", "M"),
+    "interval": pd.Interval(0, NUMBER),
+    "timedelta": datetime.timedelta(7345),
+    "complex": complex(0, NUMBER),
+    "list": [NUMBER, NUMBER],
+    "ragged": [[NUMBER], [NUMBER, 1]],
+    "dict": {WORD: NUMBER},
+    "tuple": (WORD, NUMBER),
+    "set": {WORD},
+    "huge": 7345 * 10**400,
+    "decimal": decimal.Decimal("7345.25e999999"),
+    "signalling": decimal.Decimal("sNaN7345"),
+    "array": np.full(2, NUMBER),
+    "series": pd.Series([WORD]),
+    "awkward": Awkward(),
+    "type": type(WORD, (), {}),
+}
+
+
+def objects(shape, value, fill):
+    array = np.full(shape, fill, dtype=object)
+    array[(2,) * len(shape)] = value
+    return array
+
+
+def attempted(function):
+    """Inputs of a library, which refuses some values itself."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function()
+    except Exception:
+        return None
+
+
+def vectors():
+    """Targets, labels, groups: one dimension, one of them a canary."""
+    for name, value in VALUES.items():
+        array = objects((N,), value, NUMBER)
+        yield f"{name}", array
+        yield f"{name}, among text", objects((N,), value, "a")
+        yield f"{name}, list", array.tolist()
+        yield f"{name}, series", attempted(lambda a=array: pd.Series(a))
+        yield f"{name}, natural", attempted(lambda a=array: np.array(a.tolist()))
+    numbers = np.full(N, NUMBER)
+    words = [WORD] * N
+    yield from {
+        "numbers": numbers,
+        "infinite": np.where(np.arange(N) == 1, np.inf, numbers),
+        "half numbers": np.arange(N) + NUMBER,
+        "wrong length": numbers[:-1],
+        "column": numbers[:, None],
+        "two columns": np.column_stack([numbers, numbers]),
+        "two columns of text": [[WORD, WORD]] * N,
+        "one number": NUMBER,
+        "sparse": sparse.csr_array(numbers[:, None]),
+        "frame": pd.DataFrame({"y": words}),
+        "category": pd.Series(words, dtype="category"),
+        "string": pd.Series(words, dtype="string"),
+        "dates": pd.Series([VALUES["timestamp"]] * N),
+        "zoned": pd.Series([VALUES["timestamp"]] * N).dt.tz_localize("UTC"),
+        "periods": pd.Series([VALUES["period"]] * N),
+        "polars": pl.Series(words),
+        "polars dates": pl.Series([VALUES["date"]] * N),
+        "polars lists": pl.Series([[NUMBER]] * N),
+        "fields": np.full(N, NUMBER, dtype="f8, f8"),
+        "bytes": np.array([WORD.encode()] * N),
+        "long text": np.array([WORD, *"abcdefghijk"]),
+        "generator": (NUMBER for _ in range(N)),
+        "masked": np.ma.masked_array(numbers, np.arange(N) == 1),
+    }.items()
+    pa = pytest.importorskip("pyarrow")
+    yield "arrow", pa.array(words)
+    yield "arrow chunks", pa.chunked_array([words])
+    yield "arrow in pandas", pd.Series(words, dtype=pd.ArrowDtype(pa.string()))
+
+
+def matrices():
+    """Features: two dimensions, one of them a canary."""
+    for name, value in VALUES.items():
+        array = objects((N, D), value, NUMBER)
+        frame = attempted(lambda a=array: pd.DataFrame(a, columns=list("abc")))
+        yield f"{name}", array
+        yield f"{name}, among text", objects((N, D), value, "a")
+        yield f"{name}, list", array.tolist()
+        yield f"{name}, frame", frame
+        yield f"{name}, natural", attempted(lambda a=array: np.array(a.tolist()))
+        yield f"{name}, inferred", attempted(lambda f=frame: f.infer_objects())
+    numbers = np.full((N, D), NUMBER)
+    for name, vector in vectors():
+        if name not in VALUES and "," not in name:
+            yield f"vector: {name}", vector
+    holes = np.where(np.arange(N * D).reshape(N, D) == 4, np.nan, numbers)
+    words = {"a": [WORD] * N, "b": [0.0] * N, "c": [1.0] * N}
+    matrix = sparse.csr_array(numbers)
+    broken = sparse.csr_array(numbers)
+    broken.indices[3] = 7345
+    yield from {
+        "NaN": holes,
+        "sparse NaN": sparse.csc_array(holes),
+        "sparse infinity": matrix * np.inf,
+        "sparse indices": broken,
+        "sparse objects": attempted(lambda: sparse.coo_array(numbers.astype(complex))),
+        "complex": numbers.astype(complex),
+        "three dimensions": numbers[None],
+        "one row": numbers[:1],
+        "no row": numbers[:0],
+        "wide": np.column_stack([numbers, numbers]),
+        "category": pd.DataFrame(words).astype("category"),
+        "string": pd.DataFrame(words).astype("string"),
+        "polars": pl.DataFrame(words),
+        "polars category": pl.DataFrame(words).with_columns(pl.col("a").cast(pl.Categorical)),
+        "polars NaN": pl.DataFrame(holes, schema=["a", "b", "c"]),
+        "polars lists": pl.DataFrame({**words, "a": [[NUMBER]] * N}),
+        "polars dates": pl.DataFrame({**words, "a": [VALUES["date"]] * N}),
+        "polars objects": attempted(lambda: pl.DataFrame({**words, "a": [Awkward()] * N})),
+        "pandas sparse": pd.DataFrame(holes, columns=list("abc")).astype(pd.SparseDtype(float)),
+        "numbers and text": pd.DataFrame({**words, "a": [NUMBER] * (N - 1) + [WORD]}),
+        "mapping": words,
+        "records": [{"a": NUMBER}] * N,
+        "fields": np.full((N, D), NUMBER, dtype="f8, f8"),
+        "blocks of records": iter([(numbers, [WORD] * N)]),
+        "blocks of text": iter([(numbers.astype(object), [0] * N), ([[WORD] * D] * N, [0] * N)]),
+        "blocks that are none": iter([WORD, NUMBER]),
+    }.items()
+    pa = pytest.importorskip("pyarrow")
+    yield "arrow", pa.table(words)
+
+
+class Reached(BaseException):
+    """All checks have passed, and noise would be drawn."""
+
+
+def reached(*args, **kwargs):
+    raise Reached
+
+
+def told(error):
+    """All that a message, a log or a service for errors may show of an exception."""
+    found, todo = [], [error]
+    while todo:
+        one = todo.pop()
+        if one is not None and one not in found:
+            found.append(one)
+            todo += [one.__cause__, one.__context__]
+    lines = [*traceback.format_exception(error), *(f"{one} {one.args}" for one in found)]
+    return "".join(lines).lower()
+
+
+def leak(call):
+    """What an error or a warning of this call tells of a canary; None if nothing."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            call()
+            texts = []
+        except Reached:
+            texts = []
+        except Exception as error:
+            texts = [told(error)]
+    texts += [str(warning.message).lower() for warning in caught]
+    texts = [text for text in texts if any(mark in text for mark in MARKS)]
+    return texts[0][-300:] if texts else None
+
+
+def leaks(calls):
+    """Names of the calls that tell of a canary."""
+    found = {name: leak(call) for name, call in calls}
+    return {name: text for name, text in found.items() if text}
+
+
+GOOD = np.random.default_rng(0).uniform(-1, 1, (N, D))
+BINARY = np.arange(N) % 2
+CLASSIFIERS = {
+    "LogisticL1": skdpsco.PrivateLogisticL1,
+    "LogisticRegression": skdpsco.PrivateLogisticRegression,
+    "LinearClassifier": skdpsco.PrivateLinearClassifier,
+    "MinimaxClassifier": PrivateMinimaxClassifier,
+    "GroupDRO": PrivateGroupDRO,
+    "FeatureSelector": PrivateFeatureSelector,
+}
+REGRESSORS = {
+    "Lasso": skdpsco.PrivateLasso,
+    "ElasticNet": skdpsco.PrivateElasticNet,
+    "Ridge": skdpsco.PrivateRidge,
+    "LinearRegressor": skdpsco.PrivateLinearRegressor,
+    "MinimaxRegressor": PrivateMinimaxRegressor,
+    "MonotoneGLM": PrivateMonotoneGLM,
+}
+ESTIMATORS = {
+    **{name: lambda c=c: c(classes=[0, 1]) for name, c in CLASSIFIERS.items()},
+    "LogisticL1 of any classes": skdpsco.PrivateLogisticL1,
+    "GroupDRO of any classes": PrivateGroupDRO,
+    **REGRESSORS,
+    "GroupDRO of numbers": lambda: PrivateGroupDRO(loss="squared"),
+    "FeatureSelector of numbers": lambda: PrivateFeatureSelector(task="regression"),
+    "Search": lambda: PrivateGridSearchCV(
+        skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}
+    ),
+    "Synthesizer": lambda: PrivateSynthesizer(domain=[[0, 1]] * D),
+    "QuantileClipper": PrivateQuantileClipper,
+    "StandardScaler": PrivateStandardScaler,
+    "BoundsScaler": PublicBoundsScaler,
+    "RowClipper": RowClipper,
+    "Encoder": lambda: CategoricalDomainEncoder([[0, 1]] * D),
+}
+GROUPED = [name for name in ESTIMATORS if "GroupDRO" in name]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fits_do_not_tell(name, monkeypatch):
+    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    make = ESTIMATORS[name]
+    more = {"sensitive_features": BINARY} if name in GROUPED else {}
+    calls = [(f"X: {case}", lambda X=X: make().fit(X, BINARY, **more)) for case, X in matrices()]
+    calls += [(f"y: {case}", lambda y=y: make().fit(GOOD, y, **more)) for case, y in vectors()]
+    if name in GROUPED:
+        for groups in (None, [0, 1]):
+            calls += [
+                (
+                    f"groups: {case}",
+                    lambda g=g, groups=groups: (
+                        make().set_params(groups=groups).fit(GOOD, BINARY, sensitive_features=g)
+                    ),
+                )
+                for case, g in vectors()
+            ]
+    assert leaks(calls) == {}
+
+
+def fitted(make):
+    """A model as it is after a fit, of public numbers and without the time that a fit takes."""
+    model = make()
+    d, classes = (D, np.array([0, 1]))
+    several = hasattr(model, "losses") or "classes" in model.get_params()
+    model.coef_, model.intercept_ = np.ones((1, d) if several else d), np.ones(1 if several else ())
+    if hasattr(model, "link"):
+        model.link_ = resolve_link("logistic", None)
+    if "classes" in model.get_params():
+        model.classes_ = classes
+    model.n_features_in_ = d
+    return model
+
+
+@pytest.mark.parametrize("name", [n for n in [*CLASSIFIERS, *REGRESSORS] if "Selector" not in n])
+def test_predictions_and_scores_do_not_tell(name):
+    model = fitted({**CLASSIFIERS, **REGRESSORS}[name])
+    assert len(model.predict(GOOD)) == N
+    methods = ("predict", "decision_function", "predict_proba")
+    methods = [getattr(model, method) for method in methods if hasattr(model, method)]
+    calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
+    assert np.isfinite(model.score(GOOD, BINARY))
+    calls += [(f"score: {case}", lambda y=y: model.score(GOOD, y)) for case, y in vectors()]
+    calls += [
+        (f"report: {case}", lambda y=y: group_report(model, GOOD, y, sensitive_features=BINARY))
+        for case, y in vectors()
+    ]
+    calls += [
+        (f"groups: {case}", lambda g=g: group_report(model, GOOD, BINARY, sensitive_features=g))
+        for case, g in vectors()
+    ]
+    assert leaks(calls) == {}
+
+
+TRANSFORMERS = ["QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers_do_not_tell(name):
+    data = np.round(GOOD) if name == "Encoder" else GOOD
+    step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)))
+    methods = [getattr(step, m) for m in ("transform", "inverse_transform") if hasattr(step, m)]
+    calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
+    assert leaks(calls) == {}
+
+
+def blocks():
+    """Records in blocks, of which some hold a canary."""
+    pa = pytest.importorskip("pyarrow")
+    for name, X in matrices():
+        yield f"X: {name}", lambda X=X: RowBlocks.from_arrays(X, BINARY, block_size=5)
+        yield f"block: {name}", lambda X=X: RowBlocks.from_blocks([(GOOD, BINARY), (X, BINARY)])
+    for name, y in vectors():
+        yield f"y: {name}", lambda y=y: RowBlocks.from_arrays(GOOD, y, block_size=5)
+        table = attempted(lambda y=y: pa.table({"a": GOOD[:, 0], "y": y}))
+        if table is not None:
+            yield f"table: {name}", lambda t=table: RowBlocks.from_arrow(t, "y")
+
+
+def dask_blocks():
+    """Collections whose chunks hold a canary."""
+    array = pytest.importorskip("dask.array").from_array
+    for name, X in matrices():
+        if isinstance(X, np.ndarray) and X.ndim == 2 and len(X) == N:
+            yield f"X: {name}", lambda X=X: (array(X, name=False), array(BINARY))
+    for name, y in vectors():
+        if isinstance(y, np.ndarray) and len(y) == N:
+            yield f"y: {name}", lambda y=y: (array(GOOD), array(y, name=False))
+
+
+@pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor", "LinearClassifier"])
+def test_dask_does_not_tell(name, monkeypatch):
+    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    calls = [(case, lambda f=f: ESTIMATORS[name]().fit(*f())) for case, f in dask_blocks()]
+    assert leaks(calls) == {}
+
+
+@pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor"])
+def test_blocks_do_not_tell(name, monkeypatch):
+    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    calls = [(case, lambda f=f: ESTIMATORS[name]().fit(f())) for case, f in blocks()]
+    assert leaks(calls) == {}
+
+
+def test_other_uses_of_data_do_not_tell(monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    model = fitted(skdpsco.PrivateLogisticL1)
+    monkeypatch.setattr("skdpsco.model_selection.validation.generator", lambda *a, **k: (None, 0))
+    monkeypatch.setattr("skdpsco.model_selection.validation.allotment.rehearse", reached)
+
+    def display(X, y):
+        GroupLossDisplay.from_estimator(model, X, y, sensitive_features=BINARY)
+
+    calls = []
+    for function in (display, lambda X, y: private_cross_val_score(clone(model), X, y)):
+        calls += [(f"X: {case}", lambda X=X, f=function: f(X, BINARY)) for case, X in matrices()]
+        calls += [(f"y: {case}", lambda y=y, f=function: f(GOOD, y)) for case, y in vectors()]
+    assert leaks(calls) == {}

@@ -1,0 +1,117 @@
+"""Noise that is drawn against noise that is planned, for every solver: `noise_children`.
+
+All kernels run in plain Python there, so that no draw of noise goes unseen.
+"""
+
+import inspect
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import skdpsco
+
+SCRIPT = Path(__file__).with_name("noise_children.py")
+
+# What the draws of a run cost together, over what is charged, where that is not 1: a record is in
+# one of so many disjoint parts, and pays for the draws on its own.
+PARTS = {
+    "MirrorProx, batches": 5 / 2,  # calls in all, and on a batch
+    "RecursiveRegularization": 3,
+    "AcceleratedRecursive": 2,
+    "PhasedSGD": 3,
+    "TreeFrankWolfe, gaussian": 6,
+    "TreeFrankWolfe, generalized": 6,
+}
+# Draws of vertices, on each of which a record bears by another weight: their proofs add that up.
+WEIGHED = {
+    "GameSolver, draws",
+    "MirrorDescent",
+    "BiasReducedMirrorDescent",
+    "BoostedMirrorDescent",
+    "TreeFrankWolfe, exponential",
+}
+# Every group has a draw of its own, and all of them together are one release.
+GROUPED = {"GroupMoments", "GroupMoments, private", "GroupMoments, counts", "ClassMoments"}
+# A sample's draws cost less than their noise alone would: those are compared one by one.
+SAMPLED = {"SGD"}
+# Plans that are made again in a run, since they need to know what is released or drawn first.
+PLANNED_AGAIN = {
+    "GameSolver, counts": "shares of classes",
+    "GameSolver, draws": "shares of classes",
+    "BiasReducedMirrorDescent": "coins, that decide the levels",
+}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """By name of the case."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=300,
+    )
+    return {case["name"]: case for case in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def observed(everything):
+    """All cases but those that are wrong on purpose."""
+    return {name: case for name, case in everything.items() if not name.startswith("control")}
+
+
+def test_every_solver_is_observed(observed):
+    solvers = {
+        kind.__name__
+        for module in pkgutil.walk_packages(skdpsco.__path__, "skdpsco.")
+        for kind in vars(import_module(module.name)).values()
+        if inspect.isclass(kind) and kind.__module__ == module.name
+        if inspect.isfunction(vars(kind).get("plan")) and inspect.isfunction(vars(kind).get("run"))
+    }
+    assert solvers - {case["solver"] for case in observed.values()} == {"Solver"}  # the protocol
+
+
+def test_noise_that_is_drawn_costs_what_is_charged(observed):
+    special = {*WEIGHED, *GROUPED, *SAMPLED}
+    assert special | set(PARTS) | set(PLANNED_AGAIN) <= set(observed)
+    ratios = {name: case["drawn"] / case["charged"] for name, case in observed.items()}
+    expected = {name: PARTS.get(name, 1.0) for name in observed if name not in special}
+    assert {name: ratios[name] for name in expected} == pytest.approx(expected, rel=1e-10)
+
+
+def test_releases_are_those_of_the_event(observed):
+    """One by one, where the event tells them apart."""
+    for name in ("FrankWolfe", "Moments", "Moments, logistic", "SelectMeasure", "PooledMoments"):
+        case = observed[name]
+        assert sorted(case["counts"]) == sorted(case["planned"]), name
+    for name in GROUPED:
+        drawn = dict(observed[name]["counts"])
+        planned = dict(observed[name]["planned"])
+        assert set(drawn) == set(planned)
+        assert all(drawn[noise] in (count, 2 * count) for noise, count in planned.items())
+    (*_, (noise, count)) = observed["SGD"]["planned"]
+    assert dict(observed["SGD"]["counts"])[noise] == count
+
+
+def test_a_run_uses_the_noise_of_its_plan(observed):
+    """Grids may follow from what was released; multipliers, which decide privacy, are planned."""
+    assert {name for name, case in observed.items() if case["not_planned"]} == set(PLANNED_AGAIN)
+
+
+def test_what_these_tests_would_see(everything):
+    """Less noise than is charged for; and a release that no plan knows of."""
+    little, late = everything["control, too little"], everything["control, too late"]
+    assert little["drawn"] == pytest.approx(4.0 * little["charged"])
+    assert late["drawn"] > late["charged"] * (1.0 + 1e-6)
+    assert late["not_planned"] == [100.0]
+
+
+def test_draws_are_seen(observed):
+    assert all(case["n_drawn"] > 0 for case in observed.values())

@@ -1,0 +1,450 @@
+"""What searches and cross-validation do not trust: layouts, fits, and what a process remembers."""
+
+import pickle
+import sys
+import warnings
+from itertools import combinations
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
+
+from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco.inspection import privacy_report
+from skdpsco.inspection._record_wise import UNKNOWN, layout_of, layout_of_records
+from skdpsco.model_selection import (
+    PrivateGridSearchCV,
+    _allotment,
+    _selection,
+    make_private_scorer,
+    private_cross_val_score,
+)
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    PrivateStandardScaler,
+    PublicBoundsScaler,
+)
+from skdpsco.privacy import NoOpEvent, Poisson, _cache
+from skdpsco.solvers import _contrasts, _tree
+
+N = 80
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (N, 3))
+Y = (X[:, 0] > 0).astype(int)
+MODEL = PrivateLogisticL1(classes=[0, 1])
+SEARCH = {"epsilon": 5.0, "strategy": "composition"}
+CELLS = (rng.uniform(size=(20, 3)) < 0.5).astype(float)
+ENCODER = CategoricalDomainEncoder([0, 1], sparse_output=True)
+
+
+def each_entrance(estimator, X=X, y=Y, **options):
+    """Call everything that fits an estimator under one budget, with a ledger that stays unspent."""
+    for call in (
+        lambda ledger: PrivateGridSearchCV(
+            estimator, {}, ledger=ledger, **{**SEARCH, **options}
+        ).fit(X, y),
+        lambda ledger: private_cross_val_score(
+            estimator, X, y, epsilon=5.0, cv=2, ledger=ledger, **options
+        ),
+    ):
+        ledger = Ledger(50.0, 1e-6)
+        yield lambda call=call, ledger=ledger: call(ledger), ledger
+
+
+def refuses(estimator, match, error=(ValueError, TypeError), **data):
+    for call, ledger in each_entrance(estimator, **data):
+        with pytest.raises(error, match=match):
+            call()
+        assert ledger.charges() == []
+
+
+def accepts(estimator, **data):
+    for call, ledger in each_entrance(estimator, **data):
+        call()
+        assert len(ledger.charges()) == 1
+
+
+# --- layout
+
+
+def columns(*parts, **parameters):
+    named = [(f"c{k}", part, [k]) for k, part in enumerate(parts)]
+    return ColumnTransformer(named, **parameters)
+
+
+def records(kind, cells):
+    if kind == "frame":
+        return pd.DataFrame(cells).astype({1: pd.SparseDtype(float, 0.0)})
+    return sparse.csr_array(cells) if kind == "sparse" else cells
+
+
+PARTS = [
+    "passthrough",
+    "drop",
+    ENCODER,
+    CategoricalDomainEncoder([1], sparse_output=True),
+    PublicBoundsScaler(),
+    PublicBoundsScaler(0.0, 1.0),
+    make_pipeline(Normalizer(), PolynomialFeatures(2)),
+    FeatureUnion([("a", Normalizer()), ("b", PublicBoundsScaler())]),
+]
+
+
+@pytest.mark.parametrize("threshold", [0, 0.5, 1])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "frame"])
+def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
+    n_known = 0
+    for parts in [(*pair, "drop") for pair in combinations(PARTS, 2)]:
+        transformer = columns(*parts, sparse_threshold=threshold)
+        given = layout_of_records(records(kind, CELLS))
+        said, found = layout_of(transformer, given), set()
+        for cells in (CELLS, np.zeros_like(CELLS), np.ones_like(CELLS)):
+            try:
+                out = transformer.fit_transform(records(kind, cells))
+            except (TypeError, ValueError):  # it does not take sparse input
+                continue
+            found.add(layout_of_records(out))
+        n_known += said != UNKNOWN
+        assert said == UNKNOWN or found <= {said}
+    assert n_known == 28 if threshold == 0 else n_known >= 1
+
+
+def test_even_a_threshold_of_one_may_count():
+    """Two neighbours, all parts sparse."""
+    transformer = columns("passthrough", "passthrough", sparse_threshold=1)
+    cells = np.ones((5, 2))
+    other = cells.copy()
+    other[3, 1] = 0.0
+    assert not sparse.issparse(transformer.fit_transform(sparse.csr_array(cells)))
+    assert sparse.issparse(transformer.fit_transform(sparse.csr_array(other)))
+    assert not privacy_report(transformer, X=sparse.csr_array(cells)).private
+
+
+SPARSE_FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).astype(pd.SparseDtype(float, 0.0))
+NAMED = ColumnTransformer([("a", PublicBoundsScaler(), ["a", "b"])])
+
+
+@pytest.mark.parametrize(
+    ("transformer", "data"),
+    [
+        (NAMED, SPARSE_FRAME),
+        (NAMED, SPARSE_FRAME.assign(c=X[:, 2])),
+        (columns("passthrough"), sparse.csr_array(X)),
+        (columns("passthrough", sparse_threshold=1), sparse.csr_array(X)),
+        (columns(CategoricalDomainEncoder([0, 1], sparse_output=True), "passthrough"), CELLS),
+        (make_pipeline(FeatureUnion([("a", ENCODER)]), columns("passthrough")), CELLS),
+    ],
+)
+def test_a_layout_that_the_data_may_choose_is_refused(transformer, data):
+    y = Y[: data.shape[0]]
+    refuses(make_pipeline(transformer, MODEL), "set sparse_threshold=0", X=data, y=y)
+    inner = PrivateGridSearchCV(MODEL, {})
+    refuses(make_pipeline(transformer, inner), "set sparse_threshold=0", X=data, y=y)
+
+
+def test_a_layout_that_is_public_is_accepted():
+    accepts(make_pipeline(columns(PublicBoundsScaler()), MODEL))
+    accepts(make_pipeline(NAMED, MODEL), X=pd.DataFrame(X, columns=["a", "b", "c"]))
+    dense = ColumnTransformer(NAMED.transformers, sparse_threshold=0)
+    accepts(make_pipeline(dense, MODEL), X=SPARSE_FRAME)
+    accepts(
+        make_pipeline(columns(ENCODER, "passthrough", sparse_threshold=1), MODEL), X=(X > 0) + 0.0
+    )
+
+
+def test_a_dtype_that_one_missing_value_chooses_is_refused():
+    imputer = SimpleImputer(strategy="constant", keep_empty_features=True, fill_value=0)
+    frame = pl.DataFrame({"a": np.arange(N) % 3, "b": Y})
+    other = frame.with_columns(a=pl.Series([None, *frame["a"][1:]]))
+    states = [joblib.hash(vars(clone(imputer).fit(data))) for data in (frame, other)]
+    assert states[0] != states[1]
+    pipeline = make_pipeline(imputer, MODEL)
+    refuses(pipeline, "turn the integer columns of X into floats", X=frame)
+    floats = frame.cast(pl.Float64)
+    other = other.cast(pl.Float64)
+    states = [joblib.hash(vars(clone(imputer).fit(data))) for data in (floats, other)]
+    assert states[0] == states[1]
+    accepts(pipeline, X=floats)
+
+
+# --- fits
+
+
+class NotPrivate(PrivateLogisticL1):
+    """Fits something else, charges nothing, and predicts as its base does."""
+
+    def fit(self, X, y):
+        model = LogisticRegression().fit(X, y)
+        vars(self).update({name: value for name, value in vars(model).items() if name[-1] == "_"})
+        return self
+
+
+class Twice(PrivateLogisticL1):
+    """Charges twice, and less than its share."""
+
+    def fit(self, X, y):
+        for _ in range(2):
+            self._open(NoOpEvent())
+        return super().fit(X, y)
+
+
+def test_a_fit_that_charges_nothing_is_refused_before_the_charge():
+    scaled = make_pipeline(PrivateStandardScaler(), NotPrivate())
+    for estimator in (NotPrivate(), scaled, FixedThresholdClassifier(NotPrivate())):
+        refuses(estimator, "NotPrivate, must charge its ledger exactly once", RuntimeError)
+
+
+class NotPrivateLasso(PrivateLasso):
+    """Charges nothing."""
+
+    def fit(self, X, y):
+        return self
+
+
+@pytest.mark.parametrize("options", [{}, {"return_scores": True}, {"strategy": "random-stopping"}])
+def test_a_fit_that_charges_nothing_and_was_not_rehearsed_releases_nothing(options):
+    lasso = PrivateLasso(target_bound=1.0)
+    # The rehearsal ends at the first regressor.
+    voting = VotingRegressor([("a", lasso), ("own", NotPrivateLasso(target_bound=1.0))])
+    search = PrivateGridSearchCV(voting, {}, **{**SEARCH, **options})
+    match = r"^own, a NotPrivateLasso, .* charged it 0 times"
+    with pytest.raises(RuntimeError, match=match):
+        search.fit(X, X[:, 0])
+    assert vars(search).keys() == search.get_params(deep=False).keys()
+    with pytest.raises(RuntimeError, match=match):
+        private_cross_val_score(voting, X, X[:, 0], epsilon=5.0, cv=2)
+
+
+def test_a_fit_that_charges_twice_is_refused():
+    for call, _ in each_entrance(Twice(classes=[0, 1])):
+        with pytest.raises(RuntimeError, match="was repeated"):
+            call()
+
+
+def test_a_search_within_a_search_is_charged_once():
+    accepts(PrivateGridSearchCV(make_pipeline(PrivateStandardScaler(), MODEL), {}))
+    refuses(PrivateGridSearchCV(NotPrivate(), {}), "exactly once", RuntimeError)
+
+
+def test_steps_that_are_fitted_in_other_processes_are_charged_once():
+    parts = [(name, PrivateStandardScaler(), [k]) for k, name in enumerate("ab")]
+    transformer = ColumnTransformer(parts, sparse_threshold=0, n_jobs=2)
+    search = PrivateGridSearchCV(make_pipeline(transformer, MODEL), {}, **SEARCH)
+    with joblib.parallel_config(backend="multiprocessing"):
+        search.set_params(refit=False).fit(X, Y)
+    first, second = (part[1] for part in search.best_estimator_[0].transformers_[:2])
+    assert 0.0 < first.privacy_.rho < search.privacy_.rho / 3 + 1e-9
+    assert first.ledger is second.ledger is None
+
+
+def test_a_fitted_estimator_without_a_report_is_not_private():
+    for estimator in (NotPrivate(), make_pipeline(NotPrivate())):
+        report = privacy_report(estimator.fit(X, Y))
+        assert not report.private
+        assert "without a report" in report.steps[0].note
+
+
+# --- what a process remembers
+
+
+class Remembers(PrivateLogisticL1):
+    """Asks the caches of this package in every fit."""
+
+    def fit(self, X, y):
+        _tree.nodes(5)
+        _contrasts.scales((2, 2))
+        return super().fit(X, y)
+
+
+def process_state():
+    """What the package's modules hold that may change: caches, counters, collections."""
+    found = {}
+    for module in [name for name in sys.modules if name.startswith("skdpsco")]:
+        for name, value in vars(sys.modules[module]).items():
+            if hasattr(value, "cache_info"):
+                found[module, name] = value.cache_info()
+                # What kernels ask before they are compiled is not asked for in every fit.
+                emptied = any(value is one for one in _cache._caches)
+                assert emptied or module == "skdpsco._kernels", (module, name)
+            elif isinstance(value, (list, dict, set, int, float)) and not name.startswith("__"):
+                found[module, name] = repr(value)
+    return found
+
+
+def force_tries(monkeypatch, n_tries):
+    def draw(plan, n_candidates, rng):
+        return list(range(n_candidates)) if plan.tries is None else [0] * n_tries
+
+    monkeypatch.setattr(_selection.SearchPlan, "draw", draw)
+
+
+@pytest.mark.parametrize("tries", [(1, 4), (0, 2)])
+def test_no_process_state_counts_tries(monkeypatch, tries):
+    stopping = {"strategy": "random-stopping", "refit": 0 in tries, "tries": Poisson(3.0)}
+    if 0 not in tries:
+        stopping["tries"] = "auto"
+    inner = PrivateGridSearchCV(Remembers(classes=[0, 1]), {}, strategy="composition")
+    search = PrivateGridSearchCV(make_pipeline(PrivateStandardScaler(), inner), {}, **stopping)
+    seen = []
+    for n_tries in tries:
+        force_tries(monkeypatch, n_tries)
+        search.fit(X, Y)
+        seen.append(process_state())
+    assert seen[0] == seen[1]
+    caches = [value for value in seen[0].values() if type(value).__name__ == "CacheInfo"]
+    assert ("skdpsco.solvers._tree", "nodes") in seen[0]
+    assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
+
+
+def test_a_candidate_is_allotted_once(monkeypatch):
+    counts = []
+    budget_of = _allotment.budget_of
+    for n_tries in (1, 7):
+        calls = []
+        force_tries(monkeypatch, n_tries)
+        monkeypatch.setattr(
+            _allotment,
+            "budget_of",
+            lambda *args: calls.append(args) or budget_of(*args),  # noqa: B023
+        )
+        PrivateGridSearchCV(MODEL, {}, strategy="random-stopping").fit(X, Y)
+        counts.append(len(calls))
+    assert counts[0] == counts[1] > 0
+
+
+# --- shared memory
+
+
+class Mapped(TransformerMixin, BaseEstimator):
+    """Fails where its records are in a file."""
+
+    def fit(self, X, y=None):
+        base = X
+        while base is not None:
+            if isinstance(base, np.memmap):
+                raise OSError("records in shared memory")
+            base = getattr(base, "base", None)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_records_do_not_get_into_shared_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path))
+    wide = np.zeros((N, 4000))  # 2.5 MB, beyond joblib's limit of 1 MB
+    wide[:, :3] = X
+    first = FunctionTransformer(first_columns)
+    inner = FeatureUnion([("a", make_pipeline(Mapped(), first)), ("b", first)], n_jobs=2)
+    steps = make_pipeline(Mapped(), inner, MODEL)
+    vouched = ["mapped", "featureunion__a__mapped", first_columns]
+    with joblib.parallel_config(backend="multiprocessing"):
+        PrivateGridSearchCV(steps, {}, record_wise=vouched, **SEARCH).fit(wide, Y)
+        steps, options = make_pipeline(Mapped(), first, MODEL), {"record_wise": vouched[::2]}
+        PrivateGridSearchCV(steps, {}, n_jobs=2, **options, **SEARCH).fit(wide, Y)
+        private_cross_val_score(steps, wide, Y, cv=2, n_jobs=2, **options)
+
+
+def first_columns(X):
+    return X[:, :3]
+
+
+# --- what the user vouches for
+
+
+def test_functions_and_names_may_be_declared():
+    function = FunctionTransformer(first_columns)
+    pipeline = Pipeline([("own", Mapped()), ("first", function), ("model", MODEL)])
+    refuses(pipeline, "declare it in record_wise")
+    accepts(pipeline, record_wise=["own", first_columns])
+    accepts(pipeline, record_wise=("own", "first"))
+    refuses(pipeline, "record_wise contains .*no parts", record_wise=["own", "first", "other"])
+    refuses(pipeline, "names of steps or functions.*clones", record_wise=["own", function])
+    refuses(pipeline, "record_wise", record_wise="own")
+    refuses(pipeline, "first: data-independent only if", record_wise=["own"])
+
+
+def test_what_only_some_candidates_have_may_be_declared():
+    pipeline = Pipeline([("first", "passthrough"), ("model", MODEL)])
+    grid = {"first": ["passthrough", FunctionTransformer(first_columns)]}
+    search = PrivateGridSearchCV(pipeline, grid, record_wise=[first_columns], **SEARCH)
+    assert search.fit(X, Y).privacy_.epsilon == 5.0
+    pickle.loads(pickle.dumps(search))
+
+
+# --- frozen steps
+
+
+def frozen_scaler():
+    return FrozenEstimator(PrivateStandardScaler(epsilon=3.0, delta=1e-9).fit(X))
+
+
+def test_frozen_steps_are_named_and_counted():
+    frozen = frozen_scaler()
+    pipeline = Pipeline([("scale", frozen), ("model", MODEL)])
+    for inner in (pipeline, PrivateGridSearchCV(pipeline, {}, **SEARCH)):
+        search = PrivateGridSearchCV(inner, {}, **SEARCH).fit(X, Y)
+        lines = [line for line in search.privacy_.assumptions if "frozen" in line]
+        assert "scale, frozen, was fitted before: its cost, epsilon=3 and delta=1e-09" in lines[0]
+        for fitted in (True, False):
+            shown = search if fitted else PrivateGridSearchCV(inner, {}, **SEARCH)
+            report = privacy_report(shown)
+            assert [step.epsilon for step in report.steps] == [5.0, 3.0]
+            assert "frozen" in report.steps[1].note
+            assert report.epsilon > 5.0
+            assert report.rho is None or report.rho > search.privacy_.rho
+    rows = privacy_report(GridSearchCV(pipeline, {})).steps
+    assert [(row.name, row.epsilon) for row in rows[1:]] == [("estimator__scale__estimator", 3.0)]
+    score = private_cross_val_score(pipeline, X, Y, cv=2)
+    assert any("scale, frozen" in line for line in score.privacy.assumptions)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_a_seed_of_a_frozen_step_is_named():
+    scaler = FrozenEstimator(PrivateStandardScaler(random_state=0).fit(X))
+    search = PrivateGridSearchCV(make_pipeline(scaler, MODEL), {}, **SEARCH).fit(X, Y)
+    assert sum("not included (SEEDED)" in line for line in search.privacy_.assumptions) == 1
+
+
+def test_frozen_steps_of_candidates_are_named():
+    frozen = [frozen_scaler(), frozen_scaler()]
+    pipeline = Pipeline([("scale", "passthrough"), ("model", MODEL)])
+    search = PrivateGridSearchCV(pipeline, {"scale": frozen}, **SEARCH).fit(X, Y)
+    assert sum("frozen" in line for line in search.privacy_.assumptions) == 2
+    assert len(privacy_report(search).steps) == 3
+    search.set_params(record_wise=["scale"]).fit(X, Y)  # fitted on other records
+    assert not any("frozen" in line for line in search.privacy_.assumptions)
+
+
+# --- votes and thresholds
+
+
+def test_votes_and_thresholds():
+    accepts(FixedThresholdClassifier(MODEL, threshold=0.4))
+    lasso = PrivateLasso(target_bound=1.0)
+    accepts(VotingRegressor([("a", lasso), ("b", lasso)]), y=X[:, 0])
+    # Of three labels one may be missing in a part: then the others' numbers would change.
+    refuses(VotingClassifier([("a", MODEL)]), "must not be a VotingClassifier")
+
+
+def test_scores_of_a_threshold_are_those_of_its_estimator():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scorer = make_private_scorer(lambda y, p: p[:, 1], 0, 1, response_method="predict_proba")
+        search = PrivateGridSearchCV(
+            FixedThresholdClassifier(MODEL), {"threshold": [0.2, 0.8]}, scoring=scorer, **SEARCH
+        )
+        search.fit(X, Y)
+    assert search.best_estimator_.estimator_.privacy_.rho < search.privacy_.rho
