@@ -17,6 +17,7 @@ from skdpsco._base import PrivateEstimator
 from skdpsco._blocks import BlockRecords, RowBlocks
 from skdpsco._conditioning import (
     Conditioning,
+    ConditioningPlan,
     condition,
     conditioning_pays,
     plan_conditioning,
@@ -176,6 +177,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
+        n, d = X.shape
         is_sparse = X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
@@ -183,7 +185,7 @@ class PrivateLinearModel(PrivateEstimator):
             and not is_sparse
             and isinstance(self.solver, str)
             and self.solver in CONDITIONED
-            and conditioning_pays(*X.shape, mu)
+            and conditioning_pays(n, d, mu)
         )
 
     def _fit(
@@ -247,7 +249,8 @@ class PrivateLinearModel(PrivateEstimator):
                 scales = target_plan.scales
             if not isinstance(released, NoOpEvent):
                 available = Allowance(budget.rho).minus(released)
-        condition_plan, factors = None, (1.0,)
+        condition_plan: ConditioningPlan | None = None
+        factors: tuple[float, ...] = (1.0,)
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
             with self._planning(n, d, *self._planned_with):
@@ -311,9 +314,9 @@ class PrivateLinearModel(PrivateEstimator):
             self.radius_ = result.radius * length
         if result.path is not None:
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        self.feature_range_ = bounds * np.array([[-1.0], [1.0]])
-        if conditioning is not None:
-            self.feature_range_ = conditioning.ranges(bounds)
+        if hasattr(self, "clip_features"):
+            everything = bounds * np.array([[-1.0], [1.0]])
+            self.feature_range_ = conditioning.ranges(bounds) if conditioning else everything
         return unscale(result.coef)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
@@ -343,7 +346,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _as_fitted(self, X: Any) -> Any:
         """Features clipped as in the fit."""
-        if not getattr(self, "clip_features", True) or not hasattr(self, "feature_range_"):
+        if not getattr(self, "clip_features", False):
             return X
         low, high = self.feature_range_
         if not sparse.issparse(X):
