@@ -39,6 +39,7 @@ from skdpsco.solvers import (
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
+    Remainder,
     Stagewise,
     check_cost,
     check_supported,
@@ -233,11 +234,13 @@ class PrivateLinearModel(PrivateEstimator):
         # The planner: budget and public sizes. Where bounds of the features or the scale of the
         # target are still to be released, the first plans are rehearsals for their extremes:
         # whatever may fail must fail before noise is drawn.
-        available = self._available(budget)
+        available: Any = self._available(budget)
         released: Event = NoOpEvent()
         target = Target(1.0, 0.0, 1.0)
         all_bounds: list[Any] = [bounds]
         scales: tuple[float, ...] = (1.0,)
+        condition_plan: ConditioningPlan | None = None
+        factors: tuple[float, ...] = (1.0,)
         with self._planning(n, d, *self._planned_with):
             if bounds is None:
                 bound_plan = plan_bounds(n, d, budget.rho)
@@ -247,34 +250,40 @@ class PrivateLinearModel(PrivateEstimator):
                 target_plan = plan_target(target_bound, intercept, n, budget.rho)
                 released = compose(released, target_plan.event)
                 scales = target_plan.scales
-            if not isinstance(released, NoOpEvent):
-                available = Allowance(budget.rho).minus(released)
-        condition_plan: ConditioningPlan | None = None
-        factors: tuple[float, ...] = (1.0,)
-        if self._conditioned:
-            scaled = isinstance(getattr(self, "radius", "auto"), str)
-            with self._planning(n, d, *self._planned_with):
-                condition_plan = plan_conditioning(n, d, available.mu, scaled)
-                available = Allowance.beside(available, condition_plan.event)
-            factors = condition_plan.scales
-        for rehearsed, scale, factor in product(all_bounds, scales, factors):
-            problem = self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale))
-            problem = _with_layout(problem, X, condition_plan is not None)
+            if self._conditioned:
+                scaled = isinstance(getattr(self, "radius", "auto"), str)
+                condition_plan = plan_conditioning(n, d, Allowance(budget.rho).mu, scaled)
+                released = compose(released, condition_plan.event)
+                factors = condition_plan.scales
+        problems = [
+            _with_layout(
+                self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale)),
+                X,
+                self._conditioned,
+            )
+            for rehearsed, scale, factor in product(all_bounds, scales, factors)
+        ]
+        # Whether what is released first has no influence on what the solver will cost.
+        known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
+        if not isinstance(released, NoOpEvent):
+            # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
+            in_zcdp = self.ledger is not None or not known
+            available = (
+                Allowance(budget.rho).minus(released) if in_zcdp else Remainder(budget, released)
+            )
+        cost: Any = None
+        for problem in problems:
             check_supported(solver, problem)
             with self._planning(n, d, *self._planned_with):
                 plan = solver.plan(problem, available, n_iter)
                 check_cost(plan.event, available)
+            cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         for line in plan.warnings:
             warn_utility(line, stacklevel=4)  # the line that called fit
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
-            # What the fit costs is known: what is released first and, if the plan still follows
-            # from that, all of `available`, else what the plan says.
-            event = plan.event
-            if not isinstance(released, NoOpEvent):
-                event = ZCDPEvent(available.rho)
-            if condition_plan is not None:
-                event = compose(condition_plan.event, event)
-            event = compose(released, event)
+            # What the fit costs is known: what is released first, and what the plan says, or all
+            # of `available` if the plan still follows from that.
+            event = compose(released, cost)
             rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
             with np.errstate(all="ignore"):  # an underflow would tell something about the data
                 if bounds is None:
@@ -292,13 +301,13 @@ class PrivateLinearModel(PrivateEstimator):
                     conditioning = release_conditioning(condition_plan, design, y, rng)
                     design = condition(design, conditioning)
                     units = bounds * conditioning.scale
-                    problem = self._problem(loss, n, units, target)
-                    problem = _with_layout(problem, X, True)
                 if not isinstance(released, NoOpEvent):
                     problem = self._problem(loss, n, units, target)
-                    problem = _with_layout(problem, X, condition_plan is not None)
+                    problem = _with_layout(problem, X, self._conditioned)
                     plan = solver.plan(problem, available, n_iter)
                     check_cost(plan.event, available)
+                    if known:
+                        _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
 
         clipped = f"features are clipped to +-{_brief(bounds)}"
@@ -443,6 +452,18 @@ def _opened(design: Any):
     finally:
         if isinstance(design, BlockDesign):
             design.close()
+
+
+def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
+    """The cost of a plan, which has to be that of the plans before it.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    if cost not in (None, event):
+        raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")
+    return event
 
 
 def _with_layout(problem: Any, X: Any, centred: bool) -> Any:

@@ -224,8 +224,7 @@ class Task(NamedTuple):
     @property
     def n_floats(self) -> int:
         """Size of the arrays that are sent with it."""
-        arrays = (self.bounds, *(self.conditioning or ()), *self.arguments)
-        return sum(np.size(a) for a in arrays if np.ndim(a) > 0)
+        return len(self.bounds) + _n_floats(self.conditioning or ()) + _n_floats(self.arguments)
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
         design = as_design(X, self.bounds, bool(self.intercept), checked=True)
@@ -233,6 +232,13 @@ class Task(NamedTuple):
             design = self.conditioning.apply(design)
         y = y if self.target is None else self.target(y)
         return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
+
+
+def _n_floats(argument: Any) -> int:
+    """Entries of an array, or of those in a tuple: a loss, for instance, whose numbers are few."""
+    if isinstance(argument, tuple):
+        return sum(map(_n_floats, argument))
+    return argument.size if isinstance(argument, np.ndarray) else 0
 
 
 def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:

@@ -4,7 +4,7 @@ Both follow from public sizes alone, so that sums depend neither on who computes
 its term, on a record. Proof of `sum_error`: docs/proofs/noise.md, section 8.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -44,12 +44,15 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
         return [(X, y)]
-    return [(_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
+    return [(rows_of(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
 
 
-def _rows(X: Dense | CSR, start: int, stop: int) -> Dense | CSR:
+def rows_of(X: Any, start: int, stop: int) -> Any:
+    """Records of a design, or of an array or matrix with one row for each."""
     if isinstance(X, Dense):
         return X._replace(values=X.values[start:stop])
+    if not isinstance(X, CSR):
+        return X[start:stop]
     indptr = X.indptr[start : stop + 1]
     some = slice(indptr[0], indptr[-1])
     return X._replace(data=X.data[some], indices=X.indices[some], indptr=indptr - indptr[0])
@@ -81,6 +84,15 @@ def tree_sum(terms: Iterable[Any]) -> Any:
         terms = sums
 
 
+def sum_in_runs(n_samples: int, total: Callable[[int, int], Any]) -> Any:
+    """Sum over records of which ``total(start, stop)`` adds up a run, for who has no `map_reduce`.
+
+    `sum_error` bounds its error.
+    """
+    runs = list(cuts(n_samples, PIECE_ROWS)) or [(0, 0)]  # what is empty has a shape too
+    return tree_sum(total(start, stop) for start, stop in runs)
+
+
 def depth_of(n_samples: int) -> int:
     """In how many additions a record's term takes part at most, in a sum by `map_reduce`."""
     return min(n_samples, PIECE_ROWS) + TREE
@@ -89,7 +101,9 @@ def depth_of(n_samples: int) -> int:
 def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
     """Bound on the error of `map_reduce` for sums of ``terms`` numbers within +-bound per record.
 
-    It covers a rounded factor of the sum, or two for ``terms=2``. Beyond `PIECE_ROWS` records it
-    grows with n, not with its square. Callers add it once for each of two neighbours.
+    Of a sum of vectors of norm at most ``bound``, it bounds the norm of the error, in any l_p norm
+    and whatever the dimension. It covers a rounded factor of the sum, or two for ``terms=2``.
+    Beyond `PIECE_ROWS` records it grows with n, not with its square. Callers add it once for each
+    of two neighbours.
     """
     return summation_error(n_samples * terms, bound, depth_of(n_samples) + terms)

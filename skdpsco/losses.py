@@ -15,6 +15,8 @@ force; ``proven`` says so, for what rests on constants that are not enforced.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from skdpsco._kernels import inner
 from skdpsco._loss_check import check_loss as check_loss
 from skdpsco._loss_kernels import (
@@ -251,12 +253,24 @@ def lipschitz_l2(loss) -> float:
     return lipschitz_norm(loss, 2.0)
 
 
-def lipschitz_norm(loss, order: float) -> float:
-    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions, anywhere."""
-    if type(loss) is Multinomial:  # a subclass may have other derivatives
-        # The positive parts of softmax(z) - e_y sum to at most 1, and so do the negative ones.
-        return 2.0 ** (1.0 / order)
-    return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
+    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
+
+    ``spread`` bounds how far two of the predictions are apart; only `Multinomial` makes use of it.
+    The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
+    """
+    if type(loss) is not Multinomial:  # a subclass may have other derivatives
+        return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+    others = max(loss.n_classes - 1, 1)
+    if order == math.inf:
+        return loss.lipschitz(spread)
+    # At a maximum the record's own class has the least prediction, and any other either the least
+    # or the largest one: `high` of them have the largest.
+    low, high = math.exp(-spread), np.arange(1.0, others + 1.0)
+    total = high + (others - high) * low  # of the other classes, in units of the largest
+    powers = (high + (others - high) * low**order) * total**-order
+    largest = float((total * (1.0 + powers) ** (1.0 / order) / (total + low)).max())
+    return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
 
 
 def is_proven(loss) -> bool:

@@ -4,6 +4,9 @@ import os
 import time
 from pathlib import Path
 
+# Scripts that tests run in processes of their own; importing them would run them here.
+collect_ignore = ["noise_children.py", "required_kernels.py"]
+
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "numba"
 # Read when Numba is imported, hence here and not in a fixture.
 os.environ["NUMBA_CACHE_DIR"] = str(_CACHE)

@@ -80,7 +80,7 @@ def test_the_estimate_is_that_of_the_largest_mean():
         for choices in itertools.product(p, repeat=n_draws):
             probability = math.prod(p[c] for c in choices)
             scores = Given(choices, 2)
-            total = solver._total(levels, level, problem, data, scores, None)
+            total = solver._total(levels, level, problem, [data], scores, None)
             assert not scores.choices
             expected += share * probability * total
             if level == 1:
@@ -97,7 +97,8 @@ def test_what_a_step_evaluates():
     game, levels = Cubic(np.eye(2)), Levels(3)
     problem = VariationalProblem(game, 3)
     choices = [(0, 1), (1, 1), (0, 0), (1, 0), (1, 1), (1, 1), (1, 1), (1, 1)]
-    BiasReducedMirrorDescent()._total(levels, 2, problem, (np.arange(3),), Given(choices, 2), None)
+    runs = [(np.arange(3),)]
+    BiasReducedMirrorDescent()._total(levels, 2, problem, runs, Given(choices, 2), None)
     first, few, many = (z for z, _ in game.calls)
     np.testing.assert_allclose(first, [1, 0, 0, 1])
     np.testing.assert_allclose(few, [0.5, 0.5, 0.5, 0.5])

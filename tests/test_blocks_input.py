@@ -18,6 +18,7 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco.losses import Squared
 
 N, D = 1500, 6
 RNG = np.random.default_rng(0)
@@ -205,6 +206,13 @@ def test_nothing_of_the_blocks_is_kept():
     arrays = fit(PrivateLasso(n_iter=4), X, Y)
     assert set(vars(fitted)) == set(vars(arrays))
     assert len(pickle.dumps(fitted)) < len(pickle.dumps(arrays)) + 200
+
+
+def test_the_size_of_a_task_is_that_of_its_arrays():
+    function = test_parameters
+    w = np.zeros((4, 5))
+    arguments = (Squared(), w, 3, (w, "name", (Squared(), 2.0)), None, np.array(1.0))
+    assert module.Task(np.ones(6), 0, None, function, arguments).n_floats == 6 + 20 + 20 + 1
 
 
 def test_results_do_not_show_their_values():

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.compose import (
     ColumnTransformer,
     TransformedTargetRegressor,
@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
+from skdpsco.linear_model import PrivateLinearClassifier, PrivateLogisticRegression
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -44,6 +45,7 @@ from skdpsco.privacy import (
     zcdp_epsilon,
 )
 from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers import SGD, PhasedERM
 
 FREE, PRIVATE, NOT = "data-independent", "private", "NOT private"
 rng = np.random.default_rng(0)
@@ -310,3 +312,19 @@ def test_searches_whose_cost_is_not_known():
     assert privacy_report(search).steps[0].rho == pytest.approx(5 * sum(rho) + rho[1])
     search = RandomizedSearchCV(pipeline, {"a": [PrivateLasso(), PrivateLasso(epsilon=2.0)]})
     assert privacy_report(search).steps[0].rho is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateLogisticRegression(solver="sgd"),
+        PrivateLogisticRegression(solver=SGD(batch_size=10)),
+        PrivateLinearClassifier(solver=PhasedERM(smoothing="randomized")),
+    ],
+)
+def test_noise_on_samples_has_no_planned_rho(model):
+    """It keeps to epsilon and delta by its own curve; a sum of fits in zCDP would be too small."""
+    step = privacy_report(model).steps[0]
+    assert (step.epsilon, step.rho) == (1.0, None)
+    model = clone(model).set_params(ledger=Ledger(1.0, 1e-6))  # counts in zCDP
+    assert privacy_report(model).steps[0].rho == Budget(1.0, 1e-6).rho

@@ -1,5 +1,6 @@
 """Laws of the losses: kernels against each other, public constants against brute force."""
 
+import itertools
 import math
 
 import numpy as np
@@ -17,6 +18,7 @@ from skdpsco.losses import (
     derivative,
     derivatives,
     lipschitz_l2,
+    lipschitz_norm,
     value,
     values,
 )
@@ -206,6 +208,24 @@ def test_lipschitz_l2_bounds_the_norm_of_the_gradient(loss):
     assert norms.max() <= lipschitz_l2(loss) + 1e-15
     if loss is not SQUARED:
         assert norms.max() == pytest.approx(lipschitz_l2(loss), abs=1e-6)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+def test_the_softmax_gradient_is_shorter_where_predictions_are_close(K):
+    """The bound is reached at a corner, and nothing inside exceeds it."""
+    loss, rng = Multinomial(K), np.random.default_rng(K)
+    for spread in (0.0, 0.3, 1.0, 3.0, math.inf):
+        size = min(spread, 800.0)
+        corners = list(itertools.product([0.0, size], repeat=K))
+        Z = np.vstack([corners, size * rng.random((100, K))])
+        y = np.repeat(np.arange(K), len(Z)).astype(float)
+        R = evaluate(derivatives, loss, np.vstack([Z] * K), y)
+        for order in (1.0, 1.5, 2.0, 3.0, math.inf):
+            bound = lipschitz_norm(loss, order, spread)
+            largest = np.linalg.norm(R, ord=order, axis=1).max()
+            assert largest <= bound * (1 + 1e-14) <= 2.0 ** (1.0 / order) * (1 + 2e-14)
+            assert K == 1 or largest == pytest.approx(bound, rel=1e-12)
+    assert lipschitz_norm(Multinomial(3), 2.0, 1.0) == pytest.approx(1.03447, abs=1e-5)
 
 
 def fw_curvature(loss, radius, seed=0):

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from skdpsco._summation import sum_error
 from skdpsco.constraints import L2Ball, Simplex
-from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.minimax import (
     BilinearGame,
     MatrixGame,
@@ -116,13 +117,13 @@ def test_no_record_pays_more_than_the_budget(bounds, n_iter):
 @pytest.mark.parametrize("solver", [MirrorDescent(n_draws=1), BiasReducedMirrorDescent(0)])
 def test_rounding_is_paid_for(solver):
     """With so many records, the rounding of their sum is as large as what a record adds."""
-    game, n, rho, bound = Payoffs(np.zeros((3, 3)), 2.0), 10**8, 1e-6, 2.0
+    game, n, rho, bound = Payoffs(np.zeros((3, 3)), 2.0), 10**11, 1e-6, 2.0
     problem = VariationalProblem(game, n)
     plan = solver.plan(problem, Allowance(rho), 1)
     single = isinstance(solver, MirrorDescent)
     batches = plan.batches if single else plan.batches(problem, np.zeros(0, np.int64))
     (grid,), costs = batches.grid, []
-    for error in (0.0, summation_error(n, bound)):
+    for error in (0.0, sum_error(n, bound)):
         units = [4.0 * (bound + error) / g + 2.5 for g in grid]  # and of scores to the grid
         costs.append(sum((u / 2.0**SCALE_BITS) ** 2 for u in units) / 8.0)
     assert costs[0] < 0.8 * batches.rho

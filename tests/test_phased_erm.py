@@ -330,7 +330,7 @@ def test_the_compiled_step_is_that_of_python(loss, smoothing, monkeypatch):
     problem = Problem(loss, LpBall(1.5, 1.0), 25, 5, True, row_norm=1.0)
     solver, budget = PhasedERM(smoothing=smoothing), Budget(5.0, 1e-6)
     compiled = solve(solver, problem, X, y, budget, 5).coef
-    for name in ("noisy_sum", "move_into"):
+    for name in ("add_gradients", "move_into"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     slow = solve(solver, problem, X, y, budget, 5).coef
     np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)

@@ -31,6 +31,7 @@ from skdpsco.privacy import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    gdp_of,
     is_gaussian,
     mu_of,
     rho_of,
@@ -215,8 +216,16 @@ def test_mu_is_never_pooled_with_another_mechanism():
     assert not is_gaussian(mixed)
     with pytest.raises(ValueError, match="Gaussian noise only"):
         mu_of(mixed)
-    assert epsilon_of(mixed, 1e-6) == zcdp_epsilon(rho_of(mixed), 1e-6)
-    assert delta_of(mixed, 1.0) == zcdp_delta(rho_of(mixed), 1.0)
+    # A draw has a mu of its own. What has none counts in zCDP, and all else with it.
+    assert epsilon_of(mixed, 1e-6) == gaussian_epsilon(gdp_of(mixed), 1e-6)
+    assert delta_of(mixed, 1.0) == gaussian_delta(gdp_of(mixed), 1.0)
+    draws = RepeatedEvent(ExponentialMechanismEvent(0.1), 100)
+    assert epsilon_of(draws, 1e-6) == zcdp_epsilon(rho_of(draws), 1e-6)
+    for stranger in (PureDPEvent(0.1), LaplaceNoisyMaxEvent(0.1), ZCDPEvent(0.01)):
+        mixed = compose(gaussian, stranger)
+        assert gdp_of(mixed) == math.inf
+        assert epsilon_of(mixed, 1e-6) == zcdp_epsilon(rho_of(mixed), 1e-6)
+        assert delta_of(mixed, 1.0) == zcdp_delta(rho_of(mixed), 1.0)
     assert epsilon_of(gaussian, 1e-6) == gaussian_epsilon(mu_of(gaussian), 1e-6)
     assert delta_of(gaussian, 1.0) == gaussian_delta(mu_of(gaussian), 1.0)
 

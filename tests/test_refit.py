@@ -8,7 +8,7 @@ import pytest
 
 from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
-from skdpsco.losses import Huber, Logistic, Multinomial, Squared
+from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
 from skdpsco.mechanisms import SCALE_BITS
 from skdpsco.solvers import Problem
 from skdpsco.solvers import _refit as refit_module
@@ -83,7 +83,7 @@ def test_linearize(loss):
     results = []
     for function in (refit_module.linearize, refit_module.linearize.py_func):
         R, v = Z.copy(), np.empty(30)
-        function(loss, R, y, v)
+        function(loss, R, y, lipschitz_l2(loss), loss.smoothness(), v)
         results.append((R, v))
     for compiled, python in zip(*results, strict=True):
         assert compiled == pytest.approx(python, rel=1e-12, abs=1e-14)

@@ -19,7 +19,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.inspection import privacy_report
@@ -164,19 +170,41 @@ def test_a_layout_that_is_public_is_accepted():
     )
 
 
-def test_a_dtype_that_one_missing_value_chooses_is_refused():
-    imputer = SimpleImputer(strategy="constant", keep_empty_features=True, fill_value=0)
-    frame = pl.DataFrame({"a": np.arange(N) % 3, "b": Y})
-    other = frame.with_columns(a=pl.Series([None, *frame["a"][1:]]))
-    states = [joblib.hash(vars(clone(imputer).fit(data))) for data in (frame, other)]
-    assert states[0] != states[1]
-    pipeline = make_pipeline(imputer, MODEL)
-    refuses(pipeline, "turn the integer columns of X into floats", X=frame)
-    floats = frame.cast(pl.Float64)
-    other = other.cast(pl.Float64)
-    states = [joblib.hash(vars(clone(imputer).fit(data))) for data in (floats, other)]
-    assert states[0] == states[1]
-    accepts(pipeline, X=floats)
+CODES = [int(code) for code in Y]
+HOLE = [None, *CODES[1:]]
+KEEPERS = [
+    SimpleImputer(strategy="constant", keep_empty_features=True, fill_value=0),
+    OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"),
+    OrdinalEncoder(categories=[[0, 1]], handle_unknown="use_encoded_value", unknown_value=-1),
+]
+TYPED = {
+    "polars": lambda values: pl.DataFrame({"a": pl.Series(values, dtype=pl.Int64)}),
+    "booleans": lambda values: pl.DataFrame({"a": pl.Series(values).cast(pl.Boolean)}),
+    "list": lambda values: [[value] for value in values],
+    "categories": lambda values: pd.DataFrame({"a": pd.Categorical(values, categories=[0, 1])}),
+    "floats": lambda values: pd.DataFrame({"a": pd.Series(values, dtype=float)}),
+    "nullable": lambda values: pd.DataFrame({"a": pd.array(values, dtype="Int64")}),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("step", KEEPERS, ids=lambda step: type(step).__name__)
+def test_a_dtype_that_one_missing_value_chooses_is_refused(step, kind):
+    data, other = TYPED[kind](CODES), TYPED[kind](HOLE)
+    report = privacy_report(step, X=data)
+    assert report.private == (kind in ("floats", "nullable"))
+    assert report.private != ("depends on whether a value is missing" in report.steps[0].note)
+    if not (isinstance(step, SimpleImputer) and kind in ("booleans", "categories")):  # an error
+        states = [joblib.hash(vars(clone(step).fit(one))) for one in (data, other)]
+        assert (states[0] == states[1]) == report.private
+
+
+def test_dtypes_of_a_search():
+    pipeline = make_pipeline(KEEPERS[1], MODEL)
+    refuses(pipeline, "turn integers and booleans of X into floats", X=TYPED["list"](CODES))
+    accepts(pipeline, X=TYPED["floats"](CODES))
+    words = pd.DataFrame({"a": pd.Categorical(["a"], categories=["a", "b"])})
+    assert all(privacy_report(step, X=words).private for step in KEEPERS)
 
 
 # --- fits

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from skdpsco._design import as_design
+from skdpsco._random import UtilityWarning
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2
 from skdpsco.privacy import (
@@ -70,6 +71,13 @@ def test_sampling_is_worth_something_and_pld_is_worth_more():
     assert 0.85 * _z(renyi) < _z(pld) < 0.97 * _z(renyi)
     assert _z(renyi) < 0.1 * unsampled
     assert SGD().plan(problem, budget) == pld
+
+
+def test_more_steps_than_a_distribution_can_hold():
+    budget, problem = Budget(1.0, 1e-6), make_problem(Logistic(), 50_000, 5)
+    with pytest.warns(UtilityWarning, match="accountant='pld' is for at most 1000000 steps"):
+        plan = SGD(accountant="pld").plan(problem, budget, 2 * 10**6)
+    assert plan == SGD(accountant="rdp").plan(problem, budget, 2 * 10**6)
 
 
 def test_without_dp_accounting(monkeypatch):

@@ -193,7 +193,8 @@ def test_what_solvers_cannot_do_is_named(solver, loss, constraint, message):
 
 
 def test_supported_combinations_pass():
-    for loss in (Squared(), Huber(), Logistic(), SmoothHinge(), Multinomial(3)):
+    check_supported(FrankWolfe(), Problem(Squared(), L1Ball(1.0), 10, 2))
+    for loss in (Squared(1.0), Huber(), Logistic(), SmoothHinge(), Multinomial(3)):
         for constraint in (L1Ball(1.0), Simplex(1.0), Polytope(np.eye(2 * loss.n_outputs))):
             check_supported(FrankWolfe(), Problem(loss, constraint, 10, 2))
             check_supported(NoisyFrankWolfe(), Problem(loss, constraint, 10, 2))

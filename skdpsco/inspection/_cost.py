@@ -107,6 +107,10 @@ def planned(step: PrivateEstimator) -> Event | None:
         return ZCDPEvent(budget.rho)
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
         return None
+    solver = getattr(step, "solver", None)
+    # Noise on samples has a curve of its own, by which alone it keeps to epsilon and delta.
+    if getattr(solver, "samples", False) or (isinstance(solver, str) and solver == "sgd"):
+        return None
     # A fit whose noise is all Gaussian uses the exact curve; any other keeps to rho.
     return ZCDPEvent(max(budget.rho, budget.mu**2 / 2))
 

@@ -229,6 +229,8 @@ ALWAYS_SPARSE = (
     TfidfVectorizer,
 )
 ENCODERS = (CategoricalDomainEncoder, OneHotEncoder)
+# They keep a trace of the dtype of their input.
+KEEP_DTYPE = (OneHotEncoder, OrdinalEncoder, SimpleImputer)
 
 
 def unmet(step: Any, vouched: Vouched) -> list[str] | None:
@@ -254,9 +256,17 @@ def layout_of_records(X: Any) -> str:
 
 
 def dtypes_depend_on_values(X: Any) -> bool:
-    """Whether X has columns of which scikit-learn makes floats only if a value is missing."""
-    dtypes = X.dtypes if hasattr(X, "iter_rows") else ()  # polars
-    return any(str(dtype).startswith(("Int", "UInt", "Boolean")) for dtype in dtypes)
+    """Whether a missing value would change the dtypes that scikit-learn finds in X.
+
+    It does in lists, in integers and booleans of polars, and in pandas' categories of numbers.
+    """
+    if X is None or not (hasattr(X, "dtype") or hasattr(X, "dtypes")):
+        return X is not None
+    dtypes = X.dtypes if hasattr(X, "columns") else ()
+    if hasattr(X, "iter_rows"):  # polars
+        return any(str(dtype).startswith(("Int", "UInt", "Boolean")) for dtype in dtypes)
+    categories = [dtype.categories for dtype in dtypes if str(dtype) == "category"]
+    return any(values.dtype.kind in "iub" for values in categories)
 
 
 def layout_of(step: Any, given: str) -> str:

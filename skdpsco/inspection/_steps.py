@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -20,6 +19,7 @@ from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
 from ._cost import frozen_steps, planned, private_steps, search_cost
 from ._record_wise import (
+    KEEP_DTYPE,
     SPARSE,
     UNKNOWN,
     dtypes_depend_on_values,
@@ -35,8 +35,8 @@ LAYOUT = (
     "is a CategoricalDomainEncoder of several categories with sparse_output=True"
 )
 DTYPES = (
-    "keeps the dtype of its input, which depends on whether an integer is missing: turn the "
-    "integer columns of X into floats"
+    "learns the dtype of its input, which depends on whether a value is missing: turn integers and "
+    "booleans of X into floats, or use CategoricalDomainEncoder"
 )
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
@@ -172,7 +172,7 @@ class Walk:
                 self.visit(_join(name, inner), frozen, note)
         else:
             wrong = _why_not(step, self.vouched)
-            if not wrong and self._changing_dtypes and type(step) is SimpleImputer:
+            if not wrong and self._changing_dtypes and type(step) in KEEP_DTYPE:
                 wrong = DTYPES
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 

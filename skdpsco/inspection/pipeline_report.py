@@ -168,7 +168,8 @@ def privacy_report(
         on the other records, nor does the type of their output.
     X : array-like, sparse matrix, frame or None, default=None
         The records, or some of them, of which only the layout is looked at, which is public: dense
-        or sparse, and the dtypes of columns. None takes it to be unknown.
+        or sparse, and the dtypes of columns. None takes the layout to be unknown, and the dtypes
+        not to depend on whether a value is missing (as they do in lists and in polars).
 
     Returns
     -------

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._summation import sum_error, sum_in_runs
 from skdpsco._validation import PRIVATE_CONSTRAINTS
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
 from ._common import CLIPPED, ColumnTransform
@@ -38,7 +39,7 @@ class MomentsPlan:
 
 def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> MomentsPlan:
     """One Gaussian release of all sums, and of the sums of squares if asked for."""
-    error = summation_error(n_samples, 1.0)
+    error = sum_error(n_samples, 1.0)
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
     grid = gaussian_grid(sensitivity, 1.0 / mu, dimension, 2.0 * n_samples)
@@ -50,9 +51,15 @@ def release_moments(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Noisy means and variances of the columns of ``U``, which is within [-1, 1]."""
     n, d = U.shape
-    sums = U.sum(axis=0)
-    if squares:
-        sums = np.concatenate([sums, SQUARES * (U * U).sum(axis=0)])
+
+    def run(start: int, stop: int) -> np.ndarray:
+        some = U[start:stop]
+        if not squares:
+            return some.sum(axis=0)
+        return np.concatenate([some.sum(axis=0), (some * some).sum(axis=0)])
+
+    sums = sum_in_runs(n, run)
+    sums[d:] *= SQUARES
     gaussian_mechanism(rng, sums, plan.grid)
     mean = sums[:d] / n
     limited = np.clip(mean, -1.0, 1.0)

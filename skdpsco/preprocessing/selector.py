@@ -14,6 +14,7 @@ from skdpsco._kernels import njit
 from skdpsco._labels import encode_classes, labels_note
 from skdpsco._passes import correlate
 from skdpsco._quantiles import choose
+from skdpsco._summation import rows_of, sum_error, sum_in_runs
 from skdpsco._target import TargetPlan, plan_target, release_target
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
@@ -27,7 +28,7 @@ from skdpsco._validation import (
     check_feature_bound,
     check_X_y,
 )
-from skdpsco.mechanisms import exponential_grid, summation_error
+from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import (
     Event,
     ExponentialMechanismEvent,
@@ -75,7 +76,7 @@ def plan_selection(
     epsilon0 = math.sqrt(8.0 * (rho - rho_of(spent)) / n_selected)
     width = 2.0 if regression else 1.0  # of the interval that targets are in
     # Of n times a covariance, and its rounding in both of the data sets.
-    change = 2.0 * width * (n_samples - 1) / n_samples + 16.0 * summation_error(n_samples, 1.0)
+    change = 2.0 * width * (n_samples - 1) / n_samples + 16.0 * sum_error(n_samples, 1.0)
     grid = exponential_grid(2.0 * change, epsilon0, 2.0 * n_samples)
     draws = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_selected)
     return SelectionPlan(n_selected, grid, target, compose(spent, draws))
@@ -95,10 +96,15 @@ def correlate_columns(X, R, out):
 
 def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
     """Largest ``n |cov|`` of every feature with a column of the targets ``T``."""
-    R = T - T.mean(axis=0)
-    out = np.empty(T.shape[1] * len(design.bounds))
-    correlate_columns(design, R, out)
-    return np.abs(out).reshape(T.shape[1], -1).max(axis=0)
+    n = len(T)
+    R = T - sum_in_runs(n, lambda start, stop: T[start:stop].sum(axis=0)) / n
+
+    def run(start: int, stop: int) -> np.ndarray:
+        total = np.empty(T.shape[1] * len(design.bounds))
+        correlate_columns(rows_of(design, start, stop), R[start:stop], total)
+        return total
+
+    return np.abs(sum_in_runs(n, run)).reshape(T.shape[1], -1).max(axis=0)
 
 
 def draw_without_replacement(scores: np.ndarray, k: int, grid: float, rng) -> np.ndarray:

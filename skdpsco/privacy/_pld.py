@@ -6,13 +6,13 @@ from typing import Any
 
 from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
-from .sampling import PoissonSampledGaussianEvent
+from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
 _ERROR = 1e-10  # of delta, in floating-point convolutions of thousands of steps
-_MAX_CELLS = 5e4
+_MAX_CELLS = 5e5  # of the distribution of a step, and twice as many of that of all
 _LARGEST_EPSILON = 30.0  # beyond, and with less noise, a Renyi curve is as good
 _SMALLEST = 0.1  # noise multiplier
-_MOST = 10**6  # steps: with more, rounding errors, time and memory have no bound
+MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
 
 
 def pld_applies(event: Event, accountant: str) -> bool:
@@ -32,11 +32,14 @@ def pld_applies(event: Event, accountant: str) -> bool:
         if accountant == "pld":
             raise ImportError("accountant='pld' needs dp-accounting: pip install 'skdpsco[pld]'.")
         return False
-    parts = _parts(event)
     noise = (GaussianEvent, PoissonSampledGaussianEvent)
-    if sum(count for _, count in parts) > _MOST:
-        return False
-    return all(type(e) in noise and e.noise_multiplier > _SMALLEST for e, _ in parts)
+    for leaf, count in leaves(event):
+        known = type(leaf) in noise and leaf.noise_multiplier > _SMALLEST and count <= MOST_STEPS**2
+        if not known and type(leaf) is not NoOpEvent:
+            return False
+    parts = _parts(event)
+    few = sum(count for _, count in parts) <= MOST_STEPS
+    return few and all(leaf.noise_multiplier > _SMALLEST for leaf, _ in parts)
 
 
 def pld_delta(event: Event, epsilon: float) -> float:
@@ -56,7 +59,21 @@ def pld_epsilon(event: Event, delta: float) -> float:
 
 
 def _parts(event: Event) -> list[tuple[Any, int]]:
-    return [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
+    """What the event is composed of; all Gaussian noise is one release, as it is exactly."""
+    parts = [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
+    gaussian = [(leaf, count) for leaf, count in parts if type(leaf) is GaussianEvent and count]
+    if not gaussian:
+        return parts
+    precision = math.fsum(count * (1.0 / leaf.noise_multiplier) ** 2 for leaf, count in gaussian)
+    rounded_down = GaussianEvent((1.0 - 1e-14) / math.sqrt(max(precision, 1e-200)))
+    return [*((e, count) for e, count in parts if type(e) is not GaussianEvent), (rounded_down, 1)]
+
+
+def _divergence(leaf: Any) -> float:
+    """Of order 2: half the variance of the privacy loss, or more."""
+    if type(leaf) is PoissonSampledGaussianEvent:
+        return log_moment_of_sample(leaf, 1.0)
+    return (1.0 / leaf.noise_multiplier) ** 2
 
 
 @cached(16)
@@ -66,7 +83,8 @@ def _distribution(event: Event) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     # Every step is rounded by "connecting the dots" of its curve from above, to losses that are
-    # multiples of the interval: as fine as the smallest steps need, within memory.
+    # multiples of the interval: as fine as the smallest steps need, but for a bound on the number
+    # of cells, and so on time and memory. An interval of one typical loss adds 2 % to epsilon.
     parts = _parts(event)
     ratios = [1 / leaf.noise_multiplier for leaf, _ in parts]
     typical = [
@@ -74,7 +92,8 @@ def _distribution(event: Event) -> Any:
         for r, (leaf, _) in zip(ratios, parts, strict=True)
     ]
     widest = max(2 * r * (11 + r) for r in ratios)
-    interval = max(min(typical) / 8, widest / _MAX_CELLS)
+    spread = math.sqrt(2 * math.fsum(count * _divergence(leaf) for leaf, count in parts))
+    interval = max(min(typical) / 8, widest / _MAX_CELLS, 10 * spread / _MAX_CELLS)
     total = pld.identity(value_discretization_interval=interval)
     for leaf, count in parts:
         sampled = type(leaf) is PoissonSampledGaussianEvent

@@ -2,7 +2,8 @@
 
 The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
 If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
-mu-values add, and that mu is never mixed with the rho of another mechanism. The best of a random
+mu-values add. A draw of the exponential mechanism has a mu too; where there are such draws, epsilon
+and delta are the smaller ones of both ways, of which none mixes mu with rho. The best of a random
 number of tries and noise on a sample have Renyi curves of their own, which are added to those of
 the others.
 
@@ -28,7 +29,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ._checks import check_real
-from ._numerics import minimise, solve
+from ._gdp import mu_of_draw
+from ._numerics import between, minimise, solve
 from ._pld import pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
@@ -61,6 +63,11 @@ _RHO: dict[type, Callable[..., float]] = {
     RandomStoppingEvent: lambda event: zcdp_of_best(event.tries, event.rho),
     PoissonSampledGaussianEvent: lambda event: event.rho,
     ZCDPEvent: lambda event: event.rho,
+}
+_MU: dict[type, Callable[..., float]] = {
+    NoOpEvent: lambda event: 0.0,
+    GaussianEvent: lambda event: 1 / event.noise_multiplier,
+    ExponentialMechanismEvent: lambda event: mu_of_draw(event.epsilon0),
 }
 _CURVES = (RandomStoppingEvent, PoissonSampledGaussianEvent)  # have Renyi curves of their own
 
@@ -98,6 +105,19 @@ def mu_of(event: Event) -> float:
     return math.sqrt(2 * rho_of(event))
 
 
+def gdp_of(event: Event) -> float:
+    """Return a mu for which `event` is mu-GDP, infinity if none is known.
+
+    For Gaussian noise and draws of the exponential mechanism; the latter cost less in zCDP if there
+    are many of them, or nothing else.
+    """
+    found = _known_leaves(event)
+    if any(type(leaf) not in _MU for leaf, _ in found):
+        return math.inf
+    squares = (count * _MU[type(leaf)](leaf) ** 2 for leaf, count in found)
+    return math.sqrt(math.fsum(squares)) * (1 + 1e-15)
+
+
 def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     """Return an epsilon for which `event` is (epsilon, delta)-DP.
 
@@ -108,7 +128,8 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     accountant : {"auto", "rdp", "pld"}, default="auto"
         Matters for noise on samples only. "rdp" is their Renyi curve; "pld" is the better of that
         and the distribution of the privacy loss, and needs dp-accounting; "auto" is "pld" where
-        that is installed, else "rdp". All are right.
+        that is installed, else "rdp". All are right. With more than a million samples, or a noise
+        multiplier of 0.1 or less, "pld" is "rdp".
 
     Raises
     ------
@@ -119,7 +140,8 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
     if not _has_curve(event):
-        return zcdp_epsilon(rho_of(event), delta)
+        epsilon, mu = zcdp_epsilon(rho_of(event), delta), gdp_of(event)
+        return epsilon if mu == math.inf else min(epsilon, gaussian_epsilon(mu, delta))
     epsilon = _renyi_epsilon(event, delta)
     return min(epsilon, pld_epsilon(event, delta)) if pld_applies(event, accountant) else epsilon
 
@@ -129,15 +151,20 @@ def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
     if is_gaussian(event):
         return gaussian_delta(mu_of(event), epsilon)
     if not _has_curve(event):
-        return zcdp_delta(rho_of(event), epsilon)
+        delta, mu = zcdp_delta(rho_of(event), epsilon), gdp_of(event)
+        return delta if mu == math.inf else min(delta, gaussian_delta(mu, epsilon))
     delta = _renyi_delta(event, epsilon)
     return min(delta, pld_delta(event, epsilon)) if pld_applies(event, accountant) else delta
 
 
 def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
-    """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else."""
+    """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else.
+
+    Beside what is ``spent``, if the budget has that.
+    """
     if not hasattr(budget, "delta"):
         return rho_of(event) <= budget.rho
+    event = compose(getattr(budget, "spent", _NOTHING), event)
     # "rdp" first: it is the faster one, and none is larger than "rdp".
     return any(
         delta_of(event, budget.epsilon, name) <= budget.delta
@@ -310,7 +337,8 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    least = min(log_delta(minimise(log_delta, _order_for_epsilon(rho, epsilon))) for rho in near)
+    orders = [_order_for_epsilon(rho, epsilon) for rho in near]
+    least = min(log_delta(minimise(log_delta, b)) for b in between(orders))
     return _round_up(math.exp(min(least, 0.0)))
 
 
@@ -322,8 +350,8 @@ def _renyi_epsilon(event: Event, delta: float) -> float:
     def epsilon_at(b: float) -> float:
         return (log_moment(b) + log_inverse - math.log1p(b)) / b - math.log1p(1 / b)
 
-    orders = (minimise(epsilon_at, _order_for_delta(rho, log_inverse)) for rho in near)
-    epsilon = max(min(map(epsilon_at, orders)), 0.0)
+    orders = [_order_for_delta(rho, log_inverse) for rho in near]
+    epsilon = max(min(epsilon_at(minimise(epsilon_at, b)) for b in between(orders)), 0.0)
     slack = _REPORT_SLACK
     while _renyi_delta(event, epsilon) > delta:  # by rounding only
         epsilon += slack * max(epsilon, 1.0)

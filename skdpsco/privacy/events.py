@@ -65,7 +65,8 @@ class GaussianEvent(Event):
 class ExponentialMechanismEvent(Event):
     """One draw of an index i with probability proportional to exp(score_i).
 
-    It is epsilon0-bounded-range, hence rho = epsilon0^2 / 8 zCDP [1]_. Only the exponential
+    It is epsilon0-bounded-range, hence rho = epsilon0^2 / 8 zCDP [1]_, and mu-GDP for the mu with
+    Phi(mu / 2) = 1 / (1 + exp(-epsilon0 / 2)) (docs/proofs/noise.md). Only the exponential
     mechanism (equivalently: noisy max with Gumbel noise) has this property: noisy max with
     Laplace noise and permute-and-flip have not, and must be charged as pure DP.
 

@@ -6,7 +6,7 @@ from ._composite import CompositeProblem
 from ._geometry import Block
 from .accelerated_recursive import AcceleratedRecursive
 from .anytime_mirror_descent import AnytimeMirrorDescent
-from .base import Allowance, Plan, Problem, Result, check_cost, check_supported
+from .base import Allowance, Plan, Problem, Remainder, Result, check_cost, check_supported
 from .bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from .boosted_mirror_descent import BoostedMirrorDescent
 from .coordinate_descent import CoordinateDescent
@@ -51,6 +51,7 @@ __all__ = [
     "Plan",
     "Problem",
     "RecursiveRegularization",
+    "Remainder",
     "Result",
     "SelectMeasure",
     "Stagewise",

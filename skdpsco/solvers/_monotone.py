@@ -13,8 +13,9 @@ from scipy import sparse
 from skdpsco._design import columns_of
 from skdpsco._kernels import njit
 from skdpsco._passes import correlate, predict
+from skdpsco._summation import sum_error
 from skdpsco.constraints import L2Ball
-from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 
 from ._geometry import Block
@@ -134,7 +135,7 @@ class _Gradient:
         self.smoothness: Any = [[float(self.loss.slopes.max()) * moment / clip]]
 
     def total(self, w: np.ndarray, data: Any) -> np.ndarray:
-        X, y, norms = data
+        y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
         _predict(X, w, z)
         factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
@@ -196,7 +197,7 @@ class GradientMirrorProx:
             event=compose(GaussianEvent(multiplier), steps.event),
             n_iter=steps.n_iter,
             summary=steps.summary,
-            norm_grid=gaussian_grid(F + 2.0 * summation_error(n * F, 1.0), multiplier, 1, n * F),
+            norm_grid=gaussian_grid(F + 2.0 * sum_error(n, 1.0, F), multiplier, 1, n * F),
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,
@@ -214,6 +215,6 @@ class GradientMirrorProx:
         gaussian_mechanism(rng, total, plan.norm_grid)
         moment = min(max(float(total[0]) / n, F / 1e4), float(F))
         monotone, steps = plan.for_moment(problem, moment)
-        data = X, y, np.sqrt(squares)
+        data = y, np.sqrt(squares), X
         w = MirrorProx(METHOD).run(steps, monotone, data, rng, progress)
         return Result(w, plan.n_iter)

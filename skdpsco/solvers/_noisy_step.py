@@ -11,11 +11,12 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._records import Row, read_row, row_add, row_dot
+from skdpsco._summation import sum_error, sum_in_runs
 from skdpsco.constraints import conjugate, project
 from skdpsco.losses import lipschitz_norm
-from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism
 
-from .base import Problem
+from .base import Problem, prediction_spread
 
 LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
 
@@ -38,7 +39,8 @@ def slope_bound(problem: Problem, beyond: float = 0.0) -> float:
     reach = ball.radius * problem.feature_norm(conjugate(ball.p))
     reach += beyond * problem.feature_norm(2.0)
     if loss.n_outputs > 1:
-        slope = lipschitz_norm(loss, 2.0)
+        apart = math.sqrt(2.0) * beyond * problem.feature_norm(2.0)
+        slope = lipschitz_norm(loss, 2.0, prediction_spread(problem) + apart)
     else:
         slope = loss.lipschitz(reach, problem.target_bound)
     if not LEAST <= slope <= LARGEST:
@@ -57,7 +59,7 @@ def step_grid(
     # Clipping a derivative and its product with a feature are rounded.
     largest = slope * (1.0 + (problem.loss.n_outputs + 8) * 2.0**-50)
     longest = largest * problem.feature_norm(2.0)
-    sensitivity = factor * longest + 2.0 * math.sqrt(D) * summation_error(n_records, largest)
+    sensitivity = factor * longest + 2.0 * sum_error(n_records, longest)
     return gaussian_grid(sensitivity, multiplier, D, n_records * largest)
 
 
@@ -118,10 +120,15 @@ class Steps:
         if shifts is None:
             shifts = self._unmoved
         self.n_gradients += n_expected
-        total = np.empty_like(w)
-        noisy_sum(
-            X, y, loss, slope, rows, shifts, at, grid, rng, total, self._room, *self._row
-        )  # fmt: skip
+
+        def run(start: int, stop: int) -> np.ndarray:
+            total = np.zeros_like(w)
+            some, moved = rows[start:stop], shifts[start:stop]
+            add_gradients(X, y, loss, slope, some, moved, at, total, self._room, *self._row)
+            return total
+
+        total = sum_in_runs(len(rows), run)
+        gaussian_mechanism(rng, total, grid)
         gradient = total / n_expected
         w -= step * gradient
         if centre is not None:
@@ -132,13 +139,9 @@ class Steps:
 
 
 @njit
-def noisy_sum(
-    X, y, loss, slope, rows, shifts, w, grid, rng, out, Z, inverse, row_norm, columns, values
-):
-    """Release the sum over ``rows`` of clipped gradients at ``w``."""
+def add_gradients(X, y, loss, slope, rows, shifts, w, out, Z, inverse, row_norm, columns, values):
+    """Add the sum over ``rows`` of clipped gradients at ``w``."""
     D = columns.shape[0]
-    for j in range(out.shape[0]):
-        out[j] = 0.0
     for t in range(rows.shape[0]):
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
@@ -153,7 +156,6 @@ def noisy_sum(
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
         for k in range(Z.shape[1]):
             row_add(X, columns, values, size, Z[0, k], out, k * D)
-    gaussian_mechanism(rng, out, grid)
 
 
 @njit

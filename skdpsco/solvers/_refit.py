@@ -21,7 +21,7 @@ from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers._noisy_step import move_into
 from skdpsco.solvers._second_moments import positive_definite, upper_triangle
-from skdpsco.solvers.base import Problem, share_mu
+from skdpsco.solvers.base import Problem, replace_one, share_mu
 from skdpsco.solvers.gradient_descent import stable_step
 
 BLOCK = 1024  # records that are gathered at a time
@@ -228,7 +228,7 @@ class Refit:
         # that a replacement moves the sum by at most sqrt(2) times that.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
-        sensitivity = math.sqrt(2.0) * size + 2 * F * sum_error(n, math.sqrt(2.0) * size)
+        sensitivity = math.sqrt(2.0) * size + 2 * sum_error(n, size)
         scale = self._release(entries, sensitivity, "matrix", math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
@@ -268,8 +268,7 @@ class Refit:
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
         total = self._sum(gradient, self.clip)[self.local]
-        rounding = 2 * math.sqrt(len(total)) * sum_error(n, size)
-        scale = self._release(total, 2 * size + rounding, "gradient", n * size)
+        scale = self._release(total, replace_one(n, size), "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
 

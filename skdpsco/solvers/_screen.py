@@ -5,7 +5,6 @@ with few non-zeros are short: then it is less than the noise of choosing coordin
 Proof: docs/proofs/stagewise.md.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,11 @@ from scipy.special import ndtri
 from skdpsco._kernels import njit
 from skdpsco._loss_kernels import bounded_derivatives
 from skdpsco._passes import correlate, row_norms
-from skdpsco.losses import lipschitz_l2
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco._summation import rows_of, sum_in_runs
+from skdpsco.losses import lipschitz_norm
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers._refit import newton_pays
-from skdpsco.solvers.base import Problem, share_mu
+from skdpsco.solvers.base import Problem, replace_one, share_mu
 
 # Of mu**2; fitted once, on simulated text. The refit has what is left.
 INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
@@ -57,7 +57,8 @@ def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float,
     loss = problem.loss
     distance = max(np.abs(predictions).max(), np.ptp(predictions))  # from 0, and from one another
     slope = loss.lipschitz(float(distance), problem.target_bound)
-    return slope, min(lipschitz_l2(loss), slope * loss.n_outputs**0.5)
+    spread = float(np.ptp(predictions)) * (1.0 + 2.0**-50)
+    return slope, min(lipschitz_norm(loss, 2.0, spread), slope * loss.n_outputs**0.5)
 
 
 def max_columns(n_samples: int, mu: float) -> int:
@@ -84,14 +85,20 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     slope, size = derivative_bounds(problem, Z[0])
     if plan.intercept is not None:
         differentiate(problem.loss, Z, y, slope, size, R)
-        mean = R.sum(axis=0)
+        mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
         release(mean, size * slack, n, plan.intercept, rng)
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. The gradient there, of features of norm 1 at most.
     differentiate(problem.loss, Z, y, slope, size, R)
-    gradient = np.empty(D)
-    normalised_gradient(X, R, np.ones(len(X.bounds)), np.empty(n), gradient)
+
+    def run(start: int, stop: int) -> np.ndarray:
+        total = np.empty(D)
+        some, norms = rows_of(X, start, stop), np.empty(stop - start)
+        normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
+        return total
+
+    gradient = sum_in_runs(n, run)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
     scale = release(gradient, size * slack, n, plan.gradient, rng)
@@ -103,8 +110,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
 
 def release(total: np.ndarray, size: float, n: int, multiplier: float, rng) -> float:
     """Add noise in place to a sum of ``n`` vectors of norm up to ``size``; return its scale."""
-    sensitivity = 2.0 * size + 2.0 * math.sqrt(len(total)) * summation_error(n, size)
-    grid = gaussian_grid(sensitivity, multiplier, len(total), n * size)
+    grid = gaussian_grid(replace_one(n, size), multiplier, len(total), n * size)
     gaussian_mechanism(rng, total, grid)
     return grid * 2.0**SCALE_BITS
 

@@ -10,7 +10,7 @@ from skdpsco.constraints import conjugate, regularity
 from skdpsco.losses import lipschitz_norm
 from skdpsco.mechanisms import summation_error
 from skdpsco.solvers._tree import Node, along_paths, batch_sizes, nodes, travel, uses
-from skdpsco.solvers.base import Problem, check_scales, curvature_of
+from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
 
 # Of the bound on a derivative, the least difference that is allowed: a point may not have moved.
 SMALLEST = 2.0**-40
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
         """Bound on the norm of a record's gradient in its predictions."""
         loss = self.problem.loss
         if loss.n_outputs > 1:
-            return lipschitz_norm(loss, order)
+            return lipschitz_norm(loss, order, prediction_spread(self.problem))
         return loss.lipschitz(self.prediction, self.problem.target_bound)
 
     def bend(self, p: float) -> float:
@@ -95,8 +95,7 @@ class Bounds(NamedTuple):
         """Replace-one, in the norm of ``order``, of the float64 sum of ``size`` contributions."""
         problem, entry = self.problem, self.magnitude(limit)
         norm = entry / problem.feature_norm(math.inf) * problem.feature_norm(order)
-        rounding = problem.n_coefficients ** (1.0 / order) * summation_error(size, entry)
-        return 2.0 * (norm + rounding) * (1.0 + 2.0**-50)
+        return 2.0 * (norm + summation_error(size, norm)) * (1.0 + 2.0**-50)
 
 
 def _between(change: float, slope: float) -> float:

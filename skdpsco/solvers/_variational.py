@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skdpsco.mechanisms import summation_error
+from skdpsco._block_sources import cuts
+from skdpsco._summation import PIECE_ROWS, rows_of, sum_error, tree_sum
 from skdpsco.solvers._geometry import Block, Geometry
 
 Data = tuple[np.ndarray, ...]  # arrays with one entry per record along their first axes
@@ -52,7 +53,10 @@ class MonotoneOperator(Protocol):
     smoothness: Any
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only."""
+        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only.
+
+        Solvers ask for the sums over runs of records where there are many, and add them up.
+        """
         ...
 
 
@@ -87,11 +91,24 @@ class VariationalProblem:
         ones = (1.0,) * len(self.geometry.blocks)
         return getattr(self.operator, "largest_weights", ones)
 
+    def total(self, z: np.ndarray, runs: list[Data]) -> np.ndarray:
+        """Sum of the operator over records, cut by `runs_of`."""
+        totals = (np.asarray(self.operator.total(z, data), dtype=np.float64) for data in runs)
+        return tree_sum(totals)
+
     def mean(self, z: np.ndarray, total: np.ndarray, n_records: int) -> np.ndarray:
         """The operator at z from a sum over so many records; post-processing of that sum."""
         weights = getattr(self.operator, "weights", None)
         mean = total / n_records
         return mean if weights is None else mean * weights(z)
+
+
+def runs_of(data: Data) -> list[Data]:
+    """Records in runs, so that `sum_error` bounds the error of their sums."""
+    n = data[0].shape[0]
+    if n <= PIECE_ROWS:
+        return [data]
+    return [tuple(rows_of(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
 
 
 def _sensitivity(block: Block, n_samples: int) -> float:
@@ -100,8 +117,7 @@ def _sensitivity(block: Block, n_samples: int) -> float:
     exact = block.sensitivity
     if exact is None:
         exact = 2.0 * block.lipschitz_l2
-    rounding = 2.0 * math.sqrt(block.size) * summation_error(n_samples, block.lipschitz)
-    return exact * slack + rounding
+    return exact * slack + 2.0 * sum_error(n_samples, block.lipschitz_l2 * slack)
 
 
 def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:

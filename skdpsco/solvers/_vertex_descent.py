@@ -13,7 +13,7 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.constraints import Simplex
 from skdpsco.mechanisms import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
-from skdpsco.solvers._variational import Data, VariationalProblem
+from skdpsco.solvers._variational import Data, VariationalProblem, runs_of
 from skdpsco.solvers.base import replace_one
 
 MAX_ITER = 10_000  # of the automatic rules
@@ -228,13 +228,13 @@ def spend(
 
 def walk(
     rng: np.random.Generator, batches: Batches, n_samples: int, data: Data
-) -> Iterator[tuple[Data, tuple[float, float]]]:
+) -> Iterator[tuple[list[Data], tuple[float, float]]]:
     """Records and grids of the batches, in a random order that does not depend on the data."""
     rows = rng.permutation(n_samples)
     start = 0
     for size, grid in zip(batches.sizes, batches.grid, strict=True):
         chosen = rows[start : start + size]
-        yield tuple(array[chosen] for array in data), grid
+        yield runs_of(tuple(array[chosen] for array in data)), grid
         start += size
 
 

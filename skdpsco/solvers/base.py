@@ -8,15 +8,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
-from skdpsco.constraints import in_double_precision, minimizer
-from skdpsco.mechanisms import summation_error
+from skdpsco._summation import sum_error
+from skdpsco.constraints import conjugate, in_double_precision, minimizer
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
+    Budget,
     Event,
     GaussianEvent,
     ZCDPEvent,
     allows,
     compose,
+    gdp_of,
     is_gaussian,
     mu_of,
     rho_of,
@@ -95,30 +97,54 @@ class Problem:
 class Allowance(NamedTuple):
     """What an earlier release has left of a `Budget`, in zCDP, and what Gaussian noise gets of it.
 
-    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs. Where all noise
-    is Gaussian, earlier noise included, the exact curve may leave more of mu: ``gaussian``.
+    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs.
     """
 
     rho: float
-    gaussian: float | None = None
 
     @property
     def mu(self) -> float:
         """Total sensitivity over standard deviation that Gaussian noise may have."""
-        return (2.0 * self.rho) ** 0.5 if self.gaussian is None else self.gaussian
+        return (2.0 * self.rho) ** 0.5
 
     def minus(self, event: Event) -> "Allowance":
         """What is left after ``event``."""
         return Allowance(self.rho - rho_of(event))
 
-    @classmethod
-    def beside(cls, budget: Any, event: Event) -> "Allowance":
-        """What ``budget`` leaves beside Gaussian noise that costs ``event``."""
-        mu, rounding = mu_of(event), 1.0 - 2.0**-40
-        return cls(
-            (budget.rho - rho_of(event)) * rounding,
-            math.sqrt(budget.mu**2 - mu * mu) * rounding,
-        )
+
+class Remainder(NamedTuple):
+    """What earlier releases have left of a `Budget` that is spent on one fit alone.
+
+    Parameters
+    ----------
+    budget : Budget
+    spent : Event
+        Gaussian noise, and draws of the exponential mechanism.
+    """
+
+    budget: Budget
+    spent: Event
+
+    @property
+    def epsilon(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Of the budget; `allows` counts what is spent."""
+        return self.budget.delta
+
+    @property
+    def rho(self) -> float:
+        """What is left in zCDP."""
+        return self.budget.rho - rho_of(self.spent)
+
+    @property
+    def mu(self) -> float:
+        """What is left for Gaussian noise alone: the curve is that of all mu together, or zCDP."""
+        squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
+        return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
 
 
 @dataclass
@@ -187,7 +213,13 @@ class Plan:
 
 
 class Solver(Protocol):
-    """A method to fit a linear model under privacy."""
+    """A method to fit a linear model under privacy.
+
+    One with ``fixed_cost = True`` promises that the event of its plans follows from the sizes, the
+    loss and the budget, not from the set, the penalty or the units of features and targets. Where
+    these follow from earlier releases, its noise may then be as small as if they were declared. One
+    with ``samples = True`` adds noise to samples, so that its cost in zCDP is not that of a budget.
+    """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
         """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; ``n_iter=None`` is automatic."""
@@ -330,6 +362,17 @@ def curvature_of(loss: Any, distance: float) -> float:
     return loss.smoothness() * distance * distance
 
 
+def prediction_spread(problem: Problem) -> float:
+    """Bound on how far two predictions of a record are apart, for all points of the set."""
+    constraint = problem.constraint
+    if hasattr(constraint, "p"):  # a ball
+        reach = constraint.radius * problem.feature_norm(conjugate(constraint.p))
+        bound = 2.0 ** (1.0 - 1.0 / constraint.p) * reach
+    else:
+        bound = constraint.norm_bound()
+    return bound * (1.0 + 2.0**-40)
+
+
 def check_cost(event: Event, budget: Any) -> None:
     """Refuse a plan that costs more than its budget, whoever made it.
 
@@ -375,8 +418,9 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
 
 
 def replace_one(n_samples: int, bound: float) -> float:
-    """Sensitivity of a float64 sum over records of a number within +-``bound``.
+    """Sensitivity of a sum of ``n_samples`` numbers within +-``bound``, as `sum_error` covers it.
 
-    One replaced record moves the exact sum by at most 2 bound; both sums are rounded.
+    One replaced record moves the exact sum by at most 2 bound; both sums are rounded. The same
+    holds for vectors within a ball of radius ``bound``, and for the norm of their sum's change.
     """
-    return 2.0 * bound + 2.0 * summation_error(n_samples, bound)
+    return 2.0 * bound + 2.0 * sum_error(n_samples, bound)

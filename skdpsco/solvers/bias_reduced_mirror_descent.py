@@ -244,7 +244,7 @@ class BiasReducedMirrorDescent:
         result = weight[0] * start
         for t, (batch, grid) in enumerate(walk(rng, batches, problem.n_samples, data)):
             if t == 0:
-                total = problem.operator.total(start, batch)
+                total = problem.total(start, batch)
             else:
                 total = self._total(plan.levels, int(level[t - 1]), problem, batch, scores, rng)
             scores.add(total, grid)
@@ -260,7 +260,7 @@ class BiasReducedMirrorDescent:
         levels: Levels,
         level: int,
         problem: VariationalProblem,
-        batch: Data,
+        batch: list[Data],
         scores: Scores,
         rng: np.random.Generator,
     ) -> np.ndarray:
@@ -273,9 +273,7 @@ class BiasReducedMirrorDescent:
             points.append(counts / (1.0 if not points else half * len(points)))
         if level == 0:
             del points[1]  # the first half is the first vertex
-        first, *few, many = (
-            np.asarray(problem.operator.total(z, batch), dtype=np.float64) for z in points
-        )
+        first, *few, many = (problem.total(z, batch) for z in points)
         gain = levels.total * half
         if level == 0:
             return gain * many + (1.0 - gain) * first

@@ -17,7 +17,7 @@ from skdpsco._record_functions import numbers_or_nan
 from skdpsco._validation import check_bound
 from skdpsco.mechanisms import exponential_grid
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers._variational import Data, VariationalProblem
+from skdpsco.solvers._variational import Data, VariationalProblem, runs_of
 from skdpsco.solvers._vertex_descent import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
 from skdpsco.solvers.bias_reduced_mirror_descent import BiasReducedMirrorDescent
@@ -271,12 +271,12 @@ def respond(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """``z`` with a private best response of a player in its part, by Frank-Wolfe."""
-    z, part = z.copy(), problem.geometry.parts[player]
+    z, part, runs = z.copy(), problem.geometry.parts[player], runs_of(data)
     for t in range(steps):
-        total = problem.operator.total(z, data)[part]  # its sign is that of the player
+        total = problem.total(z, runs)[part]  # its sign is that of the player
         step = 2.0 / (t + 2.0)
         z[part] *= 1.0 - step
-        z[part.start + choose_index(rng, -np.asarray(total, dtype=np.float64), grid)] += step
+        z[part.start + choose_index(rng, -total, grid)] += step
     return z
 
 

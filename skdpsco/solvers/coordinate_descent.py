@@ -74,6 +74,7 @@ class CoordinateDescent:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = True
 
     def __init__(
         self, order: str = "cyclic", clip: float | str = "auto", average: bool = False
@@ -107,7 +108,7 @@ class CoordinateDescent:
         largest_slope(problem)  # there is one
         multiplier = math.sqrt(n_passes * D) / mu_steps
         bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
-        sensitivity = 2.0 * bound + 2.0 * math.sqrt(K) * summation_error(n, bound)
+        sensitivity = 2.0 * bound + 2.0 * partial_sums_error(n, bound)
         return CoordinateDescentPlan(
             event=compose(scales.event, RepeatedEvent(GaussianEvent(multiplier), n_passes * D)),
             n_iter=n_passes,
@@ -159,6 +160,11 @@ class CoordinateDescent:
                 w, last_w = w + momentum * move, w
                 Z, last_Z = Z + momentum * (Z - last_Z), Z
         return Result(total / n_averaged if self.average else w, plan.n_iter)
+
+
+def partial_sums_error(n_samples: int, bound: float) -> float:
+    """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
+    return summation_error(n_samples, bound, n_samples // BLOCK + BLOCK)
 
 
 def column_major(n: int, K: int) -> np.ndarray:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from skdpsco._map_reduce import in_pieces
-from skdpsco._summation import sum_error
 from skdpsco.constraints import Polytope, coordinate, minimizer, n_vertices, vertex
-from skdpsco.losses import derivative, derivatives, lipschitz_l2
+from skdpsco.losses import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms import (
     Exponential,
     LaplaceNoisyMax,
@@ -19,7 +18,16 @@ from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers._block_sums import walk_minimizers
 from skdpsco.solvers._vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers._vertices import polytope_of
-from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth, curvature_of
+from skdpsco.solvers.base import (
+    Plan,
+    Problem,
+    Result,
+    check_bound_on,
+    check_smooth,
+    curvature_of,
+    prediction_spread,
+    replace_one,
+)
 
 MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 MAX_ITER = 10_000  # of the automatic rule
@@ -120,7 +128,7 @@ class NoisyFrankWolfe:
     """
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth, or whose derivatives have no bound.
@@ -135,7 +143,7 @@ class NoisyFrankWolfe:
         check_smooth(self, problem.loss)
         if type(problem.constraint) is Polytope:
             polytope_of(problem.constraint, problem.n_coefficients)
-        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
+        check_bound_on("derivative", problem.loss, lipschitz_norm(problem.loss, 2.0))
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> NoisyFrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.
@@ -149,22 +157,22 @@ class NoisyFrankWolfe:
         n, D, constraint = problem.n_samples, problem.n_coefficients, problem.constraint
         mu = budget.mu
         row_norm = math.sqrt(problem.n_features) * (1.0 + D * 2.0**-50)  # products are rounded
+        slope = lipschitz_norm(problem.loss, 2.0, prediction_spread(problem))
+        bound = slope * row_norm
         if n_iter is None:
             # 2 Gamma / T + 2 s width, s = 2 L2 sqrt(T) / (n mu): algorithm D2. Points of the set
             # give predictions at most row_norm times their l2 distance apart.
             distance = min(row_norm * constraint.diameter(2), 2 * constraint.norm_bound())
             gamma = curvature_of(problem.loss, distance)
-            slope = lipschitz_l2(problem.loss) * row_norm
-            useful = gamma * n * mu / (slope * constraint.gaussian_width(D))
+            useful = gamma * n * mu / (bound * constraint.gaussian_width(D))
             n_iter = _whole_steps(useful)
         steps = 2.0 / (np.arange(n_iter) + 2.0)  # the first goes all the way to a vertex
-        bound = lipschitz_l2(problem.loss) * row_norm
-        sensitivity = 2 * bound + 2 * math.sqrt(D) * sum_error(n, bound)
+        sensitivity = replace_one(n, bound)
         grid = gaussian_grid(sensitivity, math.sqrt(n_iter) / mu, D, n * bound)
         return NoisyFrankWolfePlan(
             event=GaussianEvent(1.0 / mu),
             n_iter=n_iter,
-            slope=lipschitz_l2(problem.loss),
+            slope=slope,
             step=tuple(map(float, steps)),
             grid=(grid,) * n_iter,
         )

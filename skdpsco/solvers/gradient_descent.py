@@ -90,7 +90,7 @@ class GradientDescent:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def __init__(self, clip: float | str = "auto", preconditioned: bool = True) -> None:
         if not isinstance(preconditioned, bool):
@@ -196,7 +196,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     n, D = problem.n_samples, problem.n_coefficients
     bound = 1.0 + (D + 4) * 2.0**-50  # norms and products are rounded
     # 2: a sum is divided twice, by a bound and by a scale.
-    sensitivity = factor * bound + 2.0 * math.sqrt(D) * sum_error(n, bound, 2)
+    sensitivity = factor * bound + 2.0 * sum_error(n, bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 

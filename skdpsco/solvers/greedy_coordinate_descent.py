@@ -23,8 +23,16 @@ from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 
 from ._composite import CompositeProblem
 from ._scales import ScalePlan, plan_scales, release_scales
-from .base import Plan, Result, replace_one
-from .coordinate_descent import BLOCK, check_clip, clip_bounds, column_major, largest_slope, slopes
+from .base import Plan, Result
+from .coordinate_descent import (
+    BLOCK,
+    check_clip,
+    clip_bounds,
+    column_major,
+    largest_slope,
+    partial_sums_error,
+    slopes,
+)
 
 SCALE_SHARE = 0.1  # of rho, for the scales of the columns
 CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
@@ -127,7 +135,7 @@ class GreedyCoordinateDescent:
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
         largest_slope(problem)  # there is one
-        change = replace_one(n, 1.0)
+        change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
         return GreedyPlan(
             event=compose(
                 scales.event,

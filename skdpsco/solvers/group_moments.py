@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._block_sources import cuts
 from skdpsco._design import columns_of
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco._summation import sum_error, tree_sum
+from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 
 from ._group_problem import (
     GroupProblem,
@@ -129,21 +131,20 @@ class GroupMoments:
         terms = (n,) * k if private else problem.group_sizes
 
         def per_group(name, change, bound, dimension):
-            """One grid per group: sums of terms within ``bound``, which one record may change."""
-            moved = others * dimension
+            """One grid per group: sums of terms of norm ``bound``, which one record may change."""
             return tuple(
                 gaussian_grid(
-                    change + 2.0 * math.sqrt(moved) * summation_error(m, bound),
+                    change + 2.0 * math.sqrt(others) * sum_error(m, bound),
                     multipliers[name] * math.sqrt(r),
-                    moved,
+                    others * dimension,
                     m * bound,
                 )
                 for m in terms
             )
 
-        square = 2.0 * summation_error(n * F, 1.0)
+        square = 2.0 * sum_error(n, 1.0, F)
         row = math.sqrt(2.0) * slack
-        matrix_error = 2.0 * F * summation_error(n, row)
+        matrix_error = 2.0 * sum_error(n, row)
         changed = min(2 * r, k)  # counts that one record changes, by 1 each
         loss_grids, smoothing = (), 1e-2
         if levels:
@@ -232,12 +233,13 @@ class _Run:
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta)
 
-    def _blocks(self):
-        """Rows, and where they stand, of block after block of records."""
+    def _sum(self, function):
+        """Sum of ``function(where they stand, rows)`` over blocks of records; see `sum_error`."""
         columns = np.arange(self.F)
-        for start in range(0, self.problem.n_samples, BLOCK):
-            stop = min(start + BLOCK, self.problem.n_samples)
-            yield slice(start, stop), columns_of(self.X, start, stop, columns)
+        return tree_sum(
+            function(slice(start, stop), columns_of(self.X, start, stop, columns))
+            for start, stop in cuts(self.problem.n_samples, BLOCK)
+        )
 
     def _unit_rows(self, A):
         """Rows over the larger of their norm and the clipping norm."""
@@ -265,9 +267,8 @@ class _Run:
         return np.array(grids) * 2.0**SCALE_BITS
 
     def _clip_norm(self):
-        F, square = self.F, np.zeros(1)
-        for _, A in self._blocks():
-            square += (A * A).sum()
+        F = self.F
+        square = self._sum(lambda _, A: np.einsum("ij,ij->i", A, A).sum(keepdims=True))
         self._release(square[None], (self.plan.norm_grid,))
         self.moment = min(max(float(square[0]) / self.problem.n_samples, F / 50.0), float(F))
         self.c = math.sqrt(F if self.plan.largest_clip else min(1.21 * self.moment, F))
@@ -275,13 +276,14 @@ class _Run:
     def _model_and_moments(self):
         """The model of phi, and one vector of label moments per group."""
         n, F, grid = self.problem.n_samples, self.F, self.plan.matrix_grid
-        second, moments = np.zeros((F, F)), np.zeros((self.k, F))
-        for rows, A in self._blocks():
+
+        def sums(rows, A):
             U = self._unit_rows(A)
-            if grid is not None:
-                second += U.T @ U
             t = bounded_targets(self.problem.loss, self.y[rows])
-            moments += self._select(rows) @ (t[:, None] * U)
+            moment = self._select(rows) @ (t[:, None] * U)
+            return (moment,) if grid is None else (moment, U.T @ U)
+
+        moments, *second = self._sum(sums)
         intercept = self.problem.intercept
         if grid is None:  # equal second moments of all features
             rest = self.moment - intercept
@@ -289,7 +291,7 @@ class _Run:
             if intercept:
                 M[-1, -1] = 1.0
         else:
-            M = self._second_moments(second, grid) * (self.c**2 / n)
+            M = self._second_moments(second[0], grid) * (self.c**2 / n)
         mean = M[-1] if intercept else np.zeros(F)
         return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
 
@@ -310,13 +312,17 @@ class _Run:
         """Means over every group at the released point ``w``: response times row, and loss."""
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
         centre = self.plan.loss_centre
-        vectors, losses = np.zeros((self.k, self.F)), np.zeros((self.k, 1))
-        for rows, A in self._blocks():
+
+        def sums(rows, A):
             z, select = A @ w, self._select(rows)
+            vectors, losses = np.zeros((self.k, self.F)), np.zeros((self.k, 1))
             if responses:
-                vectors += select @ (bounded_responses(loss, z)[:, None] * self._unit_rows(A))
+                vectors = select @ (bounded_responses(loss, z)[:, None] * self._unit_rows(A))
             if levels:
-                losses += select @ (bounded_losses(loss, z, self.y[rows]) - centre)[:, None]
+                losses = select @ (bounded_losses(loss, z, self.y[rows]) - centre)[:, None]
+            return vectors, losses
+
+        vectors, losses = self._sum(sums)
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:
             self._release(losses, self.plan.loss_grids)

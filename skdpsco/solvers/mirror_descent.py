@@ -193,7 +193,7 @@ class MirrorDescent:
         result = plan.weight[0] * z
         batches = walk(rng, plan.batches, problem.n_samples, data)
         for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
-            scores.add(problem.operator.total(z, batch), grid)
+            scores.add(problem.total(z, batch), grid)
             z = np.zeros(len(z))
             scores.draw(rng, plan.n_draws, z)
             z /= plan.n_draws

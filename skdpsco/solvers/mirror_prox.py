@@ -19,6 +19,7 @@ from skdpsco.solvers._variational import (
     VariationalProblem,
     calibration,
     check_count,
+    runs_of,
 )
 from skdpsco.solvers.base import Plan
 
@@ -245,7 +246,7 @@ class MirrorProx:
         def oracle(z: np.ndarray) -> np.ndarray:
             """Noisy mean operator of the next batch at ``z``, and the public regularisers."""
             size, batch = next(batches)
-            total = np.array(problem.operator.total(z, batch), dtype=np.float64)
+            total = problem.total(z, batch)
             for part, grid in zip(geometry.parts, plan.grid, strict=True):
                 gaussian_mechanism(rng, total[part], grid)
             g = problem.mean(z, total, size)
@@ -281,12 +282,12 @@ def _calls(method: str, n_iter: int) -> int:
 
 def _partition(
     rng: np.random.Generator, n_samples: int, n_batches: int, data: Data
-) -> list[tuple[int, Data]]:
+) -> list[tuple[int, list[Data]]]:
     """Size and records of each of ``n_batches`` batches, disjoint and independent of the data."""
     if n_batches == 1:
-        return [(n_samples, data)]
+        return [(n_samples, runs_of(data))]
     batches = np.array_split(rng.permutation(n_samples), n_batches)
-    return [(len(rows), tuple(array[rows] for array in data)) for rows in batches]
+    return [(len(rows), runs_of(tuple(array[rows] for array in data))) for rows in batches]
 
 
 def _schedule(

@@ -16,7 +16,7 @@ from skdpsco._kernels import provider
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import sum_error
 from skdpsco._validation import check_bound
-from skdpsco.losses import Logistic, Squared, derivative, derivatives
+from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivatives
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 
@@ -35,7 +35,7 @@ from ._moment_sums import (
     square_sums,
 )
 from ._second_moments import positive_definite, upper_triangle
-from .base import Result, check_bound_on, share_mu
+from .base import Result, check_bound_on, replace_one, share_mu
 
 LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
 MOST_MEAN = 0.8  # of a mean square, its mean squared
@@ -84,7 +84,7 @@ class Moments:
 
     requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
     optional = ("penalty",)
-    by_blocks = True
+    by_blocks = fixed_cost = True
 
     def __init__(self, row_norm: float | None = None):
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
@@ -150,12 +150,11 @@ class Moments:
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
         row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
         size = bound_of(problem) * row
-        error = sum_error(n, size)
 
         def grid(name, sensitivity, dimension, magnitude):
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
 
-        moved = 2.0 * size + 2.0 * math.sqrt(F * K) * error
+        moved = record_change(problem) * slack + 2.0 * sum_error(n, size)
         matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
         line = not matrix and K == 1 and problem.intercept
         tolerated = 0.0
@@ -165,11 +164,10 @@ class Moments:
                 min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
             )
         if centred:
-            rounding = 2.0 * math.sqrt(d) * sum_error(n, slack)
-            centre_grid = grid("centre", 2.0 * slack + rounding, d, n * slack)
+            centre_grid = grid("centre", replace_one(n, slack), d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
-            rounding = 2.0 * F * sum_error(n, square)
+            rounding = 2.0 * sum_error(n, square)
             matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
         else:
             square = (LINE if line else 1.0) * slack * slack
@@ -196,6 +194,16 @@ class Moments:
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             coef = _Run(plan, problem, X, y, rng).fit(progress)
         return Result(coef, plan.n_iter)
+
+
+def record_change(problem: CompositeProblem) -> float:
+    """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
+    bound, ones = bound_of(problem), INTERCEPT * problem.intercept
+    # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
+    if type(problem.loss) is not Multinomial:
+        return 2.0 * bound * math.sqrt(1.0 + ones)
+    # Of one class, features may be opposites, but the ones are not; of two, numbers are not.
+    return math.sqrt(max(bound * bound * (4.0 + ones), 2.0 * (1.0 + ones)))
 
 
 def n_rounds(signal: float, matrix: bool) -> int:

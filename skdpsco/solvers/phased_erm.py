@@ -103,6 +103,7 @@ class PhasedERM:
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
     streams = False
+    fixed_cost = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none"):
         if schedule not in SCHEDULES:
@@ -112,6 +113,11 @@ class PhasedERM:
         if smoothing == "randomized" and schedule != "one-phase":
             raise ValueError("smoothing='randomized' needs schedule='one-phase'.")
         self.schedule, self.smoothing = schedule, smoothing
+
+    @property
+    def samples(self) -> bool:
+        """Whether records are sampled, so that noise has a curve of its own."""
+        return self.smoothing == "randomized"
 
     def check(self, problem: Problem) -> None:
         """Refuse a set that is not an lp ball.

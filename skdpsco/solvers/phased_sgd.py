@@ -159,7 +159,7 @@ class PhasedSGD:
     """
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
-    streams = True
+    streams = fixed_cost = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True):
         if schedule not in tuple(SCHEDULES):

@@ -10,7 +10,7 @@ from scipy import sparse
 from skdpsco._design import CSR, Dense
 from skdpsco._kernels import njit
 from skdpsco._map_reduce import in_pieces
-from skdpsco._random import next_uint64
+from skdpsco._random import next_uint64, warn_utility
 from skdpsco._validation import check_bound
 from skdpsco.losses import derivative, derivatives
 from skdpsco.penalties import prox
@@ -23,6 +23,7 @@ from skdpsco.privacy import (
     compose,
 )
 from skdpsco.privacy._cache import cached
+from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 
 from ._composite import CompositeProblem
 from .base import Result
@@ -63,8 +64,7 @@ class SGD:
     by the expected size of a sample. The result is a mean over the last quarter of the steps.
 
     As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
-    nothing where the budget is one of zCDP: with a ledger, and beside a private scale of the
-    targets.
+    nothing where the budget is one of zCDP: with a ledger.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ class SGD:
     accountant : {"auto", "rdp", "pld"}, default="auto"
         "rdp" accounts with Renyi divergences. "pld" does with privacy loss distributions: less
         noise, but it needs dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld" if that
-        is installed, else "rdp". The guarantee is the same.
+        is installed, else "rdp". The guarantee is the same. With more than a million steps "pld"
+        is "rdp", with a warning if it was asked for.
 
     References
     ----------
@@ -89,6 +90,7 @@ class SGD:
     """
 
     requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = samples = True
 
     def __init__(
         self,
@@ -129,8 +131,15 @@ class SGD:
         start = 2.0 * math.sqrt(n_steps) / mu_steps  # enough without sampling
         multiplier = noise_multiplier(budget, others, probability, n_steps, self.accountant, start)
         sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        event = compose(others, RepeatedEvent(sampling, n_steps))
+        if self.accountant == "pld" and hasattr(budget, "delta") and not pld_applies(event, "pld"):
+            warn_utility(
+                f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan "
+                "are accounted for with 'rdp', which draws a little more noise.",
+                stacklevel=2,
+            )
         return SGDPlan(
-            event=compose(others, RepeatedEvent(sampling, n_steps)),
+            event=event,
             n_iter=n_steps,
             scales=scales,
             preconditioned=self.preconditioned,

@@ -315,15 +315,18 @@ def test_noise_by_its_scale():
     for loss, a in [(Logistic(), 0.5), (Multinomial(3), math.sqrt(2 / 3)), (Squared(), 1.0)]:
         for intercept, r in [(False, 1.0), (True, math.sqrt(1 + module.INTERCEPT))]:
             for mu in (0.1, 0.01):
+                moved = 2 * a * r
+                if loss.n_outputs > 1:  # of one class, or of two
+                    moved = math.sqrt(max(a * a * (3.0 + r * r), 2.0 * r * r))
                 problem = problem_for(loss, 1000, 3, intercept)
                 plan = Moments().plan(problem, given(mu), 2)
                 sensitivity = {
                     "norm": (plan.norm_grid, 1.0),
-                    "moment": (plan.moment_grid, 2 * a * r),
+                    "moment": (plan.moment_grid, moved),
                     "matrix": (plan.matrix_grid, math.sqrt(2) * r * r),
                     "centre": (plan.centre_grid, 2.0),
                     "curvature": (plan.curvature_grid, LINE if plan.line else 1.0),
-                    "responses": (plan.response_grid, 2 * a * r),
+                    "responses": (plan.response_grid, moved),
                 }
                 for name, charge in charges(Moments(), plan, problem, mu).items():
                     grid, size = sensitivity[name]

@@ -176,7 +176,7 @@ def test_the_error_of_covariances():
     score = selector_module.covariance_scores(design, t[:, None])[0]
     mean = math.fsum(t) / n
     exact = abs(math.fsum(X[:, 0] * (t - mean)))
-    assert abs(score - exact) < 8 * scaler_module.summation_error(n, 1.0)
+    assert abs(score - exact) < 8 * scaler_module.sum_error(n, 1.0)
     assert score != exact  # else nothing was tested
 
 

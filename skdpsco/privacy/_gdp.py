@@ -1,0 +1,28 @@
+"""The Gaussian curve of a draw by the exponential mechanism: docs/proofs/noise.md, section 11."""
+
+import math
+
+_SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0, where it is largest
+_LARGEST = 1000.0  # beyond, exponentials overflow
+
+
+def mu_of_draw(epsilon0: float) -> float:
+    """Return a mu for which whatever is epsilon0-bounded-range is mu-GDP.
+
+    The least one has ``Phi(-mu / 2) = 1 / (1 + exp(epsilon0 / 2))``; it is rounded up.
+    """
+    high = _SLOPE * epsilon0  # a bound
+    if epsilon0 > _LARGEST:
+        return high
+    # erfc and exp err by a few units in the last place, relative: far less than this.
+    target = 2 / (1 + math.exp(epsilon0 / 2)) * (1 - 1e-13)
+    if math.erfc(high / math.sqrt(8)) > target:  # they agree up to rounding
+        return high
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if math.erfc(middle / math.sqrt(8)) <= target:
+            high = middle
+        else:
+            low = middle
+    return high

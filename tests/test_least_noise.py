@@ -1,0 +1,248 @@
+"""Noise is no larger than it has to be: what is charged for rounding, and sharp sensitivities."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import skdpsco._summation as summation
+from skdpsco._design import Dense
+from skdpsco._summation import sum_error, sum_in_runs
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.losses import Hinge, Logistic, Multinomial
+from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.penalties import L2
+from skdpsco.preprocessing.scaler import plan_moments
+from skdpsco.preprocessing.selector import plan_selection
+from skdpsco.solvers import Allowance, Problem
+from skdpsco.solvers._composite import CompositeProblem
+from skdpsco.solvers._geometry import Block
+from skdpsco.solvers._moment_plan import bound_of
+from skdpsco.solvers._noisy_step import Steps
+from skdpsco.solvers._screen import release
+from skdpsco.solvers._variational import VariationalProblem, runs_of
+from skdpsco.solvers.base import prediction_spread
+from skdpsco.solvers.coordinate_descent import CoordinateDescent
+from skdpsco.solvers.frank_wolfe import NoisyFrankWolfe
+from skdpsco.solvers.gradient_descent import GradientDescent
+from skdpsco.solvers.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.group_moments import GroupMoments, GroupProblem, LogisticMoments
+from skdpsco.solvers.mirror_prox import MirrorProx
+from skdpsco.solvers.moments import INTERCEPT, Moments, record_change
+from skdpsco.solvers.phased_erm import PhasedERM
+
+ZCDP = Allowance(0.1)
+F = 50
+
+
+class Operator:
+    """Records that are their own operators."""
+
+    saddle, smoothness = True, None
+
+    def __init__(self, *blocks):
+        self.blocks = blocks
+
+    def total(self, z, data):
+        return data[0].sum(axis=0)
+
+
+def phased(n):
+    return [PhasedERM().plan(Problem(Hinge(), L2Ball(1.0), n, F), ZCDP, 4).phases[0].grid]
+
+
+def mirror_prox(n):
+    operator = Operator(Block(L2Ball(1.0), F, 1.0), Block(Simplex(), F, 1.0))
+    return MirrorProx().plan(VariationalProblem(operator, n), ZCDP, 4).grid
+
+
+def group_moments(n, private):
+    sizes = None if private else (n // 2, n - n // 2)
+    problem = GroupProblem(
+        LogisticMoments(), L2Ball(math.inf), n, F, n_groups=2, group_sizes=sizes, intercept=True
+    )
+    plan = GroupMoments().plan(problem, ZCDP, 4)
+    return [
+        plan.norm_grid, plan.matrix_grid, *plan.moment_grids, *plan.response_grids,
+        *plan.loss_grids,
+    ]  # fmt: skip
+
+
+def composite(solver, n):
+    problem = CompositeProblem(Logistic(), None, n, F, False, penalty=L2(0.01), unit=(1.0,) * F)
+    return solver.plan(problem, ZCDP, 4)
+
+
+def screen(n):
+    return [release(np.zeros(F), 1.0, n, 10.0, np.random.default_rng(0))]
+
+
+def moments(n):
+    plan = composite(Moments(), n)
+    return [plan.moment_grid, plan.matrix_grid, plan.response_grid]
+
+
+GRIDS = {
+    "phased-erm": phased,
+    "mirror-prox": mirror_prox,
+    "group-moments": lambda n: group_moments(n, False),
+    "private-group-moments": lambda n: group_moments(n, True),
+    "coordinate-descent": lambda n: [composite(CoordinateDescent(), n).grid],
+    "greedy": lambda n: [composite(GreedyCoordinateDescent(), n).grid],
+    "gradient-descent": lambda n: [composite(GradientDescent(), n).grid],
+    "moments": moments,
+    "screen": screen,
+    "scaler": lambda n: [plan_moments(n, F, True, 0.1).grid],
+    "selector": lambda n: [plan_selection(n, F, 5, False, None, 0.1).grid],
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_noise_of_sums_does_not_grow_with_the_number_of_records(name):
+    """One record moves a sum by as much, whatever n: with rounding by 1 % more at 10^8."""
+    few, many = (np.array(GRIDS[name](n)) for n in (10**6, 10**8))
+    assert (many <= 1.02 * few).all()
+
+
+def up(x, bits=6):
+    """The next number of so many bits: a rounding that always errs the same way."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.ceil(mantissa * 2.0**bits), exponent - bits)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_the_error_of_a_sum_of_vectors_has_no_factor_of_the_dimension(order, d):
+    """Sums by additions that err by as much as they may, in numbers of 6 bits."""
+    unit = 2.0**-5  # a number of 6 bits is rounded up by less than that
+    rng = np.random.default_rng(d)
+    for n in (2, 5, 12):
+        for spread in (0.0, 1.0):
+            terms = up(1.0 + spread * rng.random((n, d)))
+            total = terms[0]
+            for term in terms[1:]:
+                total = up(total + term)
+            error = np.linalg.norm(total - terms.sum(axis=0), ord=order)
+            bound = np.linalg.norm(terms, ord=order, axis=1).max()
+            m = (n - 1) * unit
+            assert error <= m / (1.0 - m) * n * bound
+            assert sum_error(n, bound) >= n * 2.0**-53 * n * bound
+
+
+def test_runs_are_short_and_add_up_to_all_records(monkeypatch):
+    monkeypatch.setattr(summation, "PIECE_ROWS", 3)
+    cuts = []
+
+    def total(start, stop):
+        cuts.append((start, stop))
+        return np.arange(start, stop).sum(keepdims=True)
+
+    assert sum_in_runs(8, total) == 28
+    assert cuts == [(0, 3), (3, 6), (6, 8)]
+    assert sum_in_runs(0, total) == 0  # a sample may be empty
+
+
+def test_steps_add_up_runs(monkeypatch):
+    """No kernel call sees more records than a run has, and no record is lost."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1.0, 1.0, (20, 3)), np.where(rng.random(20) < 0.5, -1.0, 1.0)
+    steps = Steps(Problem(Logistic(), L2Ball(1.0), 20, 3), Dense(X, np.ones(3), 0), y, 1.0)
+    rows, w = np.arange(0, 20, 2), np.zeros(3)
+    expected = -0.5 * y[rows] @ X[rows] / 10
+    for size in (2**16, 4):
+        monkeypatch.setattr(summation, "PIECE_ROWS", size)
+        point, noise = np.zeros(3), np.random.default_rng(1)
+        gradient = steps.take(rows, 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+        np.testing.assert_allclose(gradient, expected, atol=1e-6)
+        np.testing.assert_allclose(point, -0.5 * gradient)
+    empty = steps.take(rows[:0], 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+    np.testing.assert_allclose(empty, 0.0, atol=1e-6)
+
+
+def test_operators_add_up_runs(monkeypatch):
+    monkeypatch.setattr("skdpsco.solvers._variational.PIECE_ROWS", 4)
+    G = np.random.default_rng(0).uniform(-1.0, 1.0, (10, 2))
+    problem = VariationalProblem(Operator(Block(L2Ball(1.0), 2, 1.0)), 10)
+    runs = runs_of((G,))
+    assert [len(run[0]) for run in runs] == [4, 4, 2]
+    np.testing.assert_allclose(problem.total(np.zeros(2), runs), G.sum(axis=0))
+    plan = MirrorProx().plan(problem, Allowance(1e10), 2)
+    z = MirrorProx().run(plan, problem, (G,), np.random.default_rng(1))
+    monkeypatch.undo()
+    same = MirrorProx().run(plan, problem, (G,), np.random.default_rng(1))
+    np.testing.assert_allclose(z, same, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------ the softmax
+
+
+def noisy_frank_wolfe(problem):
+    plan = NoisyFrankWolfe().plan(problem, ZCDP, 4)
+    return plan.grid[0], plan.slope
+
+
+def phased_softmax(problem):
+    plan = PhasedERM().plan(problem, ZCDP, 4)
+    return plan.phases[0].grid, plan.slope
+
+
+@pytest.mark.parametrize("plan", [noisy_frank_wolfe, phased_softmax])
+def test_a_radius_that_bounds_predictions_bounds_softmax_gradients(plan):
+    """Predictions of three classes that are at most 1 apart: 27 % less noise than anywhere."""
+    (near, slope), (far, steepest) = (
+        plan(Problem(Multinomial(3), L1Ball(r), 1000, 5)) for r in (1.0, 100.0)
+    )
+    assert (slope, steepest) == pytest.approx((1.03447, math.sqrt(2.0)), abs=1e-4)
+    assert near / far == pytest.approx(1.03447 / math.sqrt(2.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, math.inf])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_predictions_of_points_of_a_ball_are_no_further_apart(p, intercept):
+    """Brute force over points and records, those that are as far apart as can be among them."""
+    rng, K, d = np.random.default_rng(0), 3, 4
+    problem = Problem(Multinomial(K), LpBall(p, 0.7), 10, d, intercept)
+    bound, largest = prediction_spread(problem), 0.0
+    for trial in range(300):
+        W = rng.standard_normal((K, d)) * (rng.random((K, d)) < 0.8)
+        x = rng.choice([-1.0, 1.0], d)
+        x[d - intercept :] = 1.0
+        if trial == 0:
+            W, x = np.zeros((K, d)), np.ones(d)
+            W[0, : 1 if p == 1.0 else d], W[1] = 1.0, -1.0 if p > 1.0 else 0.0
+        W *= 0.7 / np.linalg.norm(W.ravel(), ord=p)
+        largest = max(largest, float(np.ptp(W @ x)))
+    assert 0.99 * bound < largest <= bound
+
+
+# ------------------------------------------------------------------------------ label moments
+
+
+class OwnMultinomial(Multinomial):
+    """A loss of the user's, which inherits what it does not say."""
+
+
+def row(direction, length, weight):
+    """A record's shortened features, and its one: those of full length may weigh less."""
+    assert weight == 1.0 or length == 1.0
+    return np.append(length * np.array(direction), weight * math.sqrt(INTERCEPT))
+
+
+@pytest.mark.parametrize("K", [2, 3, 4, 7])
+def test_what_a_record_changes_in_label_moments(K):
+    """Pairs of targets, or of responses, times rows: the largest distance is what is charged."""
+    rng = np.random.default_rng(K)
+    problem = CompositeProblem(
+        Multinomial(K), None, 10, 3, True, penalty=L2(0.01), unit=(1.0, 1.0, 0.0)
+    )
+    numbers = [*(np.eye(K) - 1.0 / K), *(rng.dirichlet(np.full(K, 0.3), 5) - 1.0 / K)]
+    directions = [(1.0, 0.0), (-1.0, 0.0), (0.6, 0.8)]
+    rows = [row(d, *lw) for d in directions for lw in [(1.0, 1.0), (1.0, 1e-3), (0.5, 1.0)]]
+    terms = np.array([np.outer(q, u).ravel() for q in numbers for u in rows])
+    largest = max(float(np.linalg.norm(terms - one, axis=1).max()) for one in terms)
+    assert 0.998 * record_change(problem) <= largest <= record_change(problem) * (1 + 1e-12)
+    size = 2.0 * math.sqrt((1.0 - 1.0 / K) * (1.0 + INTERCEPT))
+    assert record_change(problem) < (0.96 if K > 2 else 1.0 + 1e-12) * size
+    own = dataclasses.replace(problem, loss=OwnMultinomial(K))  # the numbers of which may be any
+    assert record_change(own) >= 2.0 * bound_of(own) * math.sqrt(1.0 + INTERCEPT) >= size
