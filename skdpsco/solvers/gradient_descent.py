@@ -22,7 +22,7 @@ from .base import Plan, Result, check_bound_on
 
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
 PASSES = 50  # where noise matters
-MAX_PASSES = 5000
+MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
 PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
 LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
 SURE = 3.0  # standard deviations, of a curvature that shortens the steps
@@ -172,7 +172,7 @@ def passes(ratio: float) -> int:
 def full_passes(problem: CompositeProblem, mu: float) -> int:
     """Passes of full batches that are worth their noise: few, where there is much of it."""
     worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / 6.0
-    return round(min(max(worth, 4.0), PASSES * max(worth / PASSES, 1.0) ** (1.0 / 3.0), MAX_PASSES))
+    return round(min(max(worth, 4.0), PASSES * max(worth / MANY, 1.0) ** (1.0 / 3.0), MAX_PASSES))
 
 
 def share_scales(
