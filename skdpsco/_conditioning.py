@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._design import Dense
+from skdpsco._design import Dense, clipped
 from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco._summation import sum_error
 from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
@@ -44,7 +44,7 @@ class Conditioning(NamedTuple):
         values = np.empty(X.values.shape, X.values.dtype)
         for start in range(0, len(values), BLOCK):
             rows = slice(start, start + BLOCK)
-            values[rows] = np.clip(X.values[rows], -X.bounds, X.bounds) / X.bounds - self.centre
+            values[rows] = clipped(X.values[rows], X.bounds) - self.centre
         return Dense(values, self.scale, X.intercept)
 
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
@@ -177,7 +177,7 @@ def condition(X: Any, conditioning: Conditioning) -> Any:
 def _centred_rows(X: Dense, centre: np.ndarray):
     """Features less ``centre``, and their norms, some records at a time."""
     for start in range(0, len(X.values), BLOCK):
-        A = np.clip(X.values[start : start + BLOCK], -X.bounds, X.bounds) / X.bounds - centre
+        A = clipped(X.values[start : start + BLOCK], X.bounds) - centre
         yield A, np.sqrt(np.einsum("ij,ij->i", A, A))
 
 
