@@ -16,12 +16,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skdpsco import PrivateLinearClassifier
-from skdpsco._design import columns_of
-from skdpsco._loss_kernels import bounded_derivatives
-from skdpsco._records import one_pass
 from skdpsco.constraints import minimizer
+from skdpsco.data.design import columns_of
+from skdpsco.data.record_stream import one_pass
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
-from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.losses.kernels import bounded_derivatives
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers import Plan, Result
 

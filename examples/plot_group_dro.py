@@ -17,9 +17,9 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdpsco import PrivateLogisticL1
+from skdpsco import PrivateGroupDRO, PrivateLogisticL1, UtilityWarning
+from skdpsco.group_dro import group_report, worst_group_score
 from skdpsco.inspection import GroupLossDisplay, privacy_report
-from skdpsco.minimax import PrivateGroupDRO, UtilityWarning, group_report, worst_group_score
 from skdpsco.preprocessing import PublicBoundsScaler
 
 HOSPITALS = ["Ash", "Birch", "Cedar", "Dogwood", "Elm"]

@@ -15,8 +15,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from skdpsco import PrivateLogisticRegression
-from skdpsco.minimax import PrivateMinimaxClassifier, worst_group_score
+from skdpsco import PrivateLogisticRegression, PrivateMinimaxClassifier
+from skdpsco.group_dro import worst_group_score
 
 # %%
 # Pixels are between 0 and 16, which is public. Means of four say nearly as much, and 16 features

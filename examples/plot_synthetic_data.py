@@ -15,7 +15,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skdpsco.minimax import Bins, PrivateSynthesizer
+from skdpsco import PrivateSynthesizer
+from skdpsco.synthesis import Bins
 
 RANGES = {  # public
     "mean radius": (5, 25),

@@ -1,7 +1,8 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
-from skdpsco._blocks import RowBlocks
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
     PrivateLasso,
@@ -9,15 +10,19 @@ from skdpsco.linear_model import (
     PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivateMonotoneGLM,
     PrivateRidge,
 )
-from skdpsco.minimax import PrivateGroupDRO, PrivateSynthesizer
+from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
+from skdpsco.synthesis import Bins, PrivateSynthesizer
+from skdpsco.variational import solve_variational_inequality
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bins",
     "Budget",
     "BudgetExceededError",
     "Ledger",
@@ -30,8 +35,12 @@ __all__ = [
     "PrivateLinearRegressor",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
+    "PrivateMinimaxClassifier",
+    "PrivateMinimaxRegressor",
+    "PrivateMonotoneGLM",
     "PrivateRidge",
     "PrivateSynthesizer",
     "RowBlocks",
     "UtilityWarning",
+    "solve_variational_inequality",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import inlined, inner
-from skdpsco._norms import lp_norm
+from skdpsco.constraints.norms import lp_norm
 
 
 @inner

@@ -12,13 +12,13 @@ from collections import Counter
 import numpy as np
 from scipy import sparse
 
-from skdpsco import _bucket_sampler, mechanisms
-from skdpsco import _generalized_gaussian as generalized
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.data.design import as_design
 from skdpsco.losses import Hinge, Logistic, Squared
-from skdpsco.minimax._minimax_solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
-from skdpsco.minimax.variational import MatrixGame
+from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
+from skdpsco.mechanisms import generalized_gaussian as generalized
+from skdpsco.mechanisms import samplers as mechanisms
+from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
 from skdpsco.penalties import L1, L2
 from skdpsco.privacy import (
     Budget,
@@ -54,13 +54,14 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
 )
-from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
-from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
-from skdpsco.solvers._variational import VariationalProblem
-from skdpsco.solvers._workload import Marginals, QueryProblem
-from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
-from skdpsco.solvers.group_moments import GroupMoments
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
+from skdpsco.variational.solve import MatrixGame
 
 # ------------------------------------------------------------------- the log
 

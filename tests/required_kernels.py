@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco import constraints, losses, penalties
-from skdpsco._design import as_design
 from skdpsco._random import generator
+from skdpsco.data.design import as_design
 from skdpsco.privacy import Budget
 from skdpsco.solvers import (
     SGD,
@@ -33,7 +33,7 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
     check_supported,
 )
-from skdpsco.solvers._moment_sums import respond
+from skdpsco.solvers.moments.sums import respond
 
 D = 4  # features, the ones of an intercept included
 LOGISTIC, L1BALL, ELASTIC = (

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
-from skdpsco.minimax.variational import MatrixGame, _operator
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import (
     AcceleratedRecursive,
@@ -18,10 +17,11 @@ from skdpsco.solvers import (
     MirrorProx,
     RecursiveRegularization,
 )
-from skdpsco.solvers._extragradient import BATCH, Solve, nearest
-from skdpsco.solvers._geometry import Geometry
-from skdpsco.solvers._variational import VariationalProblem
-from skdpsco.solvers.accelerated_recursive import _round, _Space
+from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
+from skdpsco.solvers.saddle.extragradient import BATCH, Solve, nearest
+from skdpsco.solvers.saddle.geometry import Geometry
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational.solve import MatrixGame, _operator
 
 NOISELESS = Allowance(1e10)
 

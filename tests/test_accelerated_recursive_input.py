@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball, LpBall, Simplex
-from skdpsco.minimax.variational import MatrixGame, _operator, solve_variational_inequality
 from skdpsco.solvers import AcceleratedRecursive, Allowance, Block
-from skdpsco.solvers._variational import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational.solve import MatrixGame, _operator, solve_variational_inequality
 
 
 def test_only_what_is_declared_monotone():

@@ -10,16 +10,17 @@ import pytest
 from scipy import sparse
 from test_one_pass_frank_wolfe import LOSSES, OCTAHEDRON, Declared, data, objective
 
-from skdpsco import PrivateLasso, PrivateLogisticL1, _records
-from skdpsco._design import as_design
-from skdpsco._records import Blocks
+from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.data import record_stream as _records
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks
 from skdpsco.losses import Hinge, Logistic, Multinomial, Squared
-from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_cost, check_supported
-from skdpsco.solvers import anytime_mirror_descent as module
-from skdpsco.solvers.anytime_mirror_descent import cut, draw_times, largest_rho
+from skdpsco.solvers.lp_ball import anytime_mirror_descent as module
+from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times, largest_rho
 
 NOISELESS = Allowance(1e12)
 FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import skdpsco._base
+import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
 from skdpsco.solvers import FrankWolfe, Stagewise
@@ -43,7 +43,7 @@ def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **fit_params)
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco._base, "generator", record)
+        patch.setattr(skdpsco.base.private_estimator, "generator", record)
         with pytest.raises(error, match=match) as caught:
             model.fit(X, y, **fit_params)
     assert drawn == []

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L1Ball, Simplex
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block
-from skdpsco.solvers import bias_reduced_mirror_descent as module
-from skdpsco.solvers._vertex_descent import linear_weights
-from skdpsco.solvers.bias_reduced_mirror_descent import Levels, draws_of
-from skdpsco.solvers.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle import bias_reduced_mirror_descent as module
+from skdpsco.solvers.saddle.bias_reduced_mirror_descent import Levels, draws_of
+from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.vertex_draws import linear_weights
 
 NOISELESS = Allowance(1e8)
 

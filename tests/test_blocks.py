@@ -21,9 +21,9 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco._design import as_design
-from skdpsco._map_reduce import map_reduce
-from skdpsco._summation import FAN_IN, add, tree_sum
+from skdpsco.data.design import as_design
+from skdpsco.data.map_reduce import map_reduce
+from skdpsco.data.pieces import FAN_IN, add, tree_sum
 from skdpsco.solvers import FrankWolfe
 
 N, D = 1500, 6
@@ -166,8 +166,8 @@ def test_joblib(backend, n_jobs):
 
 
 def records_of(blocks):
-    from skdpsco._blocks import BlockRecords
     from skdpsco._validation import check_target
+    from skdpsco.data.row_blocks import BlockRecords
 
     return BlockRecords(blocks, check_target)
 
@@ -258,7 +258,7 @@ def test_the_order_of_blocks_matters_to_no_sum():
 
 def test_verbose(capsys, monkeypatch):
     pytest.importorskip("tqdm", reason="needs the extra progress")
-    monkeypatch.setattr("skdpsco._progress.DELAY", 0.0)
+    monkeypatch.setattr("skdpsco.base.progress.DELAY", 0.0)
     with contextlib.suppress(OSError):
         fit(PrivateLasso(n_iter=4, verbose=1), RowBlocks.from_arrays(X, Y, block_size=50))
     assert "PrivateLasso" in capsys.readouterr().err

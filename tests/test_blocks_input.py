@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import is_classifier
 
-import skdpsco._map_reduce as module
+import skdpsco.data.map_reduce as module
 from skdpsco import (
     Ledger,
     PrivacyWarning,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import Simplex
-from skdpsco.mechanisms import SCALE_BITS
-from skdpsco.minimax import BilinearGame, QuadraticGame, duality_gap
-from skdpsco.minimax.variational import Block, MatrixGame, solve_variational_inequality
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, BoostedMirrorDescent, MirrorDescent, Plan
-from skdpsco.solvers import boosted_mirror_descent as module
-from skdpsco.solvers._variational import VariationalProblem
-from skdpsco.solvers.boosted_mirror_descent import plan_response, respond, total_value
+from skdpsco.solvers.saddle import boosted_mirror_descent as module
+from skdpsco.solvers.saddle.boosted_mirror_descent import plan_response, respond, total_value
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational import BilinearGame, QuadraticGame, duality_gap
+from skdpsco.variational.solve import Block, MatrixGame, solve_variational_inequality
 
 NOISELESS = Allowance(1e4)
 

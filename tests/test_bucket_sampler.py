@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsco import _bucket_sampler as b
-from skdpsco.mechanisms import GRID_LIMIT, SCALE_BITS
+from skdpsco.mechanisms import bucket_sampler as b
+from skdpsco.mechanisms.samplers import GRID_LIMIT, SCALE_BITS
 
 N = 200_000
 FALSE_ALARM = 1e-8

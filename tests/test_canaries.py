@@ -13,18 +13,18 @@ from scipy import sparse
 from sklearn.base import clone
 
 import skdpsco
-import skdpsco._base
-from skdpsco import RowBlocks
-from skdpsco.inspection import GroupLossDisplay
-from skdpsco.minimax import (
+import skdpsco.base.private_estimator
+from skdpsco import (
     PrivateGroupDRO,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
     PrivateSynthesizer,
-    group_report,
+    RowBlocks,
 )
-from skdpsco.minimax.links import resolve_link
+from skdpsco.group_dro import group_report
+from skdpsco.inspection import GroupLossDisplay
+from skdpsco.linear_model.links import resolve_link
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -271,7 +271,7 @@ GROUPED = [name for name in ESTIMATORS if "GroupDRO" in name]
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_fits_do_not_tell(name, monkeypatch):
-    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
     make = ESTIMATORS[name]
     more = {"sensitive_features": BINARY} if name in GROUPED else {}
     calls = [(f"X: {case}", lambda X=X: make().fit(X, BINARY, **more)) for case, X in matrices()]
@@ -362,14 +362,14 @@ def dask_blocks():
 
 @pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor", "LinearClassifier"])
 def test_dask_does_not_tell(name, monkeypatch):
-    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
     calls = [(case, lambda f=f: ESTIMATORS[name]().fit(*f())) for case, f in dask_blocks()]
     assert leaks(calls) == {}
 
 
 @pytest.mark.parametrize("name", ["LogisticL1", "LinearRegressor"])
 def test_blocks_do_not_tell(name, monkeypatch):
-    monkeypatch.setattr(skdpsco._base, "generator", reached)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
     calls = [(case, lambda f=f: ESTIMATORS[name]().fit(f())) for case, f in blocks()]
     assert leaks(calls) == {}
 

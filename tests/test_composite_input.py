@@ -28,7 +28,7 @@ from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder,
 
 from skdpsco import PrivateElasticNet, PrivateLogisticRegression, PrivateRidge
 from skdpsco.solvers import Stagewise
-from skdpsco.solvers.moments import Moments
+from skdpsco.solvers.moments.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 

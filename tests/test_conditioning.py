@@ -13,9 +13,9 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco._conditioning import LEAST_RATIO, plan_conditioning, release_conditioning
-from skdpsco._design import as_design
+from skdpsco.data.design import as_design
 from skdpsco.privacy import Budget, epsilon_of, mu_of
+from skdpsco.scaling.conditioning import LEAST_RATIO, plan_conditioning, release_conditioning
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLogisticL1]

@@ -10,17 +10,17 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skdpsco._design import CSC, Columns, as_columns, as_design, columns_of
+from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
+from skdpsco.scaling.column_scales import Scales
 from skdpsco.solvers import Allowance, check_supported
-from skdpsco.solvers import coordinate_descent as cd_module
-from skdpsco.solvers import greedy_coordinate_descent as greedy_module
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._scales import Scales
-from skdpsco.solvers.coordinate_descent import CoordinateDescent, slopes
-from skdpsco.solvers.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized import coordinate_descent as cd_module
+from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent, slopes
+from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SOLVERS = [
     CoordinateDescent(), CoordinateDescent("random", clip=0.5, average=True),

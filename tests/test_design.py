@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import CSR, Dense, add_column, as_design, clip_scale, columns_of
 from skdpsco._kernels import njit
-from skdpsco._passes import correlate, predict
 from skdpsco._validation import check_feature_bound
+from skdpsco.data.design import CSR, Dense, add_column, as_design, clip_scale, columns_of
+from skdpsco.data.products import correlate, predict
 
 FORMATS = ["dense", "int32", "int64"]
 SHAPES = [(1, 1), (1, 4), (7, 1), (12, 6)]

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
-from skdpsco._base import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.inspection import PrivacyUtilityDisplay, RadiusPathDisplay, privacy_report
 from skdpsco.privacy import Budget, ZCDPEvent
 

@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator
 
-from skdpsco.minimax import Bins
-from skdpsco.minimax._columns import read_table
-from skdpsco.minimax._domain import declare
+from skdpsco.synthesis import Bins
+from skdpsco.synthesis.columns import read_table
+from skdpsco.synthesis.domain import declare
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,13 +11,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
-from skdpsco._design import as_design
-from skdpsco._feature_bounds import CREDIBLE, NOTABLE, SHARE, plan_bounds, release_bounds
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
+from skdpsco.scaling.column_scales import N_BINS
+from skdpsco.scaling.feature_bounds import CREDIBLE, NOTABLE, SHARE, plan_bounds, release_bounds
 from skdpsco.solvers import CoordinateDescent, Moments
-from skdpsco.solvers._scales import N_BINS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -247,7 +247,7 @@ def test_plan_of_bounds(n, d, rho):
 def test_sensitivity_of_counts(pooled, monkeypatch):
     released = []
     monkeypatch.setattr(
-        "skdpsco._feature_bounds.gaussian_mechanism",
+        "skdpsco.scaling.feature_bounds.gaussian_mechanism",
         lambda rng, counts, grid: released.append(counts.copy()),
     )
     rng = np.random.default_rng(0)

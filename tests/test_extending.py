@@ -12,15 +12,8 @@ from numpy.testing import assert_allclose
 
 from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, losses
 from skdpsco._kernels import njit
-from skdpsco.losses import (
-    Absolute,
-    Huber,
-    Logistic,
-    check_loss,
-    derivative,
-    derivatives,
-    value,
-)
+from skdpsco.losses import Absolute, Huber, Logistic, derivative, derivatives, value
+from skdpsco.losses.check import check_loss
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(

@@ -6,28 +6,22 @@ import numpy as np
 import pytest
 
 from skdpsco._clipping import clip_entries
-from skdpsco._design import as_design
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
-from skdpsco.losses import (
-    Logistic,
-    Multinomial,
-    Squared,
-    curvature,
-    derivative,
-    derivatives,
-    value,
-)
+from skdpsco.data.design import as_design
+from skdpsco.losses import Logistic, Multinomial, Squared, curvature, derivative, derivatives, value
 from skdpsco.solvers import (
     Allowance,
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
     Stagewise,
-    _block_sums,
-    _refit,
-    _vertex_path,
 )
+from skdpsco.solvers import (
+    gradient_sums as _block_sums,
+)
+from skdpsco.solvers.l1 import refit as _refit
+from skdpsco.solvers.l1 import vertex_path as _vertex_path
 
 N = 400
 

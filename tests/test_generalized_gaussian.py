@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from skdpsco import _generalized_gaussian as module
-from skdpsco._generalized_gaussian import (
+from skdpsco._random import generator
+from skdpsco.mechanisms import generalized_gaussian as module
+from skdpsco.mechanisms.generalized_gaussian import (
     generalized_gaussian,
     generalized_gaussian_grid,
     generalized_gaussian_mechanism,
     generalized_gaussian_scale,
 )
-from skdpsco._random import generator
-from skdpsco.mechanisms import GRID_LIMIT
+from skdpsco.mechanisms.samplers import GRID_LIMIT
 
 ALARM = 1e-7
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
-from skdpsco.solvers._geometry import Block, Geometry, conjugate, smooth_order
-from skdpsco.solvers._prox import LpBall
+from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, smooth_order
+from skdpsco.solvers.saddle.prox import LpBall
 
 SETS = [
     Simplex(),

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
-from skdpsco._design import as_design
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
@@ -19,11 +19,13 @@ from skdpsco.solvers import (
     Allowance,
     CompositeProblem,
     GradientDescent,
-    _block_sums,
     check_cost,
     check_supported,
 )
-from skdpsco.solvers import gradient_descent as module
+from skdpsco.solvers import (
+    gradient_sums as _block_sums,
+)
+from skdpsco.solvers.penalized import gradient_descent as module
 
 LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
 both_solvers = pytest.mark.parametrize("cls", [GradientDescent, SGD])

@@ -15,18 +15,24 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Lasso
 
-from skdpsco._block_sources import array_parts
-from skdpsco._design import as_design, clipped_rows
-from skdpsco._map_reduce import BlockDesign, LocalBlocks, Reader, in_pieces, map_reduce
-from skdpsco._summation import PIECE_ROWS, depth_of
 from skdpsco.constraints import L1Ball, Polytope, Simplex, n_vertices
+from skdpsco.data.block_sources import array_parts
+from skdpsco.data.design import as_design, clipped_rows
+from skdpsco.data.map_reduce import BlockDesign, LocalBlocks, Reader, in_pieces, map_reduce
+from skdpsco.data.pieces import PIECE_ROWS, depth_of
 from skdpsco.losses import Huber, Logistic, Squared
-from skdpsco.mechanisms import SCALE_BITS, Exponential, exponential_grid, select, summation_error
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    Exponential,
+    exponential_grid,
+    select,
+    summation_error,
+)
 from skdpsco.solvers import FrankWolfe, Problem, Stagewise
-from skdpsco.solvers import _gram_path as gram_module
-from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers._gram_path import MAX_COLUMNS, gram_roundings, is_quadratic
 from skdpsco.solvers.base import Allowance
+from skdpsco.solvers.l1 import gram_path as gram_module
+from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.l1.gram_path import MAX_COLUMNS, gram_roundings, is_quadratic
 
 ONE = 2.0**SCALE_BITS
 N, D = 150, 6

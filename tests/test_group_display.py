@@ -12,8 +12,9 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, recall
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from skdpsco import PrivateGroupDRO
+from skdpsco.group_dro import group_report
 from skdpsco.inspection import GroupLossDisplay
-from skdpsco.minimax import PrivateGroupDRO, group_report
 from skdpsco.preprocessing import PublicBoundsScaler
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -17,14 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
-from skdpsco import PrivacyWarning, PrivateLogisticL1
-from skdpsco.minimax import (
-    PrivateGroupDRO,
-    UtilityWarning,
-    group_report,
-    worst_group_score,
-    worst_group_scorer,
-)
+from skdpsco import PrivacyWarning, PrivateGroupDRO, PrivateLogisticL1, UtilityWarning
+from skdpsco.group_dro import group_report, worst_group_score, worst_group_scorer
 from skdpsco.privacy import Budget, epsilon_of, rho_of
 
 pytestmark = [

@@ -8,7 +8,7 @@ from test_group_dro_estimator import data, model
 
 from skdpsco import BudgetExceededError, Ledger
 from skdpsco.solvers import Allowance, FrankWolfe
-from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco.solvers.groups.moments import GroupMoments
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpsco.minimax import PrivateGroupDRO, group_report
+from skdpsco import PrivateGroupDRO
+from skdpsco.group_dro import group_report
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 LOSSES = ["logistic", "hinge", "squared", "absolute"]

@@ -15,9 +15,9 @@ from sklearn.preprocessing import FunctionTransformer
 from test_group_dro_estimator import data, model
 from test_group_moments import planted
 
-from skdpsco import BudgetExceededError, Ledger
-from skdpsco.minimax import PrivateGroupDRO, UtilityWarning, group_report, worst_group_score
-from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco import BudgetExceededError, Ledger, PrivateGroupDRO, UtilityWarning
+from skdpsco.group_dro import group_report, worst_group_score
+from skdpsco.solvers.groups.moments import GroupMoments
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),

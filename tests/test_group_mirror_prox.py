@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
-from skdpsco.mechanisms import SCALE_BITS
-from skdpsco.minimax._solvers import resolve_solver
+from skdpsco.data.design import as_design
+from skdpsco.group_dro.names import resolve_solver
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
-from skdpsco.solvers.group_mirror_prox import (
+from skdpsco.solvers.groups.mirror_prox import (
     AbsoluteLoss,
     GroupMirrorProx,
     GroupOperator,
@@ -22,9 +22,9 @@ from skdpsco.solvers.group_mirror_prox import (
     slope_bound,
     slopes,
 )
-from skdpsco.solvers.group_moments import GroupProblem, LogisticMoments, SquaredMoments
-from skdpsco.solvers.mirror_prox import MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.groups.moments import GroupProblem, LogisticMoments, SquaredMoments
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 CLASSIFICATION = [LogisticMoments(), HingeLoss()]

@@ -4,9 +4,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from skdpsco import PrivateLogisticL1
-from skdpsco.minimax import PrivateGroupDRO, worst_group_score
-from skdpsco.solvers._saddle import (
+from skdpsco import PrivateGroupDRO, PrivateLogisticL1
+from skdpsco.group_dro import worst_group_score
+from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
     QuadraticModel,
     Saddle,

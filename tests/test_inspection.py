@@ -32,7 +32,7 @@ from sklearn.preprocessing import (
 )
 
 from skdpsco import PrivateLasso, PrivateLogisticL1, linear_model, model_selection, preprocessing
-from skdpsco._base import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
 from skdpsco.inspection._steps import ALTERNATIVES
 from skdpsco.preprocessing import (

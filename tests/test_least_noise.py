@@ -6,31 +6,31 @@ import math
 import numpy as np
 import pytest
 
-import skdpsco._summation as summation
-from skdpsco._design import Dense
-from skdpsco._summation import sum_error, sum_in_runs
+import skdpsco.data.pieces as summation
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.data.design import Dense
+from skdpsco.data.pieces import sum_error, sum_in_runs
 from skdpsco.losses import Hinge, Logistic, Multinomial
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.penalties import L2
 from skdpsco.preprocessing.scaler import plan_moments
 from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._geometry import Block
-from skdpsco.solvers._moment_plan import bound_of
-from skdpsco.solvers._noisy_step import Steps
-from skdpsco.solvers._screen import release
-from skdpsco.solvers._variational import VariationalProblem, runs_of
 from skdpsco.solvers.base import prediction_spread
-from skdpsco.solvers.coordinate_descent import CoordinateDescent
-from skdpsco.solvers.frank_wolfe import NoisyFrankWolfe
-from skdpsco.solvers.gradient_descent import GradientDescent
-from skdpsco.solvers.greedy_coordinate_descent import GreedyCoordinateDescent
-from skdpsco.solvers.group_moments import GroupMoments, GroupProblem, LogisticMoments
-from skdpsco.solvers.mirror_prox import MirrorProx
-from skdpsco.solvers.moments import INTERCEPT, Moments, record_change
-from skdpsco.solvers.phased_erm import PhasedERM
+from skdpsco.solvers.groups.moments import GroupMoments, GroupProblem, LogisticMoments
+from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
+from skdpsco.solvers.l1.screening import release
+from skdpsco.solvers.lp_ball.noisy_step import Steps
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
+from skdpsco.solvers.moments.moments import INTERCEPT, Moments, record_change
+from skdpsco.solvers.moments.plan import bound_of
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent
+from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
 
 ZCDP = Allowance(0.1)
 F = 50
@@ -161,7 +161,7 @@ def test_steps_add_up_runs(monkeypatch):
 
 
 def test_operators_add_up_runs(monkeypatch):
-    monkeypatch.setattr("skdpsco.solvers._variational.PIECE_ROWS", 4)
+    monkeypatch.setattr("skdpsco.solvers.saddle.problem.PIECE_ROWS", 4)
     G = np.random.default_rng(0).uniform(-1.0, 1.0, (10, 2))
     problem = VariationalProblem(Operator(Block(L2Ball(1.0), 2, 1.0)), 10)
     runs = runs_of((G,))

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-import skdpsco._base
+import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
 from skdpsco.privacy import (
@@ -121,7 +121,7 @@ def test_charged_before_noise(Estimator, params, monkeypatch):
         assert ledger.charges() == []
         return Watched(made.bit_generator), seeded
 
-    monkeypatch.setattr(skdpsco._base, "generator", watched)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", watched)
     model_of(Estimator, ledger, **params).fit(X, Y)
     assert used
     assert all(charged == 1 for _, charged in used)

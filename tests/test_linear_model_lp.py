@@ -34,7 +34,7 @@ from skdpsco import (
 )
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.inspection import privacy_report
-from skdpsco.linear_model._lp import SOLVERS, automatic, make_solver
+from skdpsco.linear_model._lp_ball import SOLVERS, automatic, make_solver
 from skdpsco.losses import (
     Absolute,
     Hinge,

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from skdpsco import Ledger, PrivateGridSearchCV, PrivateLogisticRegression
-from skdpsco.linear_model._composite import automatic
+from skdpsco.linear_model._penalized import automatic
 from skdpsco.losses import Logistic, Multinomial
 from skdpsco.privacy import Budget, BudgetExceededError, epsilon_of, rho_of
 from skdpsco.solvers import GradientDescent, Moments

@@ -18,10 +18,10 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
-    check_loss,
     derivative,
     value,
 )
+from skdpsco.losses.check import check_loss
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 from skdpsco._kernels import njit
-from skdpsco.constraints import (
-    L1Ball,
-    L2Ball,
-    LpBall,
-    conjugate,
-    lp_norm,
-    minimizer,
-    project,
-    regularity,
-)
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, lp_norm, minimizer, project, regularity
+from skdpsco.constraints.norms import conjugate
 
 UNIT = 2.0**-53
 BETWEEN = [1.02, 1.1, 1.5, 1.9, 2.5, 3.0, 4.0, 20.0, 300.0]

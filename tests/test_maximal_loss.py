@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpsco import Ledger
+from skdpsco import Ledger, PrivateMinimaxRegressor
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -20,16 +20,11 @@ from skdpsco.losses import (
     derivative,
     value,
 )
-from skdpsco.minimax import (
-    MaximalLoss,
-    PrivateMinimaxRegressor,
-    duality_gap,
-    solve_variational_inequality,
-)
-from skdpsco.minimax._prepared_loss import PreparedBall, PreparedVertices
-from skdpsco.minimax._records import check_operator
-from skdpsco.minimax.variational import _operator
-from skdpsco.solvers._geometry import Geometry
+from skdpsco.solvers.saddle.geometry import Geometry
+from skdpsco.variational import MaximalLoss, duality_gap, solve_variational_inequality
+from skdpsco.variational.clipped_operator import check_operator
+from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
+from skdpsco.variational.solve import _operator
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 

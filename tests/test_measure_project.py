@@ -9,8 +9,18 @@ import numpy as np
 import pytest
 
 from skdpsco.privacy import Budget, GaussianEvent
-from skdpsco.solvers import SelectMeasure, _contrasts, _latent_class, _reconstruction
-from skdpsco.solvers._contrasts import (
+from skdpsco.solvers import SelectMeasure
+from skdpsco.solvers.base import Allowance, check_cost
+from skdpsco.solvers.synthesis import (
+    contrasts as _contrasts,
+)
+from skdpsco.solvers.synthesis import (
+    product_mixture_fit as _latent_class,
+)
+from skdpsco.solvers.synthesis import (
+    reconstruction as _reconstruction,
+)
+from skdpsco.solvers.synthesis.contrasts import (
     helmert,
     interchangeable,
     largest_move,
@@ -21,10 +31,9 @@ from skdpsco.solvers._contrasts import (
     synthesis,
     values,
 )
-from skdpsco.solvers._distributions import Histogram, ProductMixture
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
-from skdpsco.solvers.base import Allowance, check_cost
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 SHAPE = (2, 3, 1, 4)

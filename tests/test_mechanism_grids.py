@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from skdpsco import mechanisms as m
+from skdpsco.mechanisms import samplers as m
 
 
 def seeded(seed=0):

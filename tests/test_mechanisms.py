@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsco import mechanisms as m
 from skdpsco._random import generator
+from skdpsco.mechanisms import samplers as m
 
 N = 200_000
 FALSE_ALARM = 1e-7  # of each of about thirty tests, with fixed seeds

@@ -11,13 +11,19 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import estimator_checks
 
-from skdpsco import BudgetExceededError, Ledger, PrivacyWarning
+from skdpsco import (
+    BudgetExceededError,
+    Ledger,
+    PrivacyWarning,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+)
+from skdpsco.group_dro import worst_group_score
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
-from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor, worst_group_score
-from skdpsco.minimax._minimax_solver import ClassMoments, Tasks, resolve_solver
+from skdpsco.minimax._solver import ClassMoments, Tasks, resolve_solver
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent, MirrorProx
-from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 

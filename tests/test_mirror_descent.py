@@ -6,22 +6,22 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._summation import sum_error
 from skdpsco.constraints import L2Ball, Simplex
-from skdpsco.mechanisms import SCALE_BITS
-from skdpsco.minimax import (
+from skdpsco.data.pieces import sum_error
+from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.privacy import Budget, Ledger, rho_of
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
+from skdpsco.solvers.saddle.geometry import Geometry
+from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.vertex_draws import EASE, Scores, batch_sizes, choose_steps
+from skdpsco.variational import (
     BilinearGame,
     MatrixGame,
     QuadraticGame,
     duality_gap,
     solve_variational_inequality,
 )
-from skdpsco.minimax.variational import _operator, check_operator
-from skdpsco.privacy import Budget, Ledger, rho_of
-from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
-from skdpsco.solvers._geometry import Geometry
-from skdpsco.solvers._vertex_descent import EASE, Scores, batch_sizes, choose_steps
-from skdpsco.solvers.mirror_prox import VariationalProblem
+from skdpsco.variational.solve import _operator, check_operator
 
 NOISELESS = Allowance(1e8)
 ROW = np.ones((1, 2))

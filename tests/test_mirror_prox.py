@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball, Simplex
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
-from skdpsco.solvers._geometry import Block
-from skdpsco.solvers.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.recursive_regularization import RecursiveRegularization, _weights
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization, _weights
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 

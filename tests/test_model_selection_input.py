@@ -8,7 +8,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import skdpsco._base
+import skdpsco.base.private_estimator
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1, RowBlocks
 from skdpsco._random import generator
 from skdpsco.model_selection import (
@@ -42,7 +42,7 @@ def refuses(match, call, error=(ValueError, TypeError)):
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco._base, "generator", record)
+        patch.setattr(skdpsco.base.private_estimator, "generator", record)
         patch.setattr(validation, "generator", record)
         with pytest.raises(error, match=match):
             call(ledger)

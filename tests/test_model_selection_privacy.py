@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
-import skdpsco._progress
+import skdpsco.base.progress
 from skdpsco import Ledger, PrivacyWarning, PrivateLogisticL1
 from skdpsco.inspection import private_steps
 from skdpsco.model_selection import (
@@ -272,7 +272,7 @@ def test_search_that_tries_nothing(monkeypatch):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("refit", [True, False])
 def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
-    monkeypatch.setattr(skdpsco._progress, "DELAY", 0.0)
+    monkeypatch.setattr(skdpsco.base.progress, "DELAY", 0.0)
     features = RBFSampler(n_components=4)  # draws from NumPy's global generator, if it may
     model = PrivateLogisticL1(verbose=1, classes=[0, 1])
     pipeline = Pipeline([("random", features), ("model", model)], verbose=True)

@@ -9,25 +9,18 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet as SkElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
-from skdpsco._design import as_design
-from skdpsco.losses import (
-    Huber,
-    Logistic,
-    Multinomial,
-    SmoothHinge,
-    Squared,
-    derivatives,
-)
+from skdpsco.data.design import as_design
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.losses import values as values_of
 from skdpsco.penalties import L1, L2, Box, ElasticNet, stationarity_gap
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance, check_cost, check_supported
-from skdpsco.solvers import _moment_sums as sums
-from skdpsco.solvers import moments as module
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._moment_model import Model, descend, saturation, separate, shrink
-from skdpsco.solvers.moments import Moments, bound_of
+from skdpsco.solvers.moments import moments as module
+from skdpsco.solvers.moments import sums as sums
+from skdpsco.solvers.moments.moments import Moments, bound_of
+from skdpsco.solvers.moments.quadratic_model import Model, descend, saturation, separate, shrink
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 LOSSES = [Logistic(), Multinomial(3), Squared()]
 PENALTIES = [L1(0.02), L2(0.01), ElasticNet(0.01, 0.02), Box(0.3), None]

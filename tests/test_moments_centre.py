@@ -8,12 +8,12 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from test_moments import PLENTY, fit, fitted, no_noise, problem_for  # noqa: F401
 
-from skdpsco._design import as_design
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, values
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget
-from skdpsco.solvers import moments as module
-from skdpsco.solvers.moments import Moments
+from skdpsco.solvers.moments import moments as module
+from skdpsco.solvers.moments.moments import Moments
 
 each_layout = pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
 

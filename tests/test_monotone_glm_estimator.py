@@ -12,11 +12,11 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks
 
-from skdpsco import BudgetExceededError, Ledger, PrivacyWarning
-from skdpsco.minimax import Link, PrivateMonotoneGLM
-from skdpsco.minimax.links import resolve_link
+from skdpsco import BudgetExceededError, Ledger, PrivacyWarning, PrivateMonotoneGLM
+from skdpsco.linear_model import Link
+from skdpsco.linear_model.links import resolve_link
 from skdpsco.privacy import Budget, epsilon_of, rho_of
-from skdpsco.solvers._saddle import TRAPEZOID, GaussianModel, log_cosh
+from skdpsco.solvers.groups.saddle_of_model import TRAPEZOID, GaussianModel, log_cosh
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 SOLVERS = pytest.mark.parametrize("solver", ["moments", "mirror-prox"])

@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, NoOpEvent, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import MultiplicativeWeights, _workload, multiplicative_weights
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers import MultiplicativeWeights
 from skdpsco.solvers.base import check_cost
-from skdpsco.solvers.multiplicative_weights import VARIANTS
+from skdpsco.solvers.synthesis import multiplicative_weights
+from skdpsco.solvers.synthesis import workload as _workload
+from skdpsco.solvers.synthesis.multiplicative_weights import VARIANTS
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 HUGE = SimpleNamespace(rho=1e8)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco import _records
-from skdpsco._design import as_design
-from skdpsco._records import Blocks
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.data import record_stream as _records
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS, summation_error
+from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
-from skdpsco.solvers import one_pass_frank_wolfe as module
-from skdpsco.solvers.one_pass_frank_wolfe import OnePassFrankWolfe, bounds_of, schedule
+from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, bounds_of, schedule
 
 LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
 OCTAHEDRON = Polytope(np.vstack([np.eye(3), -np.eye(3)]))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco._random import generator
 from skdpsco.constraints import (
     L1Ball,
@@ -21,8 +20,8 @@ from skdpsco.constraints import (
     project,
     vertex,
 )
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared
-from skdpsco.minimax import solve_variational_inequality
 from skdpsco.penalties import L1, L2, Box, ElasticNet, prox, scaled_prox, subdifferential
 from skdpsco.solvers import (
     SGD,
@@ -43,8 +42,9 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
     check_supported,
 )
-from skdpsco.solvers._geometry import Block
-from skdpsco.solvers._vertices import AxisPolytope, polytope_of
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.vertex_choice import AxisPolytope, polytope_of
+from skdpsco.variational import solve_variational_inequality
 
 CORNERS = np.array([[1.0, 0.5, 0.0], [-1.0, 0.3, 0.2], [0.1, -1.2, 0.4], [0.0, 0.1, -0.9]])
 WIDTHS = np.array([0.5, 1.5, 0.2])

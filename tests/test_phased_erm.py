@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -26,11 +26,11 @@ from skdpsco.losses import (
 )
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
-from skdpsco.solvers import _noisy_step as kernels
-from skdpsco.solvers import _randomized_smoothing as smoothed
-from skdpsco.solvers._noisy_step import Steps, slope_bound, step_grid
-from skdpsco.solvers._randomized_smoothing import marginals
-from skdpsco.solvers.phased_erm import SCHEDULES, Phase, PhasedERM, _follow
+from skdpsco.solvers.lp_ball import noisy_step as kernels
+from skdpsco.solvers.lp_ball import randomized_smoothing as smoothed
+from skdpsco.solvers.lp_ball.noisy_step import Steps, slope_bound, step_grid
+from skdpsco.solvers.lp_ball.phased_erm import SCHEDULES, Phase, PhasedERM, _follow
+from skdpsco.solvers.lp_ball.randomized_smoothing import marginals
 
 LEAST_NOISE = Allowance(1e12)
 BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))

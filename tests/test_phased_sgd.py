@@ -9,15 +9,15 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from skdpsco._design import as_design
-from skdpsco._records import Blocks, Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks, Row
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
-from skdpsco.solvers import phased_sgd as module
-from skdpsco.solvers.phased_sgd import PhasedSGD, bounds_of, excess
+from skdpsco.solvers.lp_ball import phased_sgd as module
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, bounds_of, excess
 
 ALMOST_NONE = Allowance(1e12)  # noise
 BALLS = [L1Ball(2.0), LpBall(1.5, 1.0), L2Ball(1.5), LpBall(4.0, 0.5), LpBall(math.inf, 0.3)]
@@ -249,7 +249,7 @@ def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
     plan = PhasedSGD().plan(problem, Budget(4.0, 1e-6))
     y = rng.choice([-1.0, 1.0], n)
     whole = run(PhasedSGD(), plan, problem, X, y)
-    monkeypatch.setattr("skdpsco._records.CHUNK", 13)
+    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK", 13)
     np.testing.assert_array_equal(run(PhasedSGD(), plan, problem, X, y), whole)
 
 

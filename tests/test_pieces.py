@@ -21,23 +21,20 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco._blocks import BlockRecords
-from skdpsco._design import Dense, as_design
-from skdpsco._map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco._summation import (
-    FAN_IN,
-    LEAST_ROWS,
-    PIECE_ROWS,
-    PIECE_WORK,
-    pieces,
-    sum_error,
-    work,
-)
 from skdpsco._validation import check_target
+from skdpsco.data.design import Dense, as_design
+from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
+from skdpsco.data.pieces import FAN_IN, LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
+from skdpsco.data.row_blocks import BlockRecords
 from skdpsco.losses import Logistic, Squared
-from skdpsco.solvers import _block_sums, _refit, _scales, _vertex_path, gradient_descent, moments
-from skdpsco.solvers._block_sums import clipped_gradient_sum, gradient_sum
-from skdpsco.solvers.sgd import SGD
+from skdpsco.scaling import column_scales as _scales
+from skdpsco.solvers import gradient_sums as _block_sums
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum, gradient_sum
+from skdpsco.solvers.l1 import refit as _refit
+from skdpsco.solvers.l1 import vertex_path as _vertex_path
+from skdpsco.solvers.moments import moments
+from skdpsco.solvers.penalized import gradient_descent
+from skdpsco.solvers.penalized.sgd import SGD
 
 RNG = np.random.default_rng(0)
 N = PIECE_ROWS + 5001

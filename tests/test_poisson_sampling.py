@@ -29,7 +29,7 @@ from skdpsco.privacy import (
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.sampling import log_moment_of_sample
 from skdpsco.solvers import Allowance, check_cost
-from skdpsco.solvers.sgd import poisson_sample
+from skdpsco.solvers.penalized.sgd import poisson_sample
 
 MULTIPLIERS = (0.3, 1.0, 4.0, 30.0)
 PROBABILITIES = (1e-3, 0.1, 0.5, 0.95)

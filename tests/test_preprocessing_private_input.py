@@ -10,10 +10,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import skdpsco._base
+import skdpsco.base.private_estimator
 from skdpsco._random import generator
-from skdpsco._summation import sum_error
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.data.pieces import sum_error
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
@@ -48,7 +48,7 @@ def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **params):
         return drawn[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco._base, "generator", record)
+        patch.setattr(skdpsco.base.private_estimator, "generator", record)
         with pytest.raises(error, match=match):
             model.fit(X, y)
     assert drawn == []

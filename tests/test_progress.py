@@ -8,9 +8,10 @@ import time
 import numpy as np
 import pytest
 
-import skdpsco._base
-from skdpsco import PrivateLasso, PrivateLogisticL1, _progress
-from skdpsco._progress import progress_bar
+import skdpsco.base.private_estimator
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco.base import progress as _progress
+from skdpsco.base.progress import progress_bar
 from skdpsco.solvers import FrankWolfe
 
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
@@ -114,7 +115,7 @@ def test_without_tqdm(Estimator, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without_tqdm)
-    monkeypatch.setattr(skdpsco._base, "generator", drawn.append)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", drawn.append)
     model = Estimator(verbose=1)
     with pytest.raises(ImportError, match=r"pip install 'skdpsco\[progress\]'"):
         model.fit(X, Y)

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-import skdpsco._map_reduce as module
+import skdpsco.data.map_reduce as module
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
-from skdpsco._blocks import BlockRecords
-from skdpsco._digests import WORDS, digest, new_key
 from skdpsco._validation import check_target
+from skdpsco.data.digests import WORDS, digest, new_key
+from skdpsco.data.row_blocks import BlockRecords
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)

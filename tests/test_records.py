@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from skdpsco import _records as module
-from skdpsco._design import as_design
 from skdpsco._kernels import njit
-from skdpsco._records import (
+from skdpsco.data import record_stream as module
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import (
     CHUNK,
     Blocks,
     Records,

@@ -6,13 +6,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Problem
-from skdpsco.solvers import _refit as refit_module
-from skdpsco.solvers._refit import (
+from skdpsco.solvers.l1 import refit as refit_module
+from skdpsco.solvers.l1.refit import (
     Refit,
     minimize_quadratic,
     newton_pays,

@@ -32,14 +32,14 @@ from skdpsco.privacy import (
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.sampling import PoissonSampledGaussianEvent
 from skdpsco.solvers import Allowance, Problem, Remainder, check_cost
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers.coordinate_descent import CoordinateDescent
-from skdpsco.solvers.frank_wolfe import NoisyFrankWolfe
-from skdpsco.solvers.gradient_descent import GradientDescent
-from skdpsco.solvers.moments import Moments
-from skdpsco.solvers.phased_erm import PhasedERM
-from skdpsco.solvers.phased_sgd import PhasedSGD
-from skdpsco.solvers.sgd import SGD
+from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
+from skdpsco.solvers.moments.moments import Moments
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.sgd import SGD
 
 EPSILONS = (1e-3, 0.1, 0.5, 1.0, 3.0, 10.0)
 

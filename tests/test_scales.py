@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
-from skdpsco._feature_bounds import plan_bounds, release_bounds
+from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
 from skdpsco.privacy import mu_of
-from skdpsco.solvers._scales import plan_scales, release_scales
+from skdpsco.scaling.column_scales import plan_scales, release_scales
+from skdpsco.scaling.feature_bounds import plan_bounds, release_bounds
 from skdpsco.solvers.base import Problem
 
 

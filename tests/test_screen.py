@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball
+from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Huber,
     Logistic,
@@ -20,12 +20,12 @@ from skdpsco.losses import (
     derivatives,
     lipschitz_l2,
 )
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
-from skdpsco.solvers import _screen as screen_module
-from skdpsco.solvers._refit import newton_pays, sum_over
-from skdpsco.solvers._screen import max_columns, plan_screen, select_coordinates
+from skdpsco.solvers.l1 import screening as screen_module
+from skdpsco.solvers.l1.refit import newton_pays, sum_over
+from skdpsco.solvers.l1.screening import max_columns, plan_screen, select_coordinates
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")

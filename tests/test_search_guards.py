@@ -43,7 +43,8 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
 )
 from skdpsco.privacy import NoOpEvent, Poisson, _cache
-from skdpsco.solvers import _contrasts, _tree
+from skdpsco.solvers.lp_ball import tree as _tree
+from skdpsco.solvers.synthesis import contrasts as _contrasts
 
 N = 80
 rng = np.random.default_rng(0)
@@ -332,7 +333,7 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
         seen.append(process_state())
     assert seen[0] == seen[1]
     caches = [value for value in seen[0].values() if type(value).__name__ == "CacheInfo"]
-    assert ("skdpsco.solvers._tree", "nodes") in seen[0]
+    assert ("skdpsco.solvers.lp_ball.tree", "nodes") in seen[0]
     assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
 
 

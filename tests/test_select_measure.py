@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
-from skdpsco.solvers import SelectMeasure, _measured, select_measure
-from skdpsco.solvers._contrasts import helmert, positions, scales
-from skdpsco.solvers._distributions import Histogram, ProductHistogram
-from skdpsco.solvers._measured import MeasuredQueries, MeasuredTables
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers import SelectMeasure
 from skdpsco.solvers.base import check_cost
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.synthesis import measurements as _measured
+from skdpsco.solvers.synthesis import select_measure
+from skdpsco.solvers.synthesis.contrasts import helmert, positions, scales
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.measurements import MeasuredQueries, MeasuredTables
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 

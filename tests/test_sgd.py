@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 
-from skdpsco._design import as_design
 from skdpsco._random import UtilityWarning
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2
 from skdpsco.privacy import (
@@ -23,7 +23,7 @@ from skdpsco.privacy import (
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost
-from skdpsco.solvers import sgd as module
+from skdpsco.solvers.penalized import sgd as module
 
 
 def make_problem(loss, n, d, penalty=None):

@@ -12,11 +12,11 @@ from scipy import sparse, stats
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
-from skdpsco._design import as_design
 from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import (
     Budget,
     GaussianEvent,
@@ -34,8 +34,8 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers import _block_sums as sums_module
-from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import vertex_path as path_module
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")

@@ -15,28 +15,24 @@ import pytest
 import skdpsco
 from skdpsco import (
     PrivateElasticNet,
+    PrivateGroupDRO,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
-    PrivateRidge,
-    UtilityWarning,
-)
-from skdpsco._base import PrivateEstimator
-from skdpsco.constraints import L2Ball
-from skdpsco.losses import Logistic
-from skdpsco.minimax import (
-    PrivateGroupDRO,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
+    PrivateRidge,
     PrivateSynthesizer,
-    monotone_glm,
-    solve_variational_inequality,
+    UtilityWarning,
 )
-from skdpsco.minimax._minimax_solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
-from skdpsco.minimax.variational import MatrixGame
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.constraints import L2Ball
+from skdpsco.linear_model import monotone_glm
+from skdpsco.losses import Logistic
+from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
 from skdpsco.solvers import (
@@ -55,12 +51,14 @@ from skdpsco.solvers import (
     Result,
     check_cost,
 )
-from skdpsco.solvers._group_problem import GroupProblem, GroupResult, LogisticMoments
-from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
-from skdpsco.solvers._variational import VariationalProblem
-from skdpsco.solvers._workload import QueryProblem
-from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
-from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, LogisticMoments
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.solvers.synthesis.workload import QueryProblem
+from skdpsco.variational import solve_variational_inequality
+from skdpsco.variational.solve import MatrixGame
 
 BUDGET = Budget(1.0, 1e-6)
 CLAIM = "the moon is made of cheese"

@@ -9,11 +9,10 @@ import pytest
 from scipy import sparse, stats
 
 from skdpsco import PrivateLogisticL1
-from skdpsco._bucket_sampler import new_buckets
-from skdpsco._design import as_design, columns_of, sparse_columns_of
 from skdpsco._kernels import njit
-from skdpsco._passes import correlate, predict
 from skdpsco.constraints import L1Ball
+from skdpsco.data.design import as_design, columns_of, sparse_columns_of
+from skdpsco.data.products import correlate, predict
 from skdpsco.losses import (
     Huber,
     Logistic,
@@ -25,12 +24,13 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.bucket_sampler import new_buckets
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import FrankWolfe, Problem, Stagewise
-from skdpsco.solvers import _sparse_path as sparse_module
-from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers.stagewise import stagewise_path
+from skdpsco.solvers.l1 import sparse_path as sparse_module
+from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.l1.stagewise import stagewise_path
 
 ONE = 2.0**SCALE_BITS
 FALSE_ALARM, CERTAIN = 1e-8, 1e-20

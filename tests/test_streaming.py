@@ -15,7 +15,7 @@ from test_linear_model_lp import BOTH, OneGradient, fitted, target_of
 
 from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_X_y
-from skdpsco.linear_model._lp import is_stream
+from skdpsco.linear_model._lp_ball import is_stream
 from skdpsco.solvers import PhasedERM, Stagewise
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")

@@ -13,16 +13,17 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 
+from skdpsco import PrivateSynthesizer
 from skdpsco.inspection import privacy_report
-from skdpsco.minimax import Bins, PrivateSynthesizer
-from skdpsco.minimax._columns import read_table
-from skdpsco.minimax._domain import declare
-from skdpsco.minimax.synthesizer import SOLVERS
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger, mu_of, rho_of
-from skdpsco.solvers import measure_project
-from skdpsco.solvers._distributions import Histogram, ProductMixture
-from skdpsco.solvers._workload import Marginals, QueryProblem, true_answers
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.synthesis import measure_project
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, true_answers
+from skdpsco.synthesis import Bins
+from skdpsco.synthesis.columns import read_table
+from skdpsco.synthesis.domain import declare
+from skdpsco.synthesis.synthesizer import SOLVERS
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")

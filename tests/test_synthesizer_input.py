@@ -9,10 +9,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import skdpsco._base
+import skdpsco.base.private_estimator
+from skdpsco import PrivateSynthesizer
 from skdpsco._random import generator
-from skdpsco.minimax import Bins, PrivateSynthesizer
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -38,7 +39,7 @@ def refuses(match, X=FRAME, **params):
         return drawn[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco._base, "generator", record)
+        patch.setattr(skdpsco.base.private_estimator, "generator", record)
         with pytest.raises((ValueError, TypeError), match=match):
             model.fit(X)
     assert drawn == []

@@ -7,8 +7,10 @@ import pytest
 from scipy import stats
 
 from skdpsco import PrivateLasso
-from skdpsco._quantiles import choose_score, cover_scores, quantile_scores
-from skdpsco._target import (
+from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential
+from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
+from skdpsco.scaling.quantiles import choose_score, cover_scores, quantile_scores
+from skdpsco.scaling.target import (
     MAGNITUDES,
     SCALES,
     SHARE,
@@ -16,8 +18,6 @@ from skdpsco._target import (
     plan_target,
     release_target,
 )
-from skdpsco.mechanisms import SCALE_BITS, Exponential
-from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 

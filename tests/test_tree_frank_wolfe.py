@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco import _records
-from skdpsco._design import as_design
-from skdpsco._records import Blocks
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimizer
+from skdpsco.data import record_stream as _records
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -25,10 +25,10 @@ from skdpsco.losses import (
 )
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
-from skdpsco.solvers import tree_frank_wolfe as module
-from skdpsco.solvers._tree import nodes
-from skdpsco.solvers._tree_bounds import Bounds, expected, noise_order
-from skdpsco.solvers.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients, shorten
+from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
+from skdpsco.solvers.lp_ball.tree import nodes
+from skdpsco.solvers.lp_ball.tree_bounds import Bounds, expected, noise_order
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients, shorten
 
 NOISELESS = Allowance(1e12)
 BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]

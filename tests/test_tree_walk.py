@@ -6,14 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._generalized_gaussian import generalized_gaussian
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, conjugate
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.constraints.norms import conjugate
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
+from skdpsco.mechanisms.generalized_gaussian import generalized_gaussian
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Problem
-from skdpsco.solvers._tree import along_paths, batch_sizes, nodes, step_size, travel, uses
-from skdpsco.solvers._tree_bounds import Bounds, excess, noise_norm, weights
-from skdpsco.solvers.tree_frank_wolfe import NOISES
+from skdpsco.solvers.lp_ball.tree import along_paths, batch_sizes, nodes, step_size, travel, uses
+from skdpsco.solvers.lp_ball.tree_bounds import Bounds, excess, noise_norm, weights
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES
 
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
 BALLS = [L1Ball(3.0), LpBall(1.5, 2.0), L2Ball(2.0), LpBall(math.inf, 1.0)]

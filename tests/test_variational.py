@@ -5,17 +5,17 @@ import pytest
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
-from skdpsco.minimax._records import _clip
-from skdpsco.minimax.variational import (
+from skdpsco.privacy import BudgetExceededError, Ledger
+from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate
+from skdpsco.solvers.saddle.prox import LpBall
+from skdpsco.variational.clipped_operator import _clip
+from skdpsco.variational.solve import (
     SOLVERS,
     MatrixGame,
     _operator,
     check_operator,
     solve_variational_inequality,
 )
-from skdpsco.privacy import BudgetExceededError, Ledger
-from skdpsco.solvers._geometry import Block, Geometry, conjugate
-from skdpsco.solvers._prox import LpBall
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 PAYOFFS = np.tile([[1.0, 0.0], [0.0, 0.5]], (4_000, 1, 1))  # both play (1/3, 2/3)

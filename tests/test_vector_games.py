@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import Simplex
-from skdpsco.minimax import BilinearGame, MatrixGame, QuadraticGame, solve_variational_inequality
-from skdpsco.minimax.variational import SOLVERS, _operator
 from skdpsco.solvers import Block
+from skdpsco.variational import (
+    BilinearGame,
+    MatrixGame,
+    QuadraticGame,
+    solve_variational_inequality,
+)
+from skdpsco.variational.solve import SOLVERS, _operator
 
 
 class Loud(BilinearGame):

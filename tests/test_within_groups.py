@@ -8,9 +8,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from skdpsco import Ledger, PrivacyWarning, PrivateGridSearchCV, PrivateLogisticL1
+from skdpsco import Ledger, PrivacyWarning, PrivateGridSearchCV, PrivateGroupDRO, PrivateLogisticL1
 from skdpsco.inspection import privacy_report
-from skdpsco.minimax import PrivateGroupDRO
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import PrivateStandardScaler
 from skdpsco.privacy import NoOpEvent

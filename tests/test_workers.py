@@ -19,14 +19,15 @@ from skdpsco import (
     PrivateLasso,
     PrivateLinearRegressor,
     PrivateLogisticL1,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco._blocks import BlockRecords
-from skdpsco._map_reduce import map_reduce
-from skdpsco._summation import FAN_IN
 from skdpsco._validation import check_target
-from skdpsco.minimax import PrivateMinimaxRegressor, PrivateMonotoneGLM
+from skdpsco.data.map_reduce import map_reduce
+from skdpsco.data.pieces import FAN_IN
+from skdpsco.data.row_blocks import BlockRecords
 from skdpsco.preprocessing import PrivateFeatureSelector
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
@@ -34,7 +35,7 @@ da = pytest.importorskip("dask.array", reason="needs the extra dask")
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
 pd = pytest.importorskip("pandas", reason="needs pandas")
-module = pytest.importorskip("skdpsco._dask", reason="needs the extra dask")
+module = pytest.importorskip("skdpsco.data.dask_blocks", reason="needs the extra dask")
 
 N, D = 1200, 6
 RNG = np.random.default_rng(0)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco.solvers import _workload as module
-from skdpsco.solvers._distributions import Histogram, ProductMixture, nearest
-from skdpsco.solvers._workload import (
+from skdpsco.solvers.synthesis import workload as module
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest
+from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     Marginals,
     QueryProblem,

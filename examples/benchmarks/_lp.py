@@ -7,9 +7,9 @@ from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 from scipy.special import expit
 
-from skdpsco._design import as_design
-from skdpsco._records import Blocks
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks
 from skdpsco.losses import Logistic
 from skdpsco.solvers import Problem
 

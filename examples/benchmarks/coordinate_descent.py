@@ -41,8 +41,8 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
 from skdpsco import PrivacyWarning, PrivateElasticNet, PrivateLogisticRegression
-from skdpsco._design import as_design
 from skdpsco._random import generator
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared
 from skdpsco.penalties import L1, L2
 from skdpsco.privacy import Budget

@@ -44,8 +44,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from skdpsco import PrivacyWarning, PrivateLogisticL1
-from skdpsco.minimax import PrivateGroupDRO, UtilityWarning
+from skdpsco import PrivacyWarning, PrivateGroupDRO, PrivateLogisticL1, UtilityWarning
 
 N = 50_000
 GAIN = 0.15

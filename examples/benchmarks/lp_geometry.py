@@ -46,8 +46,8 @@ from _lp import DELTA, Family, ball, planted, repeated, run
 from l1_speed import best_times, report
 
 from skdpsco import PrivacyWarning, PrivateLinearClassifier
-from skdpsco._design import as_design
-from skdpsco.linear_model._lp import automatic
+from skdpsco.data.design import as_design
+from skdpsco.linear_model._lp_ball import automatic
 from skdpsco.losses import Logistic
 from skdpsco.privacy import Budget
 from skdpsco.solvers import (

@@ -43,8 +43,8 @@ import numpy as np
 from l1_speed import report
 
 from skdpsco import PrivacyWarning, PrivateSynthesizer
-from skdpsco.minimax.synthesizer import SOLVERS
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.synthesis.synthesizer import SOLVERS
 
 N, D = 10_000, 10
 MARGINALS = {"max": 0.0070, "mean": 0.0015, "seconds": 0.3}

@@ -41,12 +41,12 @@ import numpy as np
 from l1_speed import report
 
 from skdpsco.constraints import Simplex
-from skdpsco.minimax import BilinearGame, QuadraticGame
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import BiasReducedMirrorDescent, Block, MirrorDescent, MirrorProx
-from skdpsco.solvers._vertex_descent import calibrate
-from skdpsco.solvers.mirror_descent import MirrorDescentPlan
-from skdpsco.solvers.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.mirror_descent import MirrorDescentPlan
+from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.vertex_draws import calibrate
+from skdpsco.variational import BilinearGame, QuadraticGame
 
 D = 1000
 N = 100_000

@@ -8,7 +8,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
 
-from skdpsco._base import PrivateEstimator, check_budget
+from skdpsco.base.private_estimator import PrivateEstimator, check_budget
 from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
 from skdpsco.privacy.report import weakest
 

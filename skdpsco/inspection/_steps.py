@@ -13,7 +13,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Rand
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skdpsco._base import PrivateEstimator, fitted_names
+from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
 from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 

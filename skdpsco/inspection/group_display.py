@@ -11,7 +11,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import quietly
-from skdpsco.minimax import group_report
+from skdpsco.group_dro import group_report
 from skdpsco.privacy._history import axes, brief, literal, pyplot
 
 METRICS = {

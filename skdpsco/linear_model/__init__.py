@@ -4,15 +4,19 @@ from .elastic_net import PrivateElasticNet, PrivateRidge
 from .lasso import PrivateLasso
 from .linear_classifier import PrivateLinearClassifier
 from .linear_regressor import PrivateLinearRegressor
+from .links import Link
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
+from .monotone_glm import PrivateMonotoneGLM
 
 __all__ = [
+    "Link",
     "PrivateElasticNet",
     "PrivateLasso",
     "PrivateLinearClassifier",
     "PrivateLinearRegressor",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
+    "PrivateMonotoneGLM",
     "PrivateRidge",
 ]

@@ -3,9 +3,8 @@
 from typing import Any, ClassVar
 
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS
-
-from ._common import LinearRegressor
-from ._composite import CompositeModel, check_weight, mixed_penalty
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
 
 class PrivateElasticNet(LinearRegressor, CompositeModel):

@@ -8,9 +8,8 @@ from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     check_bound,
 )
-from skdpsco.losses import Squared
-
-from ._common import LinearRegressor
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.losses.library import Squared
 
 
 class PrivateLasso(LinearRegressor):

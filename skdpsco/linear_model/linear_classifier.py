@@ -5,17 +5,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from skdpsco._blocks import is_blocks
-from skdpsco._labels import as_targets, encode_classes, labels_note
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
     check_fit_params,
 )
-from skdpsco.losses import Hinge, Logistic, Multinomial, SmoothHinge
-
-from ._common import LogisticClassifier
-from ._lp import LOSS, LP_CONSTRAINTS, LpModel, is_stream
+from skdpsco.base.labels import as_targets, encode_classes, labels_note
+from skdpsco.data.row_blocks import is_blocks
+from skdpsco.linear_model._classifier_regressor import LogisticClassifier
+from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
+from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge
 
 
 def _is_logistic(model: Any) -> bool:

@@ -2,12 +2,19 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._target import Target
 from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, check_fit_params
-from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
-
-from ._common import LinearRegressor
-from ._lp import LOSS, LP_CONSTRAINTS, LpModel
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
+from skdpsco.losses.library import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+)
+from skdpsco.scaling.target import Target
 
 
 class PrivateLinearRegressor(LinearRegressor, LpModel):

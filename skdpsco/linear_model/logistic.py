@@ -7,8 +7,7 @@ from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
 )
-
-from ._common import LogisticClassifier
+from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
 
 class PrivateLogisticL1(LogisticClassifier):

@@ -4,9 +4,8 @@ import math
 from typing import Any, ClassVar
 
 from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound
-
-from ._common import LogisticClassifier
-from ._composite import CompositeModel, check_weight, mixed_penalty
+from skdpsco.linear_model._classifier_regressor import LogisticClassifier
+from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
 
 class PrivateLogisticRegression(LogisticClassifier, CompositeModel):

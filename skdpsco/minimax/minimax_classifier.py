@@ -5,15 +5,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from skdpsco._estimator import LinearClassifierMixin
-from skdpsco._labels import as_targets, encode_classes, labels_note
-from skdpsco._progress import check_progress
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
     check_fit_params,
 )
-from skdpsco.losses import (
+from skdpsco.base.labels import as_targets, encode_classes, labels_note
+from skdpsco.base.linear_model import LinearClassifierMixin
+from skdpsco.base.progress import check_progress
+from skdpsco.group_dro.options import check_prior
+from skdpsco.losses.library import (
     Absolute,
     Hinge,
     Huber,
@@ -23,10 +24,8 @@ from skdpsco.losses import (
     SmoothHinge,
     Squared,
 )
-
-from ._minimax_model import MINIMAX_CONSTRAINTS, MinimaxModel
-from ._minimax_solver import Tasks
-from ._objective import check_prior
+from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
+from skdpsco.minimax._solver import Tasks
 
 
 class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
@@ -131,7 +130,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.minimax import PrivateMinimaxClassifier
+    >>> from skdpsco.minimax.minimax_classifier import PrivateMinimaxClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five

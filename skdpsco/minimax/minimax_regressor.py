@@ -6,17 +6,24 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from skdpsco._progress import check_progress
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
     check_bound,
     check_fit_params,
 )
-from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
-
-from ._minimax_model import MINIMAX_CONSTRAINTS, MinimaxModel
-from ._minimax_solver import Tasks
+from skdpsco.base.progress import check_progress
+from skdpsco.losses.library import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+)
+from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
+from skdpsco.minimax._solver import Tasks
 
 
 class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
@@ -107,7 +114,7 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     Three instruments, one of which is biased; their mean would be as far from two as from one:
 
     >>> import numpy as np
-    >>> from skdpsco.minimax import PrivateMinimaxRegressor
+    >>> from skdpsco.minimax.minimax_regressor import PrivateMinimaxRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))

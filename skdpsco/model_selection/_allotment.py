@@ -11,8 +11,8 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsco._base import MIN_RHO, PrivateEstimator
 from skdpsco._random import below
+from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise

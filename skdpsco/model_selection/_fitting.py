@@ -11,12 +11,12 @@ from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import column_or_1d
 
-from skdpsco._blocks import is_blocks
-from skdpsco._labels import encode_classes, labels_note
 from skdpsco._quiet import quietly
 from skdpsco._validation import check_bound, check_target, rows_of
+from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.data.row_blocks import is_blocks
 from skdpsco.inspection import private_steps
-from skdpsco.linear_model._lp import is_stream
+from skdpsco.linear_model._lp_ball import is_stream
 from skdpsco.privacy._cache import forget_all
 
 from ._allotment import fit_granted, quieten

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._quantiles import choose
 from skdpsco._random import below, next_uint64
-from skdpsco._target import TargetPlan, plan_target, release_target
-from skdpsco.mechanisms import (
+from skdpsco.mechanisms.samplers import (
     SCALE_BITS,
     Exponential,
     exponential_grid,
@@ -28,6 +26,8 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.scaling.quantiles import choose
+from skdpsco.scaling.target import TargetPlan, plan_target, release_target
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.base import replace_one
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
-from skdpsco._record_functions import numbers, numbers_or_nan
 from skdpsco._validation import check_interval
+from skdpsco.data.record_functions import numbers, numbers_or_nan
 
 METHODS = ("predict", "predict_proba", "decision_function")
 

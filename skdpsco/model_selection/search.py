@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._base import PrivateEstimator
 from skdpsco._random import without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
+from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
-from skdpsco._base import charge, check_budget, public_only
 from skdpsco._random import generator
+from skdpsco.base.private_estimator import charge, check_budget, public_only
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import gen_batches
 
-from skdpsco._design import Dense, as_design
 from skdpsco._validation import (
     CLIPPER_CONSTRAINTS,
     SMALLEST,
@@ -17,6 +16,7 @@ from skdpsco._validation import (
     check_interval,
     check_width,
 )
+from skdpsco.data.design import Dense, as_design
 
 BLOCK = 2**20  # entries for which there are temporary arrays at any time
 

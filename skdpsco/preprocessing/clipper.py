@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._quantiles import choose, cover_scores, quantile_scores
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
-from skdpsco.mechanisms import exponential_grid
+from skdpsco.base.transformer import CLIPPED, ColumnTransform
+from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
+from skdpsco.scaling.quantiles import choose, cover_scores, quantile_scores
 
-from ._common import CLIPPED, ColumnTransform
 from .bounds import check_bounds, check_pair, map_range
 
 OCTAVES = 24  # factors of two between the shortest and the longest distance from a centre

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._summation import sum_error, sum_in_runs
 from skdpsco._validation import PRIVATE_CONSTRAINTS
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.base.transformer import CLIPPED, ColumnTransform
+from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
-from ._common import CLIPPED, ColumnTransform
 from .bounds import check_bounds, map_range
 
 # Factor of the squares: up to sqrt((11 + 5 sqrt(5)) / 8) they are released for free.

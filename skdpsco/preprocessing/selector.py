@@ -8,14 +8,7 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._base import PrivateEstimator
-from skdpsco._design import as_design
 from skdpsco._kernels import njit
-from skdpsco._labels import encode_classes, labels_note
-from skdpsco._passes import correlate
-from skdpsco._quantiles import choose
-from skdpsco._summation import rows_of, sum_error, sum_in_runs
-from skdpsco._target import TargetPlan, plan_target, release_target
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -28,7 +21,12 @@ from skdpsco._validation import (
     check_feature_bound,
     check_X_y,
 )
-from skdpsco.mechanisms import exponential_grid
+from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data.design import as_design
+from skdpsco.data.pieces import rows_of, sum_error, sum_in_runs
+from skdpsco.data.products import correlate
+from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import (
     Event,
     ExponentialMechanismEvent,
@@ -37,6 +35,8 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.scaling.quantiles import choose
+from skdpsco.scaling.target import TargetPlan, plan_target, release_target
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def _check_event(event: Any) -> Event:
     return event
 
 
-def leaves(event: Event) -> Iterator[tuple[Event, int]]:
+def leaves(event: Event) -> Iterator[tuple[Any, int]]:
     """Yield each event that is not itself a composition, with its number of uses (not 0)."""
     stack = [(_check_event(event), 1)]
     while stack:

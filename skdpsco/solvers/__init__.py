@@ -1,30 +1,30 @@
 """Solvers: each plans how to spend a budget on a problem, then follows its plan on the data."""
 
-from skdpsco.constraints import LpBall
+from skdpsco.constraints.sets import LpBall
+from skdpsco.solvers.l1.frank_wolfe import FrankWolfe, NoisyFrankWolfe
+from skdpsco.solvers.l1.stagewise import Stagewise
+from skdpsco.solvers.lp_ball.anytime_mirror_descent import AnytimeMirrorDescent
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import TreeFrankWolfe
+from skdpsco.solvers.moments.moments import Moments
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent
+from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.sgd import SGD
+from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
+from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
+from skdpsco.solvers.saddle.boosted_mirror_descent import BoostedMirrorDescent
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.synthesis.multiplicative_weights import MultiplicativeWeights
+from skdpsco.solvers.synthesis.select_measure import SelectMeasure
 
-from ._composite import CompositeProblem
-from ._geometry import Block
-from .accelerated_recursive import AcceleratedRecursive
-from .anytime_mirror_descent import AnytimeMirrorDescent
 from .base import Allowance, Plan, Problem, Remainder, Result, check_cost, check_supported
-from .bias_reduced_mirror_descent import BiasReducedMirrorDescent
-from .boosted_mirror_descent import BoostedMirrorDescent
-from .coordinate_descent import CoordinateDescent
-from .frank_wolfe import FrankWolfe, NoisyFrankWolfe
-from .gradient_descent import GradientDescent
-from .greedy_coordinate_descent import GreedyCoordinateDescent
-from .mirror_descent import MirrorDescent
-from .mirror_prox import MirrorProx
-from .moments import Moments
-from .multiplicative_weights import MultiplicativeWeights
-from .one_pass_frank_wolfe import OnePassFrankWolfe
-from .phased_erm import PhasedERM
-from .phased_sgd import PhasedSGD
-from .recursive_regularization import RecursiveRegularization
-from .select_measure import SelectMeasure
-from .sgd import SGD
-from .stagewise import Stagewise
-from .tree_frank_wolfe import TreeFrankWolfe
 
 __all__ = [
     "SGD",

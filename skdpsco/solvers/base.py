@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
-from skdpsco._summation import sum_error
-from skdpsco.constraints import conjugate, in_double_precision, minimizer
+from skdpsco.constraints.sets import conjugate, in_double_precision, minimizer
+from skdpsco.data.pieces import sum_error
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
     Budget,
@@ -32,8 +32,8 @@ LEAST, LARGEST = 1e-250, 1e250
 class Problem:
     """What a planner may know: loss, constraint and public sizes, never data.
 
-    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``; `skdpsco._design` and
-    the estimators see to it.
+    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``; `skdpsco.data.design`
+    and the estimators see to it.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class Problem:
     target_bound : float, default=1.0
     row_norm : float, default=inf
         Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
-        that read records through `skdpsco._records`: they shrink longer ones to it. (The largest
-        that features in [-1, 1] can have is sqrt(n_features).)
+        that read records through `skdpsco.data.record_stream`: they shrink longer ones to it. (The
+        largest that features in [-1, 1] can have is sqrt(n_features).)
     sparse : bool, default=False
         Whether records are sparse.
     centred : bool, default=False

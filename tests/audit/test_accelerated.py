@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball
-from skdpsco.mechanisms import SCALE_BITS
-from skdpsco.minimax.variational import MatrixGame, _operator
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import AcceleratedRecursive, Allowance, Block
-from skdpsco.solvers import accelerated_recursive as module
-from skdpsco.solvers._variational import VariationalProblem
+from skdpsco.solvers.saddle import accelerated_recursive as module
+from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational.solve import MatrixGame, _operator
 
 RUNS = 1_000  # on each data set
 

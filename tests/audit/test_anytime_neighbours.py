@@ -13,13 +13,13 @@ from scipy import sparse
 from scipy.special import logsumexp
 from test_one_pass_neighbours import LOSSES, TRIANGLE, Forced, Wild, extremes, squares
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, Polytope, Simplex, n_vertices
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem
-from skdpsco.solvers import anytime_mirror_descent as module
-from skdpsco.solvers.anytime_mirror_descent import cut, draw_times
+from skdpsco.solvers.lp_ball import anytime_mirror_descent as module
+from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times
 
 ONE = 2.0**SCALE_BITS
 FRESH = pytest.mark.parametrize("fresh", [0, 1, 2])

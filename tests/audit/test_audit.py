@@ -15,18 +15,18 @@ import pytest
 from scipy import stats
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
-from skdpsco import mechanisms as m
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared
+from skdpsco.mechanisms import samplers as m
 from skdpsco.privacy import Budget, gaussian_mu
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
-from skdpsco.solvers import _block_sums as sums_module
-from skdpsco.solvers import _refit as refit_module
-from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers import anytime_mirror_descent as anytime_module
-from skdpsco.solvers import frank_wolfe as frank_wolfe_module
+from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
+from skdpsco.solvers.l1 import refit as refit_module
+from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
 
 ALPHA = 5e-7
 

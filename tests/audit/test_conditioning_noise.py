@@ -10,8 +10,12 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco import _conditioning as module
-from skdpsco._conditioning import (
+from skdpsco.data.design import as_design, columns_of
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.privacy import mu_of
+from skdpsco.privacy.events import leaves
+from skdpsco.scaling import conditioning as module
+from skdpsco.scaling.conditioning import (
     CENTRE_SHARE,
     CENTRED_NORM_SHARE,
     N_CENTRED_COUNTS,
@@ -21,10 +25,6 @@ from skdpsco._conditioning import (
     plan_conditioning,
     release_conditioning,
 )
-from skdpsco._design import as_design, columns_of
-from skdpsco.mechanisms import SCALE_BITS, to_grid
-from skdpsco.privacy import mu_of
-from skdpsco.privacy.events import leaves
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L1, L2, ElasticNet, prox, subdifferential
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, GaussianEvent
 from skdpsco.privacy.events import leaves
+from skdpsco.scaling import column_scales as scales_module
+from skdpsco.scaling.column_scales import Scales, plan_scales, release_scales
 from skdpsco.solvers import Allowance
-from skdpsco.solvers import _scales as scales_module
-from skdpsco.solvers import coordinate_descent as cd_module
-from skdpsco.solvers import greedy_coordinate_descent as greedy_module
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._scales import Scales, plan_scales, release_scales
-from skdpsco.solvers.coordinate_descent import CoordinateDescent
-from skdpsco.solvers.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized import coordinate_descent as cd_module
+from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
+from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 ONE = 2.0**SCALE_BITS
 MUST_HOLD, MUST_REACH = 1.0, 0.5

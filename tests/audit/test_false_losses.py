@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Logistic,
     Multinomial,
@@ -28,7 +28,7 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import rho_of
 from skdpsco.solvers import (
@@ -48,13 +48,13 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
 )
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._group_problem import GroupProblem, LogisticMoments
-from skdpsco.solvers._moment_sums import respond
-from skdpsco.solvers._monotone import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.base import check_supported
-from skdpsco.solvers.group_mirror_prox import GroupMirrorProx
-from skdpsco.solvers.group_moments import GroupMoments
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.moments.sums import respond
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SLOPE = 0.5
 CODES = (1.0, -1.0, 0.5, 0.25, 0.0)  # targets
@@ -346,7 +346,7 @@ def _(loss, bound, Z):
 SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
 
 
-@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=str)
+@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=lambda case: type(case[0]).__name__)
 def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
     *first, rho, n_iter = case
     releases, runs = Releases(monkeypatch), 0
@@ -393,7 +393,9 @@ class LyingTable(TabulatedMoments):
 
 
 @pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("solver", [GroupMoments(), GroupMirrorProx()], ids=str)
+@pytest.mark.parametrize(
+    "solver", [GroupMoments(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
+)
 def test_of_groups(monkeypatch, solver, private):
     n, d = 8, 2
     member = np.eye(2)[[0, 1] * (n // 2)]
@@ -409,7 +411,9 @@ def test_of_groups(monkeypatch, solver, private):
     assert worst_of(monkeypatch, solver, problem, 3, [data(*one) for one in records]) <= 1.0
 
 
-@pytest.mark.parametrize("solver", [PooledMoments(), GradientMirrorProx()], ids=str)
+@pytest.mark.parametrize(
+    "solver", [PooledMoments(), GradientMirrorProx()], ids=lambda solver: type(solver).__name__
+)
 def test_of_monotone_models(monkeypatch, solver):
     n, d = 8, 2
     problem = Problem(LyingTable(), L2Ball(2.0), n, d)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import coordinate, minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared, derivative
-from skdpsco.mechanisms import SCALE_BITS, select
+from skdpsco.mechanisms.samplers import SCALE_BITS, select
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -21,11 +21,11 @@ from skdpsco.solvers import (
     OnePassFrankWolfe,
     Problem,
 )
-from skdpsco.solvers import _block_sums as sums_module
-from skdpsco.solvers import _gram_path as gram_module
-from skdpsco.solvers import _vertex_path as path_module
-from skdpsco.solvers import anytime_mirror_descent as anytime_module
-from skdpsco.solvers import one_pass_frank_wolfe as one_pass_module
+from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import gram_path as gram_module
+from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
+from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as one_pass_module
 
 ONE = 2.0**SCALE_BITS
 

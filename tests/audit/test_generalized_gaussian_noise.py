@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco._generalized_gaussian import (
+from skdpsco.mechanisms.generalized_gaussian import (
     generalized_gaussian_grid,
     generalized_gaussian_mechanism,
     generalized_gaussian_scale,

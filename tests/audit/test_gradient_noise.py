@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
 
-from skdpsco._design import Dense, as_design
 from skdpsco._kernels import njit
+from skdpsco.data.design import Dense, as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
-from skdpsco.solvers import _block_sums as sums_module
-from skdpsco.solvers import gradient_descent as module
-from skdpsco.solvers._block_sums import add_gradients
-from skdpsco.solvers.gradient_descent import Geometry, noisy_gradient
-from skdpsco.solvers.sgd import Rows, poisson_sample
+from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.gradient_sums import add_gradients
+from skdpsco.solvers.penalized import gradient_descent as module
+from skdpsco.solvers.penalized.gradient_descent import Geometry, noisy_gradient
+from skdpsco.solvers.penalized.sgd import Rows, poisson_sample
 
 ONE = 2.0**SCALE_BITS
 BOUNDS = np.array([1.0, 0.5])

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L2Ball
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
-from skdpsco.solvers import group_moments as module
-from skdpsco.solvers.group_moments import (
+from skdpsco.solvers.groups import moments as module
+from skdpsco.solvers.groups.moments import (
     GroupMoments,
     GroupProblem,
     LogisticMoments,

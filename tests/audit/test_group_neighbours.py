@@ -12,10 +12,10 @@ import pytest
 from scipy import sparse
 from test_group_dro import Given, problem_for
 
-from skdpsco._design import as_design
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism
-from skdpsco.solvers import group_moments as module
-from skdpsco.solvers.group_moments import GroupMoments, LogisticMoments
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism
+from skdpsco.solvers.groups import moments as module
+from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments
 
 RUNS = 20_000  # on each data set
 MU = 1.0

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpsco._design import as_design
+from skdpsco import PrivateMinimaxClassifier
+from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -20,12 +21,12 @@ from skdpsco.losses import (
     derivative,
     value,
 )
-from skdpsco.minimax import MaximalLoss, PrivateMinimaxClassifier
-from skdpsco.minimax import _loss_tasks as tasks_module
-from skdpsco.minimax._minimax_solver import MinimaxProblem, Tasks, resolve_solver
-from skdpsco.minimax._prepared_loss import PreparedBall, PreparedVertices
+from skdpsco.minimax._solver import MinimaxProblem, Tasks, resolve_solver
 from skdpsco.privacy import Budget, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, MirrorProx, Plan, check_cost
+from skdpsco.variational import MaximalLoss
+from skdpsco.variational import loss_tasks as tasks_module
+from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
 
 F = 3  # the last column is that of an intercept
 CORNERS = [(*x, 1.0) for x in itertools.product([-1.0, 1.0], repeat=F - 1)]

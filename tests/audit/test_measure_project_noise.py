@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import mu_of
-from skdpsco.solvers import _workload, measure_project
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem
-from skdpsco.solvers.measure_project import MeasureProject
+from skdpsco.solvers.synthesis import measure_project
+from skdpsco.solvers.synthesis import workload as _workload
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 N = 6
 RNG = np.random.default_rng(0)

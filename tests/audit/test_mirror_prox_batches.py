@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget, mu_of
-from skdpsco.solvers import Allowance, mirror_prox
-from skdpsco.solvers._geometry import Block
-from skdpsco.solvers.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers import Allowance
+from skdpsco.solvers.saddle import mirror_prox
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 RUNS = 3_000  # on each data set
 NOISELESS = Allowance(1e10)

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
+from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
-from skdpsco.solvers import moments as module
-from skdpsco.solvers._composite import CompositeProblem
-from skdpsco.solvers._moment_sums import centred, row_norms
-from skdpsco.solvers.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
+from skdpsco.solvers.moments import moments as module
+from skdpsco.solvers.moments.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
+from skdpsco.solvers.moments.sums import centred, row_norms
+from skdpsco.solvers.penalized.problem import CompositeProblem
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 LOSSES = [Logistic(), Multinomial(3), Squared()]

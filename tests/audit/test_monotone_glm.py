@@ -13,11 +13,14 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from skdpsco.mechanisms import SCALE_BITS, gaussian_grid, gaussian_mechanism, to_grid
-from skdpsco.minimax import Link, PrivateMonotoneGLM
+from skdpsco import PrivateMonotoneGLM
+from skdpsco.linear_model import Link
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism, to_grid
 from skdpsco.model_selection import PrivateGridSearchCV, make_private_scorer
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import _monotone, group_moments, mirror_prox
+from skdpsco.solvers.groups import moments as group_moments
+from skdpsco.solvers.groups import monotone_glm as _monotone
+from skdpsco.solvers.saddle import mirror_prox
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 MODULES = (group_moments, _monotone, mirror_prox)

@@ -14,13 +14,13 @@ import pytest
 from scipy import sparse
 from scipy.special import logsumexp
 
-from skdpsco._design import as_design
 from skdpsco.constraints import L1Ball, Polytope, Simplex, n_vertices
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
-from skdpsco.mechanisms import SCALE_BITS, select
+from skdpsco.mechanisms.samplers import SCALE_BITS, select
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers import one_pass_frank_wolfe as module
-from skdpsco.solvers.one_pass_frank_wolfe import OnePassFrankWolfe, schedule
+from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, schedule
 
 ONE = 2.0**SCALE_BITS
 TRIANGLE = Polytope(np.array([[1.0, 0.3], [-0.5, 1.0], [0.2, -0.8]]))

@@ -15,33 +15,25 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
 
-from skdpsco._design import as_design
 from skdpsco._kernels import njit
-from skdpsco._records import Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
-from skdpsco.losses import (
-    Absolute,
-    Hinge,
-    Logistic,
-    Multinomial,
-    Quantile,
-    Squared,
-    derivatives,
-)
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Row
+from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared, derivatives
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers import _noisy_step as module
-from skdpsco.solvers._noisy_step import (
+from skdpsco.solvers.lp_ball import noisy_step as module
+from skdpsco.solvers.lp_ball.noisy_step import (
     Steps,
     add_gradients,
     euclidean_radius,
     slope_bound,
     step_grid,
 )
-from skdpsco.solvers._randomized_smoothing import marginals
-from skdpsco.solvers.phased_erm import PhasedERM
-from skdpsco.solvers.sgd import poisson_sample
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
+from skdpsco.solvers.lp_ball.randomized_smoothing import marginals
+from skdpsco.solvers.penalized.sgd import poisson_sample
 
 ONE = 2.0**SCALE_BITS
 BOUND = 0.5

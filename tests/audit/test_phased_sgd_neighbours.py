@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco._design import as_design
 from skdpsco._kernels import njit
-from skdpsco._records import Row, read_row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, project
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Row, read_row
 from skdpsco.losses import Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers import phased_sgd as module
-from skdpsco.solvers.phased_sgd import PhasedSGD, bounds_of, descend, release
+from skdpsco.solvers.lp_ball import phased_sgd as module
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, bounds_of, descend, release
 
 ONE = 2.0**SCALE_BITS
 

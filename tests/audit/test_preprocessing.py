@@ -14,8 +14,8 @@ from scipy import sparse, stats
 from test_audit import audited_epsilon
 from test_sensitivity import Forced, largest_range
 
-import skdpsco._quantiles as quantiles_module
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+import skdpsco.scaling.quantiles as quantiles_module
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,

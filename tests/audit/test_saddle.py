@@ -7,9 +7,9 @@ import pytest
 
 from skdpsco.constraints import L2Ball
 from skdpsco.solvers import Allowance
-from skdpsco.solvers._geometry import Block
-from skdpsco.solvers.mirror_prox import MirrorProx, VariationalProblem
-from skdpsco.solvers.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 RUNS = 3_000  # on each data set
 

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
-from skdpsco.mechanisms import SCALE_BITS, exponential_grid, gaussian_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, gaussian_grid
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
     _selection,

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import ExponentialMechanismEvent, GaussianEvent, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import _workload, select_measure
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem
-from skdpsco.solvers.select_measure import SelectMeasure
+from skdpsco.solvers.synthesis import select_measure
+from skdpsco.solvers.synthesis import workload as _workload
+from skdpsco.solvers.synthesis.select_measure import SelectMeasure
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 N = 6
 RNG = np.random.default_rng(0)

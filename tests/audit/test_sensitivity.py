@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse
 
-import skdpsco._quantiles as quantiles_module
-import skdpsco._target as target_module
-from skdpsco._design import as_design
+import skdpsco.scaling.quantiles as quantiles_module
+import skdpsco.scaling.target as target_module
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
+from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS, select, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, select, to_grid
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
-from skdpsco.solvers import _block_sums as sums_module
-from skdpsco.solvers import _gram_path as gram_module
-from skdpsco.solvers import _refit as refit_module
-from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import gram_path as gram_module
+from skdpsco.solvers.l1 import refit as refit_module
+from skdpsco.solvers.l1 import vertex_path as path_module
 
 ONE = 2.0**SCALE_BITS
 # The largest range of the changes, or the largest norm, over the charge.
@@ -156,7 +156,7 @@ def transcript_law(plan, problem, constraint, rows, layout, sharpen=1.0):
     """Exact log-probability of every sequence of choices.
 
     A choice has probability proportional to exp(integer score / 2**SCALE_BITS): the law of
-    `skdpsco.mechanisms.exponential_mechanism`, tested in tests/test_mechanisms.py.
+    `skdpsco.mechanisms.samplers.exponential_mechanism`, tested in tests/test_mechanisms.py.
     """
     T, V = len(plan.weight), n_vertices(constraint, problem.n_coefficients)
     law = []

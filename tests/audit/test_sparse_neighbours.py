@@ -22,15 +22,15 @@ from test_sensitivity import (
     scores_along,
 )
 
-from skdpsco._bucket_sampler import score_of
 from skdpsco.constraints import L1Ball
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import SCALE_BITS
+from skdpsco.mechanisms.bucket_sampler import score_of
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Problem, Stagewise
-from skdpsco.solvers import _gram_path as gram_module
-from skdpsco.solvers import _sparse_path as sparse_module
-from skdpsco.solvers import _vertex_path as path_module
+from skdpsco.solvers.l1 import gram_path as gram_module
+from skdpsco.solvers.l1 import sparse_path as sparse_module
+from skdpsco.solvers.l1 import vertex_path as path_module
 
 ONE = 2.0**SCALE_BITS
 

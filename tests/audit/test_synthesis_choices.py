@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import multiplicative_weights
-from skdpsco.solvers._workload import LinearQueries, Marginals, QueryProblem
-from skdpsco.solvers.multiplicative_weights import VARIANTS, MultiplicativeWeights
+from skdpsco.solvers.synthesis import multiplicative_weights
+from skdpsco.solvers.synthesis.multiplicative_weights import VARIANTS, MultiplicativeWeights
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 20), np.geomspace(2, 1e3, 20)])
 each_variant = pytest.mark.parametrize("variant", VARIANTS)

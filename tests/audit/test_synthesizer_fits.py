@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from test_audit import audited_epsilon
 
-from skdpsco.minimax import Bins, PrivateSynthesizer
-from skdpsco.minimax import synthesizer as module
+from skdpsco import PrivateSynthesizer
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers import measure_project
+from skdpsco.solvers.synthesis import measure_project
+from skdpsco.synthesis import Bins
+from skdpsco.synthesis import synthesizer as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsco._design import as_design
-from skdpsco._records import Row
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex, vertex_scores
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Row
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
-from skdpsco.mechanisms import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers import tree_frank_wolfe as module
-from skdpsco.solvers._tree import along_paths, nodes, uses
-from skdpsco.solvers._tree_bounds import Bounds
-from skdpsco.solvers.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients
+from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
+from skdpsco.solvers.lp_ball.tree import along_paths, nodes, uses
+from skdpsco.solvers.lp_ball.tree_bounds import Bounds
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients
 
 ONE = 2.0**SCALE_BITS
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]

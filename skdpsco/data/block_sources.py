@@ -1,0 +1,366 @@
+"""Where blocks of rows come from: arrays, files that are mapped, Arrow tables and Parquet files.
+
+A part is what one block is read from, wherever it is read: ``n_rows``, its number of records or
+None, and ``read()``, which returns the features and the targets (or None) as they are stored.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._quiet import quietly
+from skdpsco._validation import FLOATS
+from skdpsco.data.design import as_design
+
+BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
+_MEMORY = "memory"  # of this process, a place like any file
+
+
+class Held(NamedTuple):
+    """Rows in memory: a view."""
+
+    values: Any
+
+    def read(self) -> Any:
+        """The rows."""
+        return self.values
+
+
+class Mapped(NamedTuple):
+    """Rows of a file of numbers, which is opened and closed again for every block.
+
+    So no more than the blocks at work are mapped, and another process needs the name only.
+    """
+
+    filename: Any
+    dtype: np.dtype
+    offset: int
+    shape: tuple[int, ...]
+
+    def read(self) -> Any:
+        """The rows, read-only."""
+        if 0 in self.shape:  # nothing can be mapped
+            return np.empty(self.shape, self.dtype)
+        return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
+
+
+class Pair(NamedTuple):
+    """Features and targets that are read apart, the latter None if there are none."""
+
+    X: Any
+    y: Any
+    n_rows: int
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        return self.X.read(), None if self.y is None else self.y.read()
+
+
+class Retargeted(NamedTuple):
+    """The features of a part, with other targets."""
+
+    part: Any
+    y: Any
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many records the part has."""
+        return self.part.n_rows
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        return self.part.read()[0], self.y.read()
+
+
+class Table(NamedTuple):
+    """Rows of an Arrow table: features and target by the numbers of their columns."""
+
+    table: Any
+    features: tuple[int, ...]
+    target: int | None
+    n_rows: int
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        return quietly("it must consist of numbers.", self._read)
+
+    def _read(self) -> tuple[Any, Any]:
+        # Of a file that has changed, a single row must not be taken for all: no broadcast.
+        X = np.empty((self.table.num_rows, len(self.features)))
+        for j, number in enumerate(self.features):
+            X[:, j] = self.table.column(number).to_numpy()
+        return X, None if self.target is None else self.table.column(self.target).to_numpy()
+
+
+class RowGroups(NamedTuple):
+    """Some row groups of a Parquet file; columns by name."""
+
+    path: str
+    groups: tuple[int, ...]
+    features: tuple[str, ...]
+    target: str | None
+    n_rows: int
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        import pyarrow.parquet
+
+        names = [*self.features, *([] if self.target is None else [self.target])]
+        # Not in parallel: blocks are, and one thread per block keeps to its memory.
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
+        where = {name: table.column_names.index(name) for name in names}
+        target = None if self.target is None else where[self.target]
+        features = tuple(where[name] for name in self.features)
+        return Table(table, features, target, self.n_rows).read()
+
+
+def check_block_size(value: Any) -> int | None:
+    """Rows of a block, None for an automatic number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if value is None:
+        return None
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise TypeError(f"block_size must be None or an int >= 1, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"block_size must be None or an int >= 1, got {value!r}.")
+    return int(value)
+
+
+def block_rows(n_features: int, block_size: int | None) -> int:
+    """Rows of a block: as they were declared, or as many as have an automatic number of bytes."""
+    if block_size is not None:
+        return block_size
+    return max(1, BLOCK_BYTES // (8 * max(n_features, 1)))
+
+
+def cuts(n_samples: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Where blocks start and stop."""
+    for start in range(0, n_samples, rows):
+        yield start, min(start + rows, n_samples)
+
+
+def merged(sizes: list[int], rows: int) -> Iterator[list[int]]:
+    """Numbers of neighbouring pieces, put together while they have at most ``rows`` rows."""
+    run: list[int] = []
+    total = 0
+    for number, size in enumerate(sizes):
+        if run and total + size > rows:
+            yield run
+            run, total = [], 0
+        run.append(number)
+        total += size
+    if run:
+        yield run
+
+
+def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
+    """Some rows of an array, a matrix or a frame, without a copy."""
+    if isinstance(values, np.memmap) and isinstance(values.base, mmap.mmap):
+        # The whole file, not a view of it, whose place in the file NumPy does not know. With mode
+        # "c" what was written is in memory only.
+        whole = values.flags.c_contiguous and values.filename is not None
+        if whole and values.mode != "c":
+            row = values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64))
+            shape = (stop - start, *values.shape[1:])
+            return Mapped(values.filename, values.dtype, values.offset + start * row, shape)
+    if sparse.issparse(values):  # whose own slices are copies
+        entries = slice(*values.indptr[[start, stop]])
+        arrays = values.data[entries], values.indices[entries], values.indptr[start : stop + 1]
+        part = (*arrays[:2], arrays[2] - arrays[2][0])
+        return Held(sparse.csr_matrix(part, shape=(stop - start, values.shape[1]), copy=False))
+    return Held(values.iloc[start:stop] if hasattr(values, "iloc") else values[start:stop])
+
+
+def array_parts(X: Any, y: Any, rows: int) -> list[Pair]:
+    """Parts of arrays, of ``rows`` records each but the last."""
+    return [
+        Pair(
+            rows_of_array(X, start, stop),
+            None if y is None else rows_of_array(y, start, stop),
+            stop - start,
+        )
+        for start, stop in cuts(X.shape[0], rows)
+    ]
+
+
+def canonical(X: Any) -> Any:
+    """A CSR matrix that kernels can read as it is: checked, without duplicate entries.
+
+    Raises
+    ------
+    ValueError
+    """
+    X = X if X.dtype in FLOATS else quietly("X must be real.", X.astype, np.float64)
+    checked: Any = as_design(X, np.ones(X.shape[1]), False)
+    return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
+
+
+def check_files(paths: list[str]) -> None:
+    """Refuse a file that is named twice, by whatever path or link, before any is read.
+
+    Raises
+    ------
+    ValueError
+    """
+    names: dict[str, str] = {}
+    for path in paths:
+        file = _file(path)
+        if file in names:
+            raise ValueError(
+                f"path must name every file once, but {path!r} is the file {names[file]!r}: its "
+                "records would count twice."
+            )
+        names[file] = path
+
+
+def _file(path: Any) -> str:
+    """What is the same for all names of a file."""
+    try:
+        found = os.stat(path)
+    except OSError:  # it is not there, which is said where it is read; or not a file of this system
+        return str(path)
+    return f"{found.st_dev} {found.st_ino}" if found.st_ino else os.path.realpath(path)
+
+
+def check_apart(blocks: list[Any]) -> None:
+    """Refuse features of two blocks that take the same rows of an array or of a mapped file.
+
+    This is seen from where they are, not from what they hold: records may be alike.
+
+    Raises
+    ------
+    ValueError
+    """
+    spans = [(*_span(X), number) for number, X in enumerate(blocks)]
+    for (place, _, stop, i), (other, start, _, j) in pairwise(sorted(spans)):
+        if place != other or start >= stop:
+            continue
+        if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
+            continue
+        first, second = sorted((i, j))
+        raise ValueError(
+            f"blocks {first} and {second} hold the same rows: a record must be in one block. (In a "
+            "copy it is another record, and counts as two.)"
+        )
+
+
+def _span(X: Any) -> tuple[str, int, int]:
+    """Where a block is, and its first and last byte there."""
+    if isinstance(X, np.memmap):
+        part = rows_of_array(X, 0, X.shape[0])
+        if isinstance(part, Mapped):
+            return _file(part.filename), part.offset, part.offset + X.nbytes
+    array = _entries(X)
+    if not isinstance(array, np.ndarray):
+        return "objects", id(X), id(X) + 1
+    start = stop = array.__array_interface__["data"][0]
+    if array.size > 0:
+        steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+        start, stop = start + sum(min(s, 0) for s in steps), stop + sum(max(s, 0) for s in steps)
+        stop += array.itemsize
+    return _MEMORY, start, stop
+
+
+def _entries(X: Any) -> Any:
+    return getattr(X, "data", X) if sparse.issparse(X) else X
+
+
+def _share(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether arrays share memory: rows of one may lie between those of the other."""
+    most: Any = 10_000
+    try:
+        return np.shares_memory(first, second, max_work=most)
+    except np.exceptions.TooHardError:
+        return False
+
+
+def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
+    """An array, CSR matrix or frame whose rows can be taken; lists become arrays.
+
+    Raises
+    ------
+    ValueError
+    """
+    if sparse.issparse(values) and n_dimensions == 2:
+        return canonical(sparse.csr_matrix(values))
+    if not hasattr(values, "shape"):
+        values = quietly(f"{name} must be an array of numbers.", np.asarray, values)
+    if len(values.shape) != n_dimensions:
+        raise ValueError(
+            f"{name} must have {n_dimensions} dimension{'s' * (n_dimensions > 1)}, got shape "
+            f"{tuple(values.shape)}."
+        )
+    return values
+
+
+def arrow_columns(
+    schema: Any, target: str | None, columns: Any
+) -> tuple[tuple[str, ...], tuple[int, ...], int | None]:
+    """Names and numbers of the columns that are features, and the number of the target's.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    import pyarrow.types as types
+
+    names = list(schema.names)
+    if target is not None and names.count(target) != 1:
+        raise ValueError(f"target must be the name of one column of {names}, got {target!r}.")
+    features = [n for n in names if n != target] if columns is None else list(columns)
+    for name in features:
+        if names.count(name) != 1 or name == target or features.count(name) != 1:
+            raise ValueError(
+                f"columns must be different names of columns of {names} without the target's; got "
+                f"{name!r}."
+            )
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise TypeError(
+                f"X must be numeric, but column {name!r} is {kind}. Encode text, and turn dates "
+                "into numbers first, or name the numeric columns: columns=[...]."
+            )
+    where = tuple(names.index(name) for name in features)
+    return tuple(features), where, None if target is None else names.index(target)
+
+
+def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None):
+    """Parts of an Arrow table, and the names of its features."""
+    names, where, label = arrow_columns(table.schema, target, columns)
+    parts = [
+        Table(table.slice(start, stop - start), where, label, stop - start)
+        for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
+    ]
+    return parts, names
+
+
+def parquet_parts(paths: list[str], target: str | None, columns: Any, block_size: int | None):
+    """Parts of Parquet files, of one row group or more each, and the names of the features."""
+    import pyarrow.parquet
+
+    check_files(paths)
+    parts: list[RowGroups] = []
+    names: Any = None
+    for path in paths:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            found, _, _ = arrow_columns(schema, target, columns)
+            if names not in (None, found):
+                raise ValueError(f"path: {path} has other columns than {paths[0]}.")
+            names = found
+            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+        for groups in merged(sizes, block_rows(len(found), block_size)):
+            n_rows = sum(sizes[g] for g in groups)
+            parts.append(RowGroups(path, tuple(groups), found, target, n_rows))
+    return parts, names

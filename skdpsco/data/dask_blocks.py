@@ -1,0 +1,367 @@
+"""Blocks on Dask: on a cluster, in whose memory they stay during a fit, or by local threads.
+
+Nothing here raises in a task, and what tasks return does not show its values: a worker would write
+both to its log. Every task is deterministic and draws no noise, so a task that is run again, since
+its worker was lost, returns what it did before. Graphs of users may be otherwise, which digests of
+the blocks tell: docs/proofs/blocks.md.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+from dask.delayed import delayed
+from scipy import sparse
+
+from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
+from skdpsco.data.map_reduce import Failure, Hidden, Reader, Task, attempt, check_count, values_of
+from skdpsco.data.pieces import FAN_IN, add, tree_sum
+
+MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
+INLINE = 100_000  # floats that are sent with every task; more are sent to a worker once
+
+
+class DaskPart(NamedTuple):
+    """Neighbouring chunks of rows, that make one block.
+
+    Parameters
+    ----------
+    X : list of Delayed
+    y : list of Delayed, Held, Mapped or None
+    target : str or None
+        Column of X that holds the targets.
+    n_rows : int or None
+    """
+
+    X: list[Any]
+    y: Any
+    target: str | None
+    n_rows: int | None
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        """What ``function(X, y, n_rows)`` returns, as a Delayed."""
+        y = Hidden(self.y.read()) if isinstance(self.y, Held | Mapped) else self.y
+        joined = partial(_joined, function, self.target, self.n_rows)
+        return delayed(joined, name=False, pure=False)(self.X, y)
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        pair = self.call(_pair).compute()
+        if isinstance(pair, Failure):
+            raise pair.error(pair.message)
+        return pair.value
+
+
+def _joined(function, target, n_rows, X, y):
+    def run():
+        features, targets = _together(X), y.value if isinstance(y, Hidden) else y
+        if target is not None:
+            features, targets = features.drop(columns=target), features[target]
+        elif isinstance(targets, list):
+            targets = _together(targets)
+        return features, targets
+
+    pair = attempt(run)
+    return pair if isinstance(pair, Failure) else function(*pair.value, n_rows)
+
+
+def _together(pieces: list[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    if hasattr(pieces[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(pieces)
+    return sparse.vstack(pieces, "csr") if sparse.issparse(pieces[0]) else np.concatenate(pieces)
+
+
+def _pair(X, y, n_rows) -> Hidden:
+    return Hidden((X, y))
+
+
+def dask_parts(
+    X: Any, y: Any, target: str | None, block_size: int | None, n_samples: Any
+) -> tuple[list[DaskPart], int, tuple[str, ...] | None, bool, bool]:
+    """Parts of Dask collections, number of records, names, whether sparse, whether with targets.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if not hasattr(X, "__dask_graph__") or getattr(X, "ndim", None) != 2:
+        raise TypeError(f"X must be a Dask array or data frame of two dimensions, got {type(X)}.")
+    frame = hasattr(X, "columns")
+    if target is not None and (not frame or y is not None or target not in list(X.columns)):
+        raise ValueError(f"target must name a column of a data frame X, without y; got {target!r}.")
+    n_samples = _declared(n_samples)
+    names = [name for name in X.columns if name != target] if frame else None
+    sizes: list[Any]
+    if frame:
+        sizes, pieces = [np.nan] * X.npartitions, X.to_delayed()
+    else:
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        sizes, pieces = list(X.chunks[0]), X.to_delayed().ravel().tolist()
+    known = not np.isnan(sizes).any()
+    if not known and n_samples is None:
+        raise ValueError(
+            "The number of records of X is not known. Declare it, "
+            "RowBlocks.from_dask(X, y, n_samples=...), or make the sizes of the chunks known: "
+            "X.compute_chunk_sizes() for an array, X.to_dask_array(lengths=True) for a data frame."
+        )
+    if known and n_samples not in (None, sum(sizes)):
+        raise ValueError(f"n_samples={n_samples} was declared, but X has {sum(sizes)} records.")
+    n_samples = int(sum(sizes)) if n_samples is None else n_samples
+    n_features = X.shape[1] - (target is not None)
+    targets = _target_pieces(y, sizes, known, len(pieces), n_samples)
+
+    rows = block_size or max(block_rows(n_features, None), -(-n_samples // MAX_BLOCKS))
+    guess = sizes if known else [max(1, n_samples // len(pieces))] * len(pieces)
+    parts = []
+    for run in merged(guess, rows):
+        n_rows = sum(int(sizes[i]) for i in run) if known else None
+        mine: Any = None
+        if isinstance(targets, np.ndarray):
+            start = sum(sizes[: run[0]])
+            mine = Held(targets[start : start + n_rows])
+        elif targets is not None:
+            mine = [targets[i] for i in run]
+        parts.append(DaskPart([pieces[i] for i in run], mine, target, n_rows))
+    strings = names is not None and all(isinstance(name, str) for name in names)
+    return (
+        parts,
+        n_samples,
+        tuple(names) if names is not None and strings else None,
+        hasattr(getattr(X, "_meta", None), "tocsr"),
+        target is not None or y is not None,
+    )
+
+
+def _declared(n_samples: Any) -> int | None:
+    if n_samples is None:
+        return None
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
+        raise TypeError(f"n_samples must be None or an int >= 1, got {n_samples!r}.")
+    return int(n_samples)
+
+
+def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_samples: int) -> Any:
+    """Targets of every chunk as Delayed, or an array of all; None if there are none."""
+    if y is None:
+        return None
+    if getattr(y, "ndim", 1) != 1:
+        raise ValueError(f"y must have one dimension, got {y.ndim}.")
+    if not hasattr(y, "__dask_graph__"):
+        y = np.asarray(y)
+        if not known or y.shape != (n_samples,):
+            raise ValueError(
+                f"y must have the partitions of X, or X chunks of known sizes and y one entry for "
+                f"each of {n_samples} records; got shape {y.shape}."
+            )
+        return y
+    if hasattr(y, "chunks") and known and not np.isnan(y.chunks[0]).any():
+        if sum(y.chunks[0]) != n_samples:
+            raise ValueError(f"X and y must have the same length, got {n_samples}, {y.shape[0]}.")
+        y = y.rechunk((tuple(sizes),))
+    pieces = np.ravel(y.to_delayed()).tolist()
+    if len(pieces) != n_pieces:
+        raise ValueError(f"y must have the {n_pieces} partitions of X, got {len(pieces)}.")
+    return pieces
+
+
+def open_dask(parts: list[DaskPart], n_samples: int, reader: Reader) -> Any:
+    """Blocks on the current client's cluster; without a client those of local threads."""
+    try:
+        from distributed import Client
+
+        client = Client.current()
+    except (ImportError, ValueError):
+        return GraphBlocks(parts, n_samples, reader)
+    return ClusterBlocks(client, parts, n_samples, reader)
+
+
+def _look(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: reader.look_at(*reader(X, y, n_rows)))
+
+
+def _compare(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: len(reader(X, y, n_rows)[1]))
+
+
+def _read(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: reader(X, y, n_rows))
+
+
+def _read_as_stored(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
+    return attempt(lambda: (reader(X, y, n_rows), (X, y))[1])
+
+
+def _read_and_run(
+    task: Task, reader: Reader, X: Any, y: Any, n_rows: int | None
+) -> Hidden | Failure:
+    return attempt(lambda: task(*reader(X, y, n_rows)))
+
+
+def _evaluate(
+    parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
+) -> Iterator[Any]:
+    """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
+
+    So what blocks have in common is computed once for all of them.
+    """
+    pairs = zip(parts, readers, strict=True)
+    tasks = [part.call(partial(function, reader)) for part, reader in pairs]
+    return values_of(dask.compute(*tasks, scheduler=client))
+
+
+def _look_at(
+    parts: list[DaskPart], n_samples: int, reader: Reader, client: Any = None
+) -> list[Reader]:
+    """Check all blocks; readers that know what each of them was."""
+    readers = [reader] * len(parts)
+    sizes, digests = zip(*_evaluate(parts, readers, _look, client), strict=True)
+    check_count(n_samples, sum(sizes))
+    # A matrix is made anew, with the entries in any order.
+    return [reader.again(found, checked=not reader.sparse) for found in digests]
+
+
+class GraphBlocks:
+    """Blocks that are computed anew in every pass, by Dask's scheduler.
+
+    Before the first one the graph is evaluated twice, and has to yield the same.
+
+    Parameters
+    ----------
+    parts : list of DaskPart
+    n_samples : int
+    reader : Reader
+    """
+
+    def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
+        self._parts = parts
+        self._readers = _look_at(parts, n_samples, reader)
+        list(_evaluate(parts, self._readers, _compare))
+
+    def sum(self, task: Task) -> Any:
+        """Sum of a task over all blocks."""
+        return tree_sum(_evaluate(self._parts, self._readers, partial(_read_and_run, task)))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """Features and targets as they are stored, of one block after the other."""
+        for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
+            pair = part.call(partial(_read_as_stored, reader)).compute()
+            if isinstance(pair, Failure):
+                pair.throw(number)
+            yield pair.value
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _length(block: Hidden | Failure) -> Hidden | Failure:
+    return block if isinstance(block, Failure) else Hidden(len(block.value[1]))
+
+
+def _run(task: Hidden, block: Hidden | Failure) -> Hidden | Failure:
+    return block if isinstance(block, Failure) else attempt(lambda: task.value(*block.value))
+
+
+def _run_all(task: Hidden, blocks: list[Hidden | Failure]) -> list[Hidden | Failure]:
+    return [_run(task, block) for block in blocks]
+
+
+def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
+    for number, term in enumerate(terms, start):
+        if isinstance(term, Failure):
+            return term if term.number is not None else replace(term, number=number)
+    return attempt(lambda: add(values_of(terms)))
+
+
+class ClusterBlocks:
+    """Blocks in the memory of a cluster's workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : list of DaskPart
+    n_samples : int
+    reader : Reader
+    """
+
+    def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
+        self._client = client
+        readers = _look_at(parts, n_samples, reader, client)
+        # Futures, which keep what makes them: a block of a lost worker is read again, and compared.
+        pairs = zip(parts, readers, strict=True)
+        self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])
+        try:
+            lengths = [client.submit(_length, block, pure=False) for block in self._blocks]
+            list(values_of(client.gather(lengths)))
+            self._threads = client.nthreads()
+            self._groups = self._by_thread()
+        except BaseException:
+            self.close()
+            raise
+
+    def _by_thread(self) -> list[list[int]]:
+        """Numbers of the blocks that stand together in the memory of a worker, by thread of it.
+
+        No groups if a thread had far more than others, which would wait for it: then the scheduler
+        spreads them. Nor if blocks are many: then workers add up their sums.
+        """
+        n_blocks = len(self._blocks)
+        if n_blocks > FAN_IN:
+            return []
+        held: dict[str, list[int]] = {address: [] for address in self._threads}
+        holders = self._client.who_has(self._blocks)
+        for number, block in enumerate(self._blocks):
+            there = [address for address in holders.get(block.key, ()) if address in held]
+            if there:
+                held[min(there, key=lambda address: len(held[address]))].append(number)
+        groups = [
+            numbers[i :: self._threads[address]]
+            for address, numbers in held.items()
+            for i in range(min(self._threads[address], len(numbers)))
+        ]
+        fair = -(-n_blocks // max(1, sum(self._threads.values())))
+        whole = sum(map(len, groups)) == n_blocks
+        return groups if whole and max(map(len, groups)) <= fair + 1 else []
+
+    def sum(self, task: Task) -> Any:
+        """Sum of a task over all blocks."""
+        client, hidden = self._client, Hidden(task)
+        # Not under a key made of its content: to send the same one again would confuse it with the
+        # one that is being released.
+        sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
+        threads = client.nthreads()
+        if threads != self._threads:  # a worker was lost, or joined
+            self._threads = threads
+            self._groups = self._by_thread()
+        groups, made = self._groups, []
+        try:  # one message for all tasks
+            if groups:  # a task for each, as it takes milliseconds of the scheduler
+                blocks = [[self._blocks[i] for i in numbers] for numbers in groups]
+                made = client.map(_run_all, [sent] * len(groups), blocks, pure=False)
+                found = dict(zip(chain(*groups), chain(*client.gather(made)), strict=True))
+                return tree_sum(values_of(found[number] for number in range(len(found))))
+            same = [sent] * len(self._blocks)
+            made = terms = client.map(_run, same, self._blocks, pure=False)
+            while len(terms) > FAN_IN:
+                terms = [
+                    client.submit(_add, start, terms[start:stop], pure=False)
+                    for start, stop in cuts(len(terms), FAN_IN)
+                ]
+                made = made + terms
+            return tree_sum(values_of(client.gather(terms)))
+        finally:
+            for future in made:  # no sum outlives its release
+                future.release()
+
+    def close(self) -> None:
+        """Let the workers forget the blocks."""
+        for future in self._blocks:
+            future.release()

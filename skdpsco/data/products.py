@@ -1,0 +1,270 @@
+"""Kernels that go over the rows of a design: products with coefficients, and sums of rows.
+
+`dot_rows`, `norm_rows` and `add_rows` take a run of records, so that all three can be done while
+the run is in the cache: then memory is read once. They see entries that are clipped, but not yet
+divided by their bounds: one number per column, the caller's, is divided instead of every entry.
+"""
+
+import math
+
+import numpy as np
+
+from skdpsco._clipping import clip
+from skdpsco._kernels import inlined_kernel, inner, reduction
+from skdpsco.data.design import CSR, Dense
+
+MAX_RUN = 64  # rows
+RUN_ENTRIES = 512  # of a run of dense rows, if that is more than four
+
+
+@inlined_kernel
+def dot_rows(X, start, common, v, Z):
+    """Write into ``Z`` of shape (m, K) the products of m rows, from ``start`` on, with ``v``.
+
+    ``v`` holds K times the coefficients over the bounds, flat; ``common`` is `common_bound`.
+    """
+    raise NotImplementedError
+
+
+@inlined_kernel
+def square_row(X, i, u):
+    """Squared l2 norm of row i, without the one of an intercept, its entries times ``u``."""
+    raise NotImplementedError
+
+
+@inner
+def norm_rows(X, start, u, out):
+    """Write into ``out`` of shape (m,) the l2 norms of m rows, their entries times ``u``.
+
+    The ones of an intercept count if ``u`` has an entry for them.
+    """
+    d = X.bounds.shape[0]
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    for i in range(out.shape[0]):
+        out[i] = math.sqrt(square_row(X, start + i, u) + one)
+
+
+@inlined_kernel
+def add_rows(X, start, common, R, out):
+    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
+
+    Dense rows are those of a run, in the cache; ``common`` is `common_bound`.
+    """
+    raise NotImplementedError
+
+
+@inlined_kernel
+def add_all_rows(X, common, R, out):
+    """As `add_rows`, for all records, which memory has yet to send."""
+    add_rows(X, 0, common, R, out)
+
+
+@inner
+def _add_ones(X, R, out):
+    d = X.bounds.shape[0]
+    if X.intercept:
+        for i in range(R.shape[0]):
+            for k in range(R.shape[1]):
+                out[k * (d + 1) + d] += R[i, k]
+
+
+@inner
+def common_bound(X):
+    """The bound of all columns, 0 if they differ: to look up that of every entry takes time."""
+    for j in range(X.bounds.shape[0]):
+        if X.bounds[j] != X.bounds[0]:
+            return 0.0
+    return X.bounds[0]
+
+
+@inner
+def over_bounds(X, v):
+    """Divide what stands beside features by their bounds, in place; ``v`` is flat."""
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for start in range(0, v.shape[0], D):
+        for j in range(d):
+            v[start + j] /= X.bounds[j]
+
+
+@inner
+def predict(X, w, Z):
+    """Write the predictions ``X W`` into ``Z`` of shape (n, K), ``w`` flat."""
+    v = w.copy()
+    over_bounds(X, v)
+    dot_rows(X, 0, common_bound(X), v, Z)
+
+
+@inner
+def correlate(X, R, out):
+    """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
+    for j in range(out.shape[0]):
+        out[j] = 0.0
+    add_all_rows(X, common_bound(X), R, out)
+    over_bounds(X, out)
+
+
+@inner
+def row_norms(X, scale, out):
+    """Write the l2 norm of every record's features over ``scale``.
+
+    The ones of an intercept count if ``scale`` has an entry for them.
+    """
+    u = 1.0 / scale
+    for j in range(X.bounds.shape[0]):
+        u[j] /= X.bounds[j]
+    norm_rows(X, 0, u, out)
+
+
+# Rows are read one after the other, as memory sends them best. Those of a run are added four at a
+# time, as then the sums are read and written once for all of them. The array is handed over with
+# numbers of rows: a view of each would be counted.
+
+
+@reduction
+def _dot_dense(values, bounds, start, v, first, constant, Z, k):
+    for i in range(Z.shape[0]):
+        total = 0.0
+        for j in range(bounds.shape[0]):
+            total += clip(values[start + i, j], bounds[j]) * v[np.uint64(first + j)]
+        Z[i, k] = total + constant
+
+
+@reduction
+def _square_one(values, i, bounds, u):
+    total = 0.0
+    for j in range(bounds.shape[0]):
+        x = clip(values[i, j], bounds[j]) * u[j]
+        total += x * x
+    return total
+
+
+@reduction
+def _add_four(values, i, bounds, a, b, c, e, out, first):
+    for j in range(bounds.shape[0]):
+        out[np.uint64(first + j)] += (
+            a * clip(values[i, j], bounds[j])
+            + b * clip(values[i + 1, j], bounds[j])
+            + (c * clip(values[i + 2, j], bounds[j]) + e * clip(values[i + 3, j], bounds[j]))
+        )
+
+
+@reduction
+def _add_one(values, i, bounds, a, out, first):
+    for j in range(bounds.shape[0]):
+        out[np.uint64(first + j)] += a * clip(values[i, j], bounds[j])
+
+
+@dot_rows.register(Dense)
+def _(X, start, common, v, Z):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for k in range(Z.shape[1]):
+        constant = v[k * D + d] if X.intercept else 0.0
+        _dot_dense(X.values, X.bounds, start, v, k * D, constant, Z, k)
+
+
+@square_row.register(Dense)
+def _(X, i, u):
+    return _square_one(X.values, i, X.bounds, u)
+
+
+@add_rows.register(Dense)
+def _(X, start, common, R, out):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    m = R.shape[0]
+    even = m - m % 4
+    for k in range(R.shape[1]):
+        for i in range(0, even, 4):
+            a, b, c, e = R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k]
+            _add_four(X.values, start + i, X.bounds, a, b, c, e, out, k * D)
+        for i in range(even, m):
+            _add_one(X.values, start + i, X.bounds, R[i, k], out, k * D)
+    _add_ones(X, R, out)
+
+
+@add_all_rows.register(Dense)
+def _(X, common, R, out):
+    D = X.bounds.shape[0] + X.intercept
+    for start in range(0, R.shape[0], MAX_RUN):
+        for k in range(R.shape[1]):
+            for i in range(start, min(start + MAX_RUN, R.shape[0])):
+                _add_one(X.values, i, X.bounds, R[i, k], out, k * D)
+    _add_ones(X, R, out)
+
+
+# Indices without a sign: Numba would look for negative ones. And not as a `reduction`: that would
+# gather numbers for vectors, which is slower than to load one after the other.
+
+
+@inner
+def _dot_sparse(data, indices, indptr, common, bounds, start, v, constant, Z, k):
+    for i in range(Z.shape[0]):
+        first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
+        total = constant
+        if common > 0.0:
+            for p in range(first, last):
+                total += clip(data[p], common) * v[np.uint64(indices[p])]
+        else:
+            for p in range(first, last):
+                j = np.uint64(indices[p])
+                total += clip(data[p], bounds[j]) * v[j]
+        Z[i, k] = total
+
+
+@inner
+def _add_sparse(data, indices, indptr, common, bounds, start, R, k, out):
+    for i in range(R.shape[0]):
+        first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
+        r = R[i, k]
+        if common > 0.0:
+            for p in range(first, last):
+                out[np.uint64(indices[p])] += r * clip(data[p], common)
+        else:
+            for p in range(first, last):
+                j = np.uint64(indices[p])
+                out[j] += r * clip(data[p], bounds[j])
+
+
+@dot_rows.register(CSR)
+def _(X, start, common, v, Z):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for k in range(Z.shape[1]):
+        constant = v[k * D + d] if X.intercept else 0.0
+        mine = v[k * D : k * D + d]
+        _dot_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, mine, constant, Z, k)
+
+
+@add_rows.register(CSR)
+def _(X, start, common, R, out):
+    d = X.bounds.shape[0]
+    D = d + X.intercept
+    for k in range(R.shape[1]):
+        mine = out[k * D : k * D + d]
+        _add_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, R, k, mine)
+    _add_ones(X, R, out)
+
+
+@square_row.register(CSR)
+def _(X, i, u):
+    total = 0.0
+    for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+        j = np.uint64(X.indices[p])
+        x = clip(X.data[p], X.bounds[j]) * u[j]
+        total += x * x
+    return total
+
+
+def run_length(X) -> int:
+    """How many rows make a run: few, which the fastest cache keeps; chosen by measurement."""
+    rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
+    return min(max(rows, 4), MAX_RUN)
+
+
+def as_vector(coefficients: np.ndarray, X) -> np.ndarray:
+    """Coefficients over the bounds, a copy, for `dot_rows`."""
+    v = coefficients.reshape(-1, len(X.bounds) + X.intercept).copy()
+    v[:, : len(X.bounds)] /= X.bounds
+    return v.ravel()

@@ -1,0 +1,321 @@
+"""Records one by one: a row as kernels see it, and where the rows of one pass come from.
+
+A kernel that goes through records once is called for a chunk of them at a time, ``(X, y, rows)``:
+the records of ``rows`` in that order. `Records` cuts arrays into chunks, `Blocks` an iterator; the
+state that a kernel carries from one chunk to the next must not depend on where they are cut.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.cgutils import int32_t, ir, voidptr_t
+from numba.extending import intrinsic, overload
+
+from skdpsco._clipping import clip
+from skdpsco._kernels import kernel, njit, reduction
+from skdpsco._random import next_uint64
+from skdpsco.data.design import CSR, Dense
+
+CHUNK = 8192  # records
+_ROUNDS = 6  # with 4, neighbours remain neighbours half as often again as by chance
+_LINE = 64  # bytes that memory sends at once
+AHEAD = 4  # records between `fetch_row` and `read_row`
+
+Chunk = tuple[Dense | CSR, np.ndarray, np.ndarray]
+
+
+class Row:
+    """What kernels need to read rows: ``*Row(X, row_norm).arguments``.
+
+    Parameters
+    ----------
+    X : Dense or CSR
+    row_norm : float
+        Rows with a larger l2 norm, without the one of an intercept, are shrunk to it.
+    """
+
+    def __init__(self, X: Dense | CSR, row_norm: float):
+        d = len(X.bounds)
+        size = d + X.intercept
+        unlimited = row_norm >= np.sqrt(d)  # as long as a row in [-1, 1] can be
+        self.inverse = 1.0 / X.bounds
+        self.row_norm = np.inf if unlimited else float(row_norm)
+        self.columns = np.arange(size)
+        self.values = np.empty(size)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """``(inverse, row_norm, columns, values)``, the last arguments of `read_row`."""
+        return self.inverse, self.row_norm, self.columns, self.values
+
+
+@kernel
+def fetch_row(X, i):
+    """Have memory send record i, which is read soon: waiting for it would take most of the time."""
+    raise NotImplementedError
+
+
+@kernel
+def read_row(X, i, inverse, row_norm, columns, values):
+    """Write record i, clipped, scaled, shrunk and with its one, and return how many entries it has.
+
+    Entries are in [-1, 1] and their l2 norm, but for the one, is at most ``row_norm``.
+    """
+    raise NotImplementedError
+
+
+@kernel
+def row_dot(X, columns, values, size, w, start):
+    """Product of the row in the buffer with the coefficients from ``w[start]`` on."""
+    raise NotImplementedError
+
+
+@kernel
+def row_add(X, columns, values, size, factor, w, start):
+    """Add ``factor`` times the row in the buffer to the coefficients from ``w[start]`` on."""
+    raise NotImplementedError
+
+
+@intrinsic
+def _fetch_line(typing_context, address):
+    def generate(context, builder, signature, arguments):
+        # To read (0), often (3), data (1).
+        kind = ir.FunctionType(ir.VoidType(), [voidptr_t, int32_t, int32_t, int32_t])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [voidptr_t], kind)
+        pointer = builder.inttoptr(arguments[0], voidptr_t)
+        builder.call(function, [pointer, int32_t(0), int32_t(3), int32_t(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
+def _fetch(array):
+    """Have memory send an array. It changes nothing but time, and nothing outside of kernels."""
+
+
+@overload(_fetch)
+def _fetch_in_kernels(array):
+    def implementation(array):
+        start = array.ctypes.data
+        for address in range(start, start + array.nbytes, _LINE):
+            _fetch_line(address)
+
+    return implementation
+
+
+@fetch_row.register(Dense)
+def _(X, i):
+    _fetch(X.values[i])
+
+
+@fetch_row.register(CSR)
+def _(X, i):
+    start, stop = X.indptr[i], X.indptr[i + 1]
+    _fetch(X.data[start:stop])
+    _fetch(X.indices[start:stop])
+
+
+@reduction
+def _dot(a, b, size):
+    total = 0.0
+    for j in range(size):
+        total += a[j] * b[j]
+    return total
+
+
+@reduction
+def _shrink(values, size, row_norm):
+    """Scale the row in the buffer to norm ``row_norm`` if it is longer."""
+    norm = np.sqrt(_dot(values, values, size))
+    if norm > row_norm:
+        factor = row_norm / norm
+        for j in range(size):
+            values[j] *= factor
+
+
+@read_row.register(Dense)
+def _(X, i, inverse, row_norm, columns, values):
+    d = inverse.shape[0]
+    x = X.values[i]
+    for j in range(d):
+        values[j] = clip(x[j] * inverse[j], 1.0)
+    if row_norm < np.inf:
+        _shrink(values, d, row_norm)
+    if X.intercept:
+        values[d] = 1.0
+    return d + X.intercept
+
+
+@read_row.register(CSR)
+def _(X, i, inverse, row_norm, columns, values):
+    size = 0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        j = X.indices[p]
+        columns[size] = j
+        values[size] = clip(X.data[p] * inverse[j], 1.0)
+        size += 1
+    if row_norm < np.inf:
+        _shrink(values, size, row_norm)
+    if X.intercept:
+        columns[size] = inverse.shape[0]
+        values[size] = 1.0
+        size += 1
+    return size
+
+
+@row_dot.register(Dense)
+def _(X, columns, values, size, w, start):
+    return _dot(values, w[start : start + size], size)
+
+
+@row_dot.register(CSR)
+def _(X, columns, values, size, w, start):
+    total = 0.0
+    for p in range(size):
+        total += values[p] * w[start + columns[p]]
+    return total
+
+
+@row_add.register(Dense)
+def _(X, columns, values, size, factor, w, start):
+    mine = w[start : start + size]
+    for j in range(size):
+        mine[j] += factor * values[j]
+
+
+@row_add.register(CSR)
+def _(X, columns, values, size, factor, w, start):
+    for p in range(size):
+        w[start + columns[p]] += factor * values[p]
+
+
+class Records:
+    """The records of arrays, each taken once: in a random order, or as they stand.
+
+    Parameters
+    ----------
+    X : Dense or CSR
+    y : ndarray of shape (n,)
+    rng : numpy.random.Generator or None
+        Draws the order, whatever the data. None keeps that of the arrays.
+    """
+
+    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None):
+        self.X, self.y = X, y
+        self.taken = 0
+        # A permutation that is computed, not stored: n numbers would be more than all other state.
+        self._keys = None if rng is None else _round_keys(rng)
+
+    def take(self, n_records: int) -> Iterator[Chunk]:
+        """The next records, in chunks."""
+        stop = self.taken + n_records
+        if stop > len(self.y):
+            raise ValueError(f"There are {len(self.y)} records, {stop} were asked for.")
+        while self.taken < stop:
+            rows = np.arange(self.taken, min(self.taken + CHUNK, stop))
+            self.taken += len(rows)
+            if self._keys is not None:
+                _permute(self._keys, len(self.y), rows)
+            yield self.X, self.y, rows
+
+
+class Blocks:
+    """The records of an iterator of blocks, in the order in which they come.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, y)
+    prepare : callable
+        Turns a pair into a design and an array of targets, as kernels see them.
+    n_samples : int
+        How many records there are, a public number.
+    """
+
+    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int):
+        self.n_samples, self.taken = n_samples, 0
+        self._blocks = (prepare(*block) for block in blocks)
+        self._X: Any = None
+        self._y = np.empty(0)
+        self._position = 0
+
+    def _next_block(self) -> bool:
+        for X, y in self._blocks:
+            if len(y) > 0:
+                self._X, self._y, self._position = X, y, 0
+                return True
+        return False
+
+    def take(self, n_records: int) -> Iterator[Chunk]:
+        """The next records, in chunks.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer records than were declared, or more: noise may have been drawn.
+        """
+        stop = self.taken + n_records
+        while self.taken < stop:
+            if self._position == len(self._y) and not self._next_block():
+                raise ValueError(
+                    f"n_samples={self.n_samples} records were declared, but the blocks hold "
+                    f"{self.taken} only."
+                )
+            end = min(self._position + CHUNK, len(self._y), self._position + stop - self.taken)
+            rows = np.arange(self._position, end)
+            self._position = end
+            self.taken += len(rows)
+            yield self._X, self._y, rows
+
+    def close(self) -> None:
+        """Check that nothing is left but what a solver that is done has no use for.
+
+        Raises
+        ------
+        ValueError
+        """
+        for _ in self.take(self.n_samples - self.taken):
+            pass
+        if self._position < len(self._y) or self._next_block():
+            raise ValueError(
+                f"n_samples={self.n_samples} records were declared, but the blocks hold more."
+            )
+
+
+def one_pass(X: Any, y: Any, rng: np.random.Generator, shuffle: bool) -> Records | Blocks:
+    """The records of a solver's ``X`` and ``y``: of arrays, or of `Blocks`, whose y is None."""
+    return X if isinstance(X, Blocks) else Records(X, y, rng if shuffle else None)
+
+
+def _round_keys(rng: np.random.Generator) -> np.ndarray:
+    return np.array([next_uint64(rng) for _ in range(_ROUNDS)], dtype=np.uint64)
+
+
+@njit
+def _permute(keys, n, rows):
+    """Replace every number in [0, n) by its image under a Feistel network (Luby, Rackoff 1988).
+
+    On pairs of numbers below the root of n, rounded up (Black, Rogaway 2002); images from n on,
+    which are few, are mapped again until they are below.
+    """
+    side = np.int64(np.sqrt(n))
+    while side * side < n:
+        side += 1
+    for t in range(rows.shape[0]):
+        x = rows[t]
+        while True:
+            left = x // side
+            right = x - left * side
+            for key in keys:
+                # The finaliser of splitmix64, which mixes all bits; the upper ones are scaled.
+                z = np.uint64(right) + key
+                z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                z = ((z ^ (z >> np.uint64(31))) >> np.uint64(33)) * np.uint64(side)
+                left += np.int64(z >> np.uint64(31))
+                left, right = right, left - side if left >= side else left
+            x = left * side + right
+            if x < n:
+                break
+        rows[t] = x

@@ -1,0 +1,376 @@
+"""Private group distributionally robust optimisation."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsco._random import warn_utility
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMMON_CONSTRAINTS,
+    HasMethods,
+    StrOptions,
+    check_n_iter,
+    check_X_y,
+)
+from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.base.linear_model import _brief, _Unscale
+from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.design import as_design
+from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
+from skdpsco.group_dro.names import LOSSES, SOLVERS, resolve_solver
+from skdpsco.group_dro.options import LEGAL, check_options, check_prior, too_small
+from skdpsco.group_dro.predictor import GroupPredictor, classifies
+from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.scaling.target import Target
+from skdpsco.solvers import check_cost, check_supported
+from skdpsco.solvers.groups.moments import GroupProblem, needed_size
+
+AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
+
+
+class PrivateGroupDRO(GroupPredictor):
+    """Differentially private linear model with a small loss on its worst group.
+
+    Minimises ``max_g mean loss of group g`` over an l2 ball: group distributionally robust
+    optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a classifier of two classes,
+    else a regressor. The fit is (epsilon, delta)-differentially private: replacing
+    one record changes the law of everything that `fit` stores by at most that much. **Which group
+    a record is in is not protected, unless** ``group_membership="private"``.
+
+    Parameters
+    ----------
+    loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
+        The squared loss is half the squared residual for targets clipped to ``target_bound``; it
+        grows linearly in predictions beyond that bound. "hinge" and "absolute" need mirror prox,
+        which is slower and less accurate.
+    groups : array-like or None, default=None
+        The public list of groups: labels, or tuples of labels for products of columns. None, which
+        private membership does not allow, takes the labels that occur in ``sensitive_features``, or
+        the columns of a matrix.
+    group_membership : {"public", "private"}, default="public"
+        "public": the groups of every record, hence the sizes of the groups, are public;
+        neighbouring data sets differ in one record's features and target. That suits groups which
+        everybody knows, a hospital or a state. "private": the replaced record may change its groups
+        too, and sizes are private.
+    group_prior : array-like of shape (n_groups,) or None, default=None
+        For private membership: public shares of the records in every group, in [1e-9, 1], from a
+        census for instance; not from these data. They sum to 1, unless groups overlap. Sums over a
+        group are divided by n_samples times its share, so the loss of a group whose share is wrong
+        is wrong by as much. None estimates the shares from counts, which are released with a
+        fiftieth of the budget: that is safer, and costs little.
+    objective : {"worst", "cvar", "average"}, default="worst"
+        Which mixture of the groups' mean losses is minimised: the worst one; the worst one in which
+        no group counts more than ``1 / cvar_level`` times its share of the records; or that of the
+        shares, which is the mean loss over all records. (Where groups overlap, shares are sizes
+        over the sum of all sizes.)
+    average_weight : float, default=0.0
+        In [0, 1]: weight of the mean loss of the shares beside the worst mixture. More than 0
+        keeps small groups, whose losses are noisy, from deciding everything.
+    cvar_level : float, default=0.2
+        In (0, 1], for ``objective="cvar"``: the worst so large share of the records counts.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    radius : float or "auto", default="auto"
+        Bound on the l2 norm of the coefficients, the intercept excepted. With one feature bound per
+        column, features are measured in units of their bounds: the norm is that of ``b_j w_j``, and
+        at most ``radius * max_j b_j``. "auto" is 10 where features and targets are in [-1, 1].
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    target_bound : float, default=1.0
+        Public bound on ``|y|`` for the squared loss; what lies beyond is clipped.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    classes : array-like of shape (2,) or None, default=None
+        The public labels of y, for a classifier. None takes those that occur, and so assumes
+        that which labels occur is public.
+    solver : {"auto", "moments", "mirror-prox", "recursive-regularization"} or object, \
+            default="auto"
+        "moments": noisy moments of every group. "mirror-prox": noisy gradients of model and group
+        weights; with private membership it needs ``group_prior``, and it has no "cvar".
+        "recursive-regularization": the same in rounds on parts of the records, for the worst case;
+        with its defaults there is but one round as a rule, and a warning says so.
+        "auto" is "moments" for the losses that have them, where it measures better and faster, else
+        "mirror-prox". An object with ``plan`` and ``run`` is a solver of one's own.
+    n_iter : int or "auto", default="auto"
+        Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features), or (n_features,) for the squared loss
+    intercept_ : ndarray of shape (1,), or float for the squared loss
+    classes_ : ndarray of shape (2,)
+        For classifiers only.
+    groups_ : ndarray of shape (n_groups,)
+        Labels of the groups; tuples where several columns were given.
+    group_weights_ : ndarray of shape (n_groups,)
+        The mixture of groups that was found to be the worst. It sums to 1.
+    sensitive_columns_ : tuple
+        Columns of X that hold groups, if they were given by name.
+    n_iter_ : int
+        Rounds of the solver; of "moments", in which losses and gradients of all groups were
+        released.
+    n_rounds_ : int
+        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
+        solvers.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Warns
+    -----
+    UtilityWarning
+        About groups that are too small for the noise, from public numbers alone: sizes, and where
+        these are private n_samples times ``group_prior``, or without it n_samples / n_groups. About
+        "recursive-regularization" where it does not recurse.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record: with public membership by one
+    of the same groups, and ``privacy_.relation`` is "replace-one within groups". So do then those
+    of a ledger, for all its charges together, once such a fit has been charged to it.
+
+    Errors in the input, a label outside ``groups`` among them, are reported to the caller and are
+    not covered by the guarantee. Noise is inversely proportional to the size of a group, and
+    proportional to the root of the number of groups that a record may be in. Proof:
+    docs/proofs/group_dro.md.
+
+    References
+    ----------
+    S. Sagawa, P. W. Koh, T. B. Hashimoto, P. Liang. Distributionally Robust Neural Networks for
+    Group Shifts. ICLR 2020.
+
+    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.group_dro.group_dro import PrivateGroupDRO
+    >>> from skdpsco.group_dro import worst_group_score
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> group = np.where(rng.random(20000) < 0.1, "north", "south")
+    >>> y = X[:, 1] + np.where(group == "north", -1, 1) * X[:, 0] > 0
+    >>> model = PrivateGroupDRO(classes=[False, True], groups=["north", "south"])
+    >>> model = model.fit(X, y, sensitive_features=group)
+    >>> bool(worst_group_score(model, X, y, sensitive_features=group) > 0.65)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        **{name: [str] for name in LEGAL},
+        "groups": [None, "array-like"],
+        "group_prior": [None, "array-like"],
+        "average_weight": [Real],
+        "cvar_level": [Real],
+        "target_bound": [Real],
+        "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+    }
+    # A pipeline or a search passes it on without being asked to.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        *,
+        loss="logistic",
+        groups=None,
+        group_membership="public",
+        group_prior=None,
+        objective="worst",
+        average_weight=0.0,
+        cvar_level=0.2,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        radius="auto",
+        feature_bound=1.0,
+        target_bound=1.0,
+        fit_intercept=True,
+        classes=None,
+        solver="auto",
+        n_iter="auto",
+        verbose=0,
+        random_state=None,
+    ):
+        self.loss = loss
+        self.groups = groups
+        self.group_membership = group_membership
+        self.group_prior = group_prior
+        self.objective = objective
+        self.average_weight = average_weight
+        self.cvar_level = cvar_level
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.solver = solver
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X, y, *, sensitive_features=None):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
+                str or list of str
+            The group of every record; it must be given. Groups are products of several columns. A
+            name, or a list of names, of columns of the frame X takes these columns and removes them
+            from the features, here and in predictions. (To keep one as a feature, pass the column
+            itself, ``X["age"]``.) An array or a frame of two or more columns of booleans, one per
+            group, says of every group whether a record is in it: in several, or in none. Its groups
+            are ``groups``; if they are None, the names of the columns, or 0, 1, ....
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, for ``sensitive_features`` that are missing, of another length or with a
+            label outside ``groups``, and for a public group without members.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        self._validate_params()
+        check_options(self)
+        if sensitive_features is None:
+            raise ValueError(
+                f"{type(self).__name__}.fit needs sensitive_features: the group of every record. "
+                "In a pipeline pass step__sensitive_features=..., or switch on metadata routing "
+                "and pass sensitive_features=...."
+            )
+        draft = self._draft()
+        frame, columns = X, named_columns(X, sensitive_features)
+        X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
+        membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            t, target_scale, notes = draft._encode(y)
+
+        n, d = X.shape
+        budget = self._budget()
+        radius, bounds = self._radius_and_bounds(d)
+        largest, intercept = float(bounds.max()), bool(self.fit_intercept)
+        radius = AUTO_RADIUS if radius is None else radius * largest / target_scale
+        problem = GroupProblem(
+            LOSSES[self.loss](),
+            L2Ball(radius),
+            n,
+            d + intercept,
+            intercept,
+            objective=self.objective,
+            cvar_level=float(self.cvar_level),
+            average_weight=float(self.average_weight),
+            **self._public_facts(membership),
+        )
+        available = self._available(budget)
+        solver, n_iter = resolve_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
+        check_supported(solver, problem)
+        with self._planning(n, d, "n_iter"):
+            plan = solver.plan(problem, available, n_iter)
+            check_cost(plan.event, available)
+        design = as_design(X, bounds, intercept)
+        needed = needed_size(d + intercept, available.mu / problem.max_memberships**0.5)
+        small = too_small(membership.groups, problem.expected_sizes, needed)
+        if small and not problem.theta_is_fixed:
+            warn_utility(small)
+        for line in plan.warnings:
+            warn_utility(line)
+
+        # What the fit costs is known. Noise may be drawn from here on.
+        rng, seeded = self._open(plan.event)
+        result = self._follow(solver, plan, problem, design, t, membership.matrix, rng)
+
+        assumptions = (
+            f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
+            *plan.assumptions,
+        )  # fmt: skip
+        draft.privacy_ = draft._report(budget, plan.event, seeded, assumptions)
+        coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
+        if classifies(self):
+            coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
+        draft.coef_, draft.intercept_ = coef, offset
+        draft.groups_, draft.group_weights_ = as_array(membership.groups), result.theta
+        draft.sensitive_columns_ = columns
+        draft.n_iter_ = result.n_iter
+        if result.n_rounds is not None:
+            draft.n_rounds_ = result.n_rounds
+        return self._accept(draft)
+
+    @property
+    def _relation(self) -> str:
+        return super()._relation if self.group_membership == "private" else WITHIN_GROUPS
+
+    def _public_facts(self, membership: Membership) -> dict[str, Any]:
+        """What a planner may know about the groups.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        k = len(membership.groups)
+        if self.group_membership == "private":
+            prior = check_prior(self.group_prior, k, membership.overlapping)
+            most = k if membership.overlapping else 1  # of any matrix of this shape
+            return {"n_groups": k, "prior": prior, "max_memberships": most}
+        membership.check_no_group_is_empty()
+        most = int(np.diff(membership.matrix.indptr).max())
+        sizes = tuple(map(int, membership.sizes))
+        return {"n_groups": k, "group_sizes": sizes, "max_memberships": most}
+
+    def _notes(self, membership: Membership) -> tuple[str, ...]:
+        """What a report says of the groups."""
+        source = "declared" if self.groups is not None else "read off sensitive_features"
+        notes = [f"the {len(membership.groups)} groups are public ({source})"]
+        if self.group_membership == "public":
+            s = "s" if membership.overlapping else ""
+            notes.append(
+                f"the group{s} of every record {'are' if s else 'is'} public: a replaced record "
+                f"stays in its group{s}"
+            )
+        elif self.group_prior is not None:
+            notes.append("the shares of the groups are public (group_prior)")
+        return tuple(notes)
+
+    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, float, tuple[str, ...]]:
+        """Targets as the solver sees them, their scale, and what the report says about them."""
+        if not classifies(self):
+            bound = float(self.target_bound)
+            return (
+                np.clip(y, -bound, bound) / bound,
+                bound,
+                (f"targets are clipped to +-{bound:g}",),
+            )
+        self.classes_, index = encode_classes(y, self.classes)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"Only binary classification is supported, not {len(self.classes_)} classes: "
+                f"loss={self.loss!r} needs y and classes to hold two labels."
+            )
+        return index - 0.5, 1.0, (labels_note(self.classes_, self.classes),)

@@ -1,0 +1,181 @@
+"""Scores by group. They are computed without noise: on private data they are not private."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.metrics import accuracy_score, mean_squared_error
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from skdpsco._quiet import quietly, score_by
+from skdpsco.group_dro.membership import as_array, membership_of
+
+_SCORE_NEEDS = "{} needs sensitive_features: the group of every record that is scored."
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """A score of every group; prints as a table.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n_groups,)
+    n_samples : ndarray of shape (n_groups,)
+        Sizes of the groups.
+    by_group : ndarray of shape (n_groups,)
+        Score of every group, greater is better.
+    overall : float
+        Score of all records, those in no group included.
+    n_records : int
+        Number of all records; groups may overlap.
+    """
+
+    groups: np.ndarray = field(compare=False)
+    n_samples: np.ndarray = field(compare=False)
+    by_group: np.ndarray = field(compare=False)
+    overall: float
+    n_records: int
+
+    @property
+    def worst_group(self) -> Any:
+        """The group of the smallest score."""
+        return self.groups[int(np.argmin(self.by_group))]
+
+    def group_min(self) -> float:
+        """The smallest score of a group."""
+        return float(self.by_group.min())
+
+    def group_max(self) -> float:
+        """The largest score of a group."""
+        return float(self.by_group.max())
+
+    def difference(self) -> float:
+        """The largest score less the smallest."""
+        return self.group_max() - self.group_min()
+
+    def to_frame(self):
+        """A pandas DataFrame with a row per group.
+
+        Raises
+        ------
+        ImportError
+            Without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("GroupReport.to_frame() needs pandas: pip install pandas.") from error
+        index = pd.Index(self.groups, name="group", tupleize_cols=False)
+        return pd.DataFrame({"n_samples": self.n_samples, "score": self.by_group}, index=index)
+
+    def __str__(self) -> str:
+        names = [str(group) for group in self.groups]
+        width = max(len(name) for name in [*names, "overall"])
+        rows = zip([*names, "overall"], [*self.n_samples, self.n_records],
+                   [*self.by_group, self.overall], strict=True)  # fmt: skip
+        return "\n".join(f"{name:<{width}} {n:>9} {score:10.4f}" for name, n, score in rows)
+
+
+def group_report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
+) -> GroupReport:
+    """Score a fitted model on every group of some data.
+
+    **Scores are computed without noise.** On public data, or where nobody sees the scores who must
+    not see the data, that is fine. Scores on private data are a release of their own, which no
+    budget has paid for: a group of one record, say, shows whether that record was predicted.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted, with ``predict``.
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), str or list
+        As in `PrivateGroupDRO.fit`: groups overlap where it is a matrix of booleans.
+    metric : callable or None, default=None
+        ``metric(y_true, y_pred)``, greater is better. None is the accuracy, and for a regressor the
+        negative mean squared error.
+
+    Returns
+    -------
+    report : GroupReport
+
+    Raises
+    ------
+    ValueError, TypeError
+        For ``sensitive_features`` that are missing or not one label or row per record, and for a
+        group without members.
+    """
+    if sensitive_features is None:
+        raise ValueError(_SCORE_NEEDS.format("group_report"))
+    y = quietly("y must hold one target per record.", np.asarray, y)
+    membership = membership_of(None, X, sensitive_features, len(y))
+    membership.check_no_group_is_empty()
+    if metric is None:
+        metric = _negative_error if is_regressor(estimator) else _accuracy
+    predicted = estimator.predict(X)
+    columns = membership.matrix.tocsc()
+    members = np.split(columns.indices, columns.indptr[1:-1])
+    return GroupReport(
+        as_array(membership.groups),
+        membership.sizes,
+        np.array([float(metric(y[rows], predicted[rows])) for rows in members]),
+        float(metric(y, predicted)),
+        len(y),
+    )
+
+
+def worst_group_score(
+    estimator: Any, X: Any, y: Any, *, sensitive_features: Any, metric: Any = None
+) -> float:
+    """Smallest score of a group: `group_report` and its parameters tell the rest.
+
+    Computed without noise: on private data it is a release of its own.
+
+    Returns
+    -------
+    score : float
+    """
+    return group_report(
+        estimator, X, y, sensitive_features=sensitive_features, metric=metric
+    ).group_min()
+
+
+def _negative_error(y: np.ndarray, predicted: np.ndarray) -> float:
+    return -score_by(mean_squared_error, y, predicted, None)
+
+
+def _accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
+    return score_by(accuracy_score, y, predicted, None)
+
+
+class _WorstGroupScorer:
+    """`worst_group_score` for ``scoring=``; with metadata routing it asks for the groups."""
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None) -> float:
+        if sensitive_features is None:
+            raise ValueError(
+                _SCORE_NEEDS.format("worst_group_scorer") + " A search passes it only with "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        return worst_group_score(estimator, X, y, sensitive_features=sensitive_features)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What a search should pass."""
+        request = MetadataRequest(owner="worst_group_scorer")
+        request.score.add_request(param="sensitive_features", alias=True)
+        return request
+
+    def __repr__(self) -> str:
+        return "worst_group_scorer"
+
+
+worst_group_scorer = _WorstGroupScorer()

@@ -1,0 +1,94 @@
+"""Which objectives and priors of groups are legal, and which groups are too small."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsco._validation import check_bound
+from skdpsco.base.progress import check_progress
+from skdpsco.group_dro.names import LOSSES
+
+LEGAL = {
+    "loss": tuple(LOSSES),
+    "group_membership": ("public", "private"),
+    "objective": ("worst", "cvar", "average"),
+}
+LEAST_SHARE = 1e-9
+
+
+def check_options(model: Any) -> None:
+    """Check what scikit-learn's declarations do not say.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    for name, legal in LEGAL.items():
+        if getattr(model, name) not in legal:
+            raise ValueError(f"{name} must be one of {legal}, got {getattr(model, name)!r}.")
+    for name, lowest in (("average_weight", 0.0), ("cvar_level", 1e-9)):
+        value = getattr(model, name)
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be a number in [{lowest:g}, 1], got {value!r}.")
+        if not lowest <= value <= 1.0:
+            raise ValueError(f"{name} must be in [{lowest:g}, 1], got {value!r}.")
+    check_bound("target_bound", model.target_bound)
+    check_progress(model.verbose)
+    if model.group_membership == "private":
+        if model.groups is None:
+            raise ValueError(
+                "groups must be declared with group_membership='private': a list of all labels "
+                "that are possible, whether they occur or not."
+            )
+    elif model.group_prior is not None:
+        raise ValueError(
+            "group_prior must be None with group_membership='public': the shares of the groups "
+            "are then known."
+        )
+
+
+def check_prior(
+    prior: Any, n_groups: int, overlapping: bool = False, of: str = "group"
+) -> tuple[float, ...] | None:
+    """The shares of the groups, which sum to 1 unless groups overlap; None for None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        About the parameter ``{of}_prior``.
+    """
+    if prior is None:
+        return None
+    try:
+        shares = np.asarray(prior)
+    except ValueError:  # ragged lists
+        shares = np.asarray(None)
+    if shares.dtype.kind not in "iuf":
+        raise TypeError(f"{of}_prior must hold one number per {of}, got {prior!r}.")
+    if shares.shape != (n_groups,):
+        raise ValueError(
+            f"{of}_prior must have shape ({n_groups},), one share per {of}; got shape "
+            f"{shares.shape}."
+        )
+    shares = shares.astype(np.float64)
+    if not ((shares >= LEAST_SHARE) & (shares <= 1.0)).all():
+        raise ValueError(f"{of}_prior must hold shares in [{LEAST_SHARE:g}, 1], got {prior!r}.")
+    if not overlapping:
+        total = float(shares.sum())
+        if abs(total - 1.0) > 1e-6:
+            raise ValueError(f"{of}_prior must sum to 1 within 1e-6, got {total!r}.")
+        shares /= total
+    return tuple(shares.tolist())
+
+
+def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
+    """A sentence about groups with fewer than ``needed`` members; empty if there are none."""
+    small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
+    if not small or len(groups) == 1:
+        return ""
+    rest = f" and {len(small) - 10} more" if len(small) > 10 else ""
+    return (
+        f"The noise will be about as large as what these groups' records say: "
+        f"{', '.join(small[:10])}{rest}. At this budget and number of features a group needs "
+        f"{needed} records. Merge groups, use fewer features, or raise average_weight or epsilon."
+    )

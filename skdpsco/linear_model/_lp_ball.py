@@ -1,0 +1,351 @@
+"""Linear models in an l_p ball: what the classifier and the regressor share, and streams."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, starmap
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    FLOATS,
+    HasMethods,
+    Integral,
+    Interval,
+    StrOptions,
+    check_bound,
+    check_target,
+    check_X_y,
+)
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, check_order
+from skdpsco.data.block_sources import check_apart
+from skdpsco.data.design import as_design
+from skdpsco.data.record_stream import Blocks
+from skdpsco.data.row_blocks import BlockRecords, as_blocks
+from skdpsco.linear_model._classifier_regressor import encode_targets
+from skdpsco.losses import library as losses
+from skdpsco.scaling.target import Target
+from skdpsco.solvers import (
+    OnePassFrankWolfe,
+    PhasedERM,
+    PhasedSGD,
+    Problem,
+    TreeFrankWolfe,
+)
+
+MAX_SAMPLES = 2**53  # float64 counts up to here
+SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe")
+FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
+LP_CONSTRAINTS: dict[str, list[Any]] = {
+    **COMMON_CONSTRAINTS,
+    "p": [Interval(Real, 1, None, closed="both")],
+    "radius": [Interval(Real, 0, None, closed="neither")],
+    "row_norm": [None, Interval(Real, 0, None, closed="neither")],
+    "solver": [StrOptions({"auto", *SOLVERS}), HasMethods(["plan", "run"])],
+    "n_samples": [None, Interval(Integral, 1, MAX_SAMPLES, closed="both")],
+    "shuffle": ["boolean"],
+}
+# A declared loss: what plans need of it. Its kernels are looked for, and probed, in a fit.
+LOSS = HasMethods(["lipschitz", "smoothness"])
+
+
+# What "auto" takes, fitted on simulated data, see examples/benchmarks/lp_geometry.py. The second of
+# a pair is for blocks. For l1 balls, by r = (n mu)**(1/3) / log(2 d), and d / (r log(2 d)**2):
+CLEAR, MANY_FEATURES = 1.26, (6.0, 1.0)
+# For p > 1, by n mu / sqrt(d); for blocks by n mu / d**(3/4) up to p = 2, and by n mu / d beyond:
+MUCH_NOISE, MUCH_NOISE_BLOCKS, MUCH_NOISE_CUBE = 55.0, 45.0, 32.0
+LITTLE_NOISE = 300.0  # n mu / d
+
+
+def automatic(
+    p: float, n_samples: int, n_features: int, rho: float, smooth: bool, streaming: bool
+) -> str:
+    """Name of the solver that is best for a problem of this kind, from public values.
+
+    Over l1 balls the noise of Frank-Wolfe grows with log(d) only, but falls more slowly with n: it
+    is best for many features, if one of them can be told from the rest at all. Otherwise, where
+    there is nearly nothing but noise, one long step is best; where there is less, many steps on all
+    records are; where there is little, one step on each record is as good as those, and fast.
+
+    Parameters
+    ----------
+    p : float
+        Order of the norm of the ball.
+    n_samples, n_features : int
+    rho : float
+        The budget, in zCDP.
+    smooth : bool
+        Whether the loss has a bounded second derivative.
+    streaming : bool
+        Whether the records come in blocks, of which each is seen once.
+    """
+    if not smooth:
+        return "phased-erm"
+    d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
+    if p == 1.0:
+        root, log_d = signal ** (1.0 / 3.0), math.log(2.0 * d)
+        few_steps = root > CLEAR * log_d and d > MANY_FEATURES[streaming] * root * log_d
+    elif streaming:
+        few_steps = signal < (MUCH_NOISE_BLOCKS * d**0.75 if p <= 2.0 else MUCH_NOISE_CUBE * d)
+    else:
+        few_steps = signal < MUCH_NOISE * math.sqrt(d)
+    if few_steps:
+        return "tree-frank-wolfe"
+    return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"
+
+
+def make_solver(name: str, shuffle: bool) -> Any:
+    """The solver of a name other than "auto"."""
+    if name == "phased-erm":
+        return PhasedERM()
+    if name == "phased-sgd":
+        return PhasedSGD(shuffle=shuffle)
+    return (
+        TreeFrankWolfe(shuffle=shuffle)
+        if name == "tree-frank-wolfe"
+        else (OnePassFrankWolfe(shuffle=shuffle))
+    )
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X is to be iterated over for blocks: no array, matrix, frame or list of numbers."""
+    if isinstance(X, (list, tuple)):
+        first = X[0] if len(X) > 0 else None
+        if not isinstance(first, (tuple, list)) or len(first) != 2:
+            return False
+        # Rows of two numbers are no pairs of blocks, be they lists, tuples or NumPy's scalars.
+        has_records = len(getattr(first[0], "shape", ())) > 0
+        return has_records or (isinstance(first, tuple) and isinstance(first[0], list))
+    array_like = sparse.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__")
+    return hasattr(X, "__iter__") and not array_like and not isinstance(X, (str, bytes, Mapping))
+
+
+class Stream:
+    """Blocks of records, each of them checked when it is its turn.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, y)
+        The first is read at once, for what is public of all: number and names of the columns.
+    read : callable
+        Takes X, y and whether they are the first block; returns them as a fit needs them.
+    n_samples : int
+        How many records the blocks hold.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+
+    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
+        self.n_samples = n_samples
+        self._pairs = _checked(blocks, read)
+        self._first: Any = next(self._pairs, None)
+        declared = f"n_samples={n_samples} records were declared, but"
+        if self._first is None:
+            raise ValueError(
+                f"{declared} X has no blocks. (An iterator yields them once: make a new one for "
+                "every fit.)"
+            )
+        size, n_features = self._first[0].shape
+        if size > n_samples:
+            raise ValueError(f"{declared} block 0 of X alone holds {size}.")
+        self.shape = n_samples, n_features
+
+    def open(self, bounds: np.ndarray, intercept: bool) -> Blocks:
+        """The records as solvers read them, once."""
+
+        def prepare(number, pair):
+            with _block(number):
+                return as_design(pair[0], bounds, intercept), pair[1]
+
+        first, self._first = prepare(0, self._first), None
+        pairs = chain([first], starmap(prepare, enumerate(self._pairs, 1)))
+        return Blocks(pairs, lambda *pair: pair, self.n_samples)
+
+
+def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
+    for number, block in enumerate(blocks):
+        if not _is_pair(block):
+            raise ValueError(
+                "X must be an array, a matrix, a frame, or an iterable of pairs (X, y) of blocks "
+                f"of records; block {number} is {type(block).__name__!r}."
+            )
+        with _block(number):
+            checked = read(*block, number == 0)
+        yield checked
+
+
+def _is_pair(block: Any) -> bool:
+    return isinstance(block, (tuple, list)) and len(block) == 2
+
+
+@contextmanager
+def _block(number: int) -> Iterator[None]:
+    """Say in which block of X a mistake is."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"Block {number} of X: {error}") from None
+
+
+class LpModel(PrivateLinearModel):
+    """Mean loss in an l_p ball, over records that are read once; see the subclasses."""
+
+    loss: Any
+    p: float
+    row_norm: Any
+    n_samples: Any
+    shuffle: bool
+
+    _streaming = False  # of a draft: whether its records come in blocks
+
+    _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # at which a loss is probed
+    _foreign_losses: ClassVar[tuple[type, ...]] = ()  # those of another kind of target
+
+    def _named_loss(self, name: str) -> Any:
+        """A loss from its name."""
+        raise NotImplementedError
+
+    def _records(self, X: Any, y: Any, y_numeric: bool, encode: Callable[..., Any]) -> Any:
+        """X and y of a fit as `_fit` takes them, checked; the target by ``encode``.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        n_samples = self.n_samples
+        if isinstance(n_samples, (bool, np.bool_)):
+            raise TypeError(
+                f"n_samples must be None or an int in [1, {MAX_SAMPLES}], got {n_samples!r}."
+            )
+        blocks = as_blocks(X, y)
+        if blocks is not None:
+            if n_samples not in (None, blocks.n_samples):
+                raise ValueError(
+                    f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
+                    f"{n_samples!r}."
+                )
+            labels = partial(encode_targets, classes=getattr(self, "classes", None))
+            records = BlockRecords(blocks, check_target if y_numeric else labels)
+            X, y, n_samples = records.read_once(), None, blocks.n_samples
+        if not is_stream(X):
+            X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)
+            if n_samples not in (None, len(y)):
+                raise ValueError(
+                    f"n_samples must be None or the number of records in X, {len(y)}; got "
+                    f"{n_samples!r}."
+                )
+            return X, encode(y)
+        if y is not None:
+            raise ValueError("y must be None where X yields blocks (X, y).")
+        if n_samples is None:
+            raise ValueError(
+                "n_samples must be given where X yields blocks: how many records they hold, a "
+                f"public int in [1, {MAX_SAMPLES}]."
+            )
+
+        def read(X, y, first):
+            X, y = check_X_y(self, X, y, y_numeric, reset=first, ensure_min_samples=0, dtype=FLOATS)
+            return X, encode(y)
+
+        if isinstance(X, (list, tuple)):
+            check_apart([X for X, _ in filter(_is_pair, X)])
+        self._streaming = True
+        return Stream(X, read, int(n_samples)), None
+
+    def _unit(self) -> float:
+        """How large a prediction 1 of the kernels is."""
+        return 1.0
+
+    def _order(self) -> float:
+        """The order of the ball's norm.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        if isinstance(self.p, (bool, np.bool_)):
+            raise TypeError(f"p must be a number in [1, inf], got {self.p!r}.")
+        check_order(self.p)
+        return float(self.p)
+
+    def _scalar_loss(self) -> Any:
+        """The loss of one prediction, by its name or as it was given, which is then probed.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        loss = self.loss
+        if isinstance(loss, str):
+            return self._named_loss(loss)
+        if isinstance(loss, type):
+            raise TypeError(f"loss must be an instance, {loss.__name__}(...), not a class.")
+        if isinstance(loss, self._foreign_losses):
+            raise ValueError(
+                f"loss={loss!r} is not for {type(self).__name__}: its targets are of another kind."
+            )
+        try:
+            losses.check_loss(loss, self._targets)
+        except (ValueError, TypeError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"loss={loss!r} is none that can be used. {error}") from error
+        return loss
+
+    def _assumptions(self, loss: Any) -> tuple[str, ...]:
+        """Lines for the report."""
+        lines = []
+        if self.row_norm is not None and isinstance(self.solver, (str, *FAMILY)):
+            lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
+        if self._streaming:
+            lines.append("the number of records and the sizes of the blocks are public")
+        return (*lines, *losses.taken_on_trust(loss))
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        solver = self.solver
+        if isinstance(solver, type):
+            raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+        p, smooth = self._order(), loss.smoothness() < math.inf
+        if isinstance(solver, str) and solver == "auto":
+            solver = automatic(p, n_samples, n_features, rho, smooth, self._streaming)
+        name = solver if isinstance(solver, str) else type(solver).__name__
+        if name == "one-pass-frank-wolfe" and p != 1.0:
+            raise ValueError(f"solver={name!r} needs the vertices of an l1 ball, p=1; got p={p!r}.")
+        if isinstance(solver, str):
+            solver = make_solver(solver, bool(self.shuffle))
+        if self._streaming and not getattr(solver, "streams", False):
+            why = "" if smooth else f", which loss={self.loss!r} needs as it is not smooth,"
+            raise ValueError(
+                f"solver {name!r}{why} cannot read blocks of records, each of them once. Pass X "
+                "and y as arrays, or choose a solver that can."
+            )
+        return solver
+
+    def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
+        p, intercept = self._order(), bool(self.fit_intercept)
+        radius = check_bound("radius", self.radius)
+        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
+        radius = check_bound(name, radius * float(bounds.max()) / self._unit())
+        ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
+        row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
+        n_columns = len(bounds) + intercept
+        return Problem(loss, ball, n_samples, n_columns, intercept, row_norm=row_norm)
+
+    def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
+        if isinstance(X, Stream):
+            return X.open(bounds, intercept)
+        return super()._design(X, bounds, intercept)
+
+    def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
+        result = super()._follow(solver, plan, problem, *data)
+        if isinstance(data[0], Blocks):
+            data[0].close()
+        return result

@@ -1,0 +1,130 @@
+"""Linear models with a penalty: what elastic net, ridge and logistic regression share."""
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from skdpsco._validation import LARGEST, SMALLEST, check_bound, check_feature_bound
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.losses.library import Squared
+from skdpsco.penalties import L1, L2, ElasticNet
+from skdpsco.scaling.target import Target
+from skdpsco.solvers import (
+    SGD,
+    CompositeProblem,
+    CoordinateDescent,
+    GradientDescent,
+    GreedyCoordinateDescent,
+    Moments,
+)
+
+# What "auto" takes, by n mu / (d sqrt(classes)): fitted on data where noise matters.
+COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
+LITTLE_NOISE = 1e4
+
+
+def automatic(
+    loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool, conditioned: bool
+) -> str:
+    """Name of the solver that is best for data of this size under this budget.
+
+    Moments are best where there is hardly any noise. Before that, conditioned features take
+    gradients of all coordinates at once. Of others, classifiers with an intercept take moments:
+    where features lie on one side of 0, gradients need too many steps. Else gradients are best for
+    few features or much noise, single coordinates for many features.
+    """
+    d = max(n_features, 1)
+    ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
+    if ratio >= LITTLE_NOISE:
+        return "moments"
+    if conditioned:
+        return "gradient-descent"
+    if intercept and not isinstance(loss, Squared):
+        return "moments"
+    if ratio >= COORDINATES_RATIO and d >= COORDINATES_FEATURES:
+        return "coordinate-descent"
+    return "gradient-descent"
+
+
+def make_solver(name: str, clip: float | str, order: str) -> Any:
+    """The solver of a name other than "auto"."""
+    if name == "moments":
+        return Moments()
+    if name == "coordinate-descent":
+        return CoordinateDescent(order=order, clip=clip)
+    if name == "greedy-coordinate-descent":
+        return GreedyCoordinateDescent(clip=clip)
+    return GradientDescent(clip=clip) if name == "gradient-descent" else SGD(clip=clip)
+
+
+def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
+    """A number in [0, high]; what is not zero is large enough for float64 sums.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
+    if not (value == 0 or SMALLEST <= float(value) <= high):
+        raise ValueError(f"{name} must be 0 or in [{SMALLEST:g}, {high:g}], got {value!r}.")
+    return float(value)
+
+
+def mixed_penalty(weight: float, l1_ratio: float) -> Any:
+    """``weight * (l1_ratio * |w| + (1 - l1_ratio) * w**2 / 2)``, as its simplest type."""
+    if l1_ratio == 0.0:
+        return L2(weight)
+    if l1_ratio == 1.0:
+        return L1(weight)
+    return ElasticNet(weight * l1_ratio, weight * (1.0 - l1_ratio))
+
+
+class CompositeModel(PrivateLinearModel):
+    """Mean loss plus a penalty of the coefficients; see the subclasses."""
+
+    clip: Any
+    order: str
+
+    def _penalty(self, n_samples: int) -> Any:
+        """The penalty that is added to the mean loss; checks its parameters."""
+        raise NotImplementedError
+
+    def _public_bounds(self, n_features: int) -> np.ndarray | None:
+        if self.feature_bound is None:
+            return None
+        return check_feature_bound(self.feature_bound, n_features)
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)
+        solver = self.solver
+        if isinstance(solver, type):
+            raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+        if solver == "auto":
+            intercept = bool(self.fit_intercept)
+            solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
+            if self._by_blocks and solver == "coordinate-descent":
+                solver = "gradient-descent"  # the former reads columns
+        return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver
+
+    def _problem(
+        self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
+    ) -> CompositeProblem:
+        # Coefficient j in the user's units is unit_j times that of the kernels, and the mean loss
+        # is scale**2 times theirs.
+        units = (target.scale / bounds).tolist()
+        for extreme in (min(units), max(units)):
+            check_bound("target_bound / feature_bound", extreme)
+        intercept = bool(self.fit_intercept)
+        return CompositeProblem(
+            loss,
+            None,
+            n_samples,
+            len(units) + intercept,
+            intercept,
+            penalty=self._penalty(n_samples),
+            unit=(*units, *(0.0,) * intercept),
+            weight=target.scale**-2.0,
+        )

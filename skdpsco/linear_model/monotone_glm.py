@@ -1,0 +1,269 @@
+"""Private generalised linear models with a monotone link."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from skdpsco._quiet import score_by
+from skdpsco._random import warn_utility
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
+    check_fit_params,
+    check_n_iter,
+    check_X_y,
+)
+from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
+from skdpsco.base.progress import check_progress
+from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.design import as_design
+from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.scaling.target import Target
+from skdpsco.solvers import Problem, check_cost
+from skdpsco.solvers.groups.moments import MAX_FEATURES
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
+
+AUTO_RADIUS = 10.0  # in units of the link, where features lie in [-1, 1]: a safety net
+SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
+
+
+def resolve_solver(solver: str, n_features: int) -> Any:
+    """A solver from its name.
+
+    Raises
+    ------
+    ValueError
+    """
+    if solver == "auto":
+        solver = "moments" if n_features <= MAX_FEATURES else "mirror-prox"
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {('auto', *SOLVERS)}, got {solver!r}.")
+    return SOLVERS[solver]()
+
+
+class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
+    """Differentially private generalised linear model with a monotone link.
+
+    Fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
+    monotone variational inequality ``E[(g(x'w) - y) x] = 0`` over an l2 ball. That is a convex
+    problem for every such link, also where least squares, the mean of ``(g(x'w) - y)**2``, is not:
+    for probit regression, or a ramp. For the logistic link it is logistic regression; targets may
+    be anything between 0 and 1. The fit is (epsilon, delta)-differentially private:
+    replacing one record, features and target, changes the law of everything that `fit` stores by
+    at most that much.
+
+    Parameters
+    ----------
+    link : {"logistic", "probit", "ramp", "identity"} or Link, default="logistic"
+        The first three have the range [0, 1]; the ramp rises from 0 at -1/2 to 1 at 1/2. The range
+        of the identity is [-target_bound, target_bound], to which its predictions are cut. See
+        `Link` for one's own. Targets are clipped to the range.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    radius : float or "auto", default="auto"
+        Bound on the l2 norm of the coefficients; of those of the intercept too if the solver is
+        "mirror-prox". With one feature bound per column, features are measured in units of their
+        bounds: the norm is that of ``b_j w_j``, and at most ``radius * max_j b_j``. "auto" is 10
+        times the distance in which the link rises from a quarter to three quarters of its height
+        (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
+        identity), with features in [-1, 1].
+    feature_bound : float or array-like of shape (n_features,), default=1.0
+        Public bound on ``|X|``; what lies beyond is clipped.
+    target_bound : float or None, default=None
+        Public bound on ``|y|``, which ``link="identity"`` needs, and no other link takes.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, as the coefficient of a column of ones.
+    solver : {"auto", "moments", "mirror-prox"}, default="auto"
+        "moments" releases noisy moments and corrects a model of the equation in a few rounds.
+        "mirror-prox" releases a noisy operator in every step; it needs more records, and no memory
+        for a square matrix. "auto" is "moments" up to 2000 features, an intercept among them.
+    n_iter : int or "auto", default="auto"
+        Rounds or steps, at most 10000. "auto" computes it from the budget and public sizes.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    link_ : Link
+        Which predictions are made with.
+    n_iter_ : int
+        Number of private rounds or steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records and the
+    link are public. Privacy does not rest on the link: see `Link`. Long rows count less than
+    short ones, which costs no bias if the link is right. Errors in the input are reported to the
+    caller and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
+
+    References
+    ----------
+    A. Juditsky, A. Nemirovski. Signal Recovery by Stochastic Optimization. Automation and Remote
+    Control 80, 2019.
+
+    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import ndtr
+    >>> from skdpsco.linear_model.monotone_glm import PrivateMonotoneGLM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = rng.random(20000) < ndtr(2 * X[:, 0] - X[:, 1])
+    >>> model = PrivateMonotoneGLM(link="probit", epsilon=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        **TARGET_CONSTRAINTS,
+        "link": [str, Link],
+        "solver": [str],
+    }
+
+    def __init__(
+        self,
+        *,
+        link="logistic",
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        radius="auto",
+        feature_bound=1.0,
+        target_bound=None,
+        fit_intercept=True,
+        solver="auto",
+        n_iter="auto",
+        verbose=0,
+        random_state=None,
+    ):
+        self.link = link
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.radius = radius
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X, y, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for input that is not finite
+            and numeric.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        check_progress(self.verbose)
+        draft = self._draft()
+        draft.link_ = link = resolve_link(self.link, self.target_bound)
+        loss, unit = link.moments()
+        X, y = check_X_y(draft, X, y, y_numeric=True)
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            t = link.encode(y)
+        n, d = X.shape
+        budget = self._budget()
+        radius, bounds = self._radius_and_bounds(d)
+        radius = AUTO_RADIUS if radius is None else radius * float(bounds.max()) / unit
+        intercept, n_iter = bool(self.fit_intercept), check_n_iter(self.n_iter)
+        problem = Problem(loss, L2Ball(radius), n, d + intercept, intercept)
+        solver = resolve_solver(self.solver, problem.n_features)
+        available = self._available(budget)
+        with self._planning(n, d, "radius", "n_iter"):
+            plan = solver.plan(problem, available, n_iter)
+            check_cost(plan.event, available)
+        for line in plan.warnings:
+            warn_utility(line)
+        design = as_design(X, bounds, intercept)
+
+        # What the fit costs is known. Noise may be drawn from here on.
+        rng, seeded = self._open(plan.event)
+        result = self._follow(solver, plan, problem, design, t, rng)
+
+        assumptions = (
+            f"features are clipped to +-{_brief(bounds)}",
+            f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
+            "the link is public",
+            *plan.assumptions,
+        )
+        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+        unscale = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, unit))
+        draft.coef_, draft.intercept_ = unscale(result.coef)
+        draft.n_iter_ = result.n_iter
+        return self._accept(draft)
+
+    def predict(self, X):
+        """Expected targets: the link of the linear predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Within the range of the link.
+        """
+        z = self._predictions(X)
+        return self.link_(z)
+
+    def score(self, X, y, sample_weight=None):
+        """R^2 of the predictions, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return score_by(r2_score, y, self.predict(X), sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

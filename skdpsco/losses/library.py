@@ -1,0 +1,428 @@
+"""Losses of linear models: kernels that solvers call, and the public constants that plans need.
+
+A loss is a ``NamedTuple``. A scalar loss registers the kernels `value`, `derivative` and
+`curvature` of one prediction ``z`` and one target ``y``. If it is not smooth, there is no
+`curvature`, and `derivative` is a subgradient that does not decrease in ``z``. A loss of several
+predictions per record registers `values`, `derivatives` and `curvatures` of all records instead;
+for scalar losses these three loop over the former. `check_loss` has a look at a loss of your own.
+
+``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
+the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
+Solvers clip what the kernels return to them. ``tests/test_losses.py`` checks each of them by brute
+force; ``proven`` says so, for what rests on constants that are not enforced.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import inner
+from skdpsco.losses.check import check_loss as check_loss
+from skdpsco.losses.kernels import curvature, curvatures, derivative, derivatives, value, values
+
+
+class Squared(NamedTuple):
+    """Half squared residual, ``(z - y)**2 / 2``, linear beyond a residual of ``clip``.
+
+    The derivative is the residual clipped to ``[-clip, clip]``, so that no record weighs more.
+
+    Parameters
+    ----------
+    clip : float, default=inf
+        Bound on the residual, in units of the target.
+    """
+
+    clip: float = math.inf
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(
+        self, prediction_bound: float = math.inf, target_bound: float = math.inf
+    ) -> float:
+        """Bound on ``|derivative|`` where ``|z| <= prediction_bound, |y| <= target_bound``."""
+        return min(self.clip, prediction_bound + target_bound)
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction."""
+        return 1.0
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature: ``smoothness * diameter**2`` for predictions that far apart."""
+        return self.smoothness() * diameter * diameter
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        residual = min(self.clip, target_bound)
+        return residual * (target_bound - residual / 2)
+
+
+class Huber(NamedTuple):
+    """Huber loss: ``r**2 / 2`` for a residual up to ``delta``, linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        Residual at which the loss becomes linear, in units of the target.
+    """
+
+    delta: float = 1.35
+
+    n_outputs = 1
+    proven = True
+
+    @property
+    def clip(self) -> float:
+        """The residual is clipped to ``delta``, as in `Squared`."""
+        return self.delta
+
+    lipschitz = Squared.lipschitz
+    smoothness = Squared.smoothness
+    curvature_constant = Squared.curvature_constant
+    baseline = Squared.baseline
+
+
+class Logistic(NamedTuple):
+    """Logistic loss ``log(1 + exp(-y z))`` for targets -1 and +1."""
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """``1 / (1 + exp(-prediction_bound))``: one half where every prediction is 0."""
+        return 1.0 / (1.0 + math.exp(-prediction_bound))
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, one quarter."""
+        return 0.25
+
+    curvature_constant = Squared.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0, ``log(2)``."""
+        return math.log(2.0)
+
+
+class SmoothHinge(NamedTuple):
+    """Hinge loss for targets -1 and +1, quadratic where the margin is in ``[1 - width, 1]``.
+
+    Parameters
+    ----------
+    width : float, default=1.0
+        Width of the quadratic part; the hinge loss is approached as it goes to 0.
+    """
+
+    width: float = 1.0
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
+        return min(1.0, (1.0 + prediction_bound) / self.width)
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, ``1 / width``."""
+        return 1.0 / self.width
+
+    curvature_constant = Squared.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Loss of the prediction 0."""
+        slope = min(1.0, 1.0 / self.width)
+        return slope * (1.0 - slope * self.width / 2)
+
+
+class Hinge(NamedTuple):
+    """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, 1: that of the prediction 0."""
+        return 1.0
+
+    def smoothness(self) -> float:
+        """No bound on the second derivative: the derivative jumps."""
+        return math.inf
+
+    def curvature_constant(self, diameter: float) -> float:
+        """No bound, whatever the diameter."""
+        return math.inf
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Loss of the prediction 0."""
+        return 1.0
+
+
+class Absolute(NamedTuple):
+    """Absolute residual ``|z - y|``. It is not smooth."""
+
+    n_outputs = 1
+    proven = True
+
+    lipschitz = Hinge.lipschitz
+    smoothness = Hinge.smoothness
+    curvature_constant = Hinge.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return target_bound
+
+
+class Quantile(NamedTuple):
+    """Pinball loss: ``level (y - z)`` if ``z < y``, else ``(1 - level) (z - y)``. It is not smooth.
+
+    The best constant prediction is the quantile of the targets.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        Probability in (0, 1). One half is half of the absolute residual.
+    """
+
+    level: float = 0.5
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``."""
+        return max(self.level, 1.0 - self.level)
+
+    smoothness = Hinge.smoothness
+    curvature_constant = Hinge.curvature_constant
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return self.lipschitz() * target_bound
+
+
+class Multinomial(NamedTuple):
+    """Cross-entropy of the softmax of ``n_classes`` predictions, for targets 0, 1, ... .
+
+    All classes form one problem. The gradient in the predictions is ``softmax(z) - e_y``.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    n_classes: int
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """Predictions per record."""
+        return self.n_classes
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 0.0) -> float:
+        """Bound on every component of the gradient where predictions differ by at most the bound.
+
+        For a coefficient matrix of joint l1 norm r and features in [-1, 1], two predictions of a
+        record differ by at most r.
+        """
+        return 1.0 / (1.0 + math.exp(-prediction_bound) / max(self.n_classes - 1, 1))
+
+    def smoothness(self) -> float:
+        """Bound on the eigenvalues of the Hessian in the predictions, one half (Boehning 1992)."""
+        return 0.5
+
+    def curvature_constant(self, diameter: float) -> float:
+        """The Hessian's form is a variance: at most ``(max - min)**2 / 4`` of the difference."""
+        return diameter * diameter / 4
+
+    def baseline(self, target_bound: float = 0.0) -> float:
+        """Loss of equal predictions, ``log(n_classes)``."""
+        return math.log(self.n_classes)
+
+
+Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
+
+
+def lipschitz_l2(loss) -> float:
+    """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
+    return lipschitz_norm(loss, 2.0)
+
+
+def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
+    """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
+
+    ``spread`` bounds how far two of the predictions are apart; only `Multinomial` makes use of it.
+    The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
+    """
+    if type(loss) is not Multinomial:  # a subclass may have other derivatives
+        return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
+    others = max(loss.n_classes - 1, 1)
+    if order == math.inf:
+        return loss.lipschitz(spread)
+    # At a maximum the record's own class has the least prediction, and any other either the least
+    # or the largest one: `high` of them have the largest.
+    low, high = math.exp(-spread), np.arange(1.0, others + 1.0)
+    total = high + (others - high) * low  # of the other classes, in units of the largest
+    powers = (high + (others - high) * low**order) * total**-order
+    largest = float((total * (1.0 + powers) ** (1.0 / order) / (total + low)).max())
+    return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
+
+
+def is_proven(loss) -> bool:
+    """Whether exactly this class says that its constants are proven to hold, by ``proven = True``.
+
+    A subclass may register kernels of its own, so it does not inherit the word of its parent.
+    """
+    return vars(type(loss)).get("proven") is True
+
+
+def taken_on_trust(loss) -> tuple[str, ...]:
+    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    if is_proven(loss):
+        return ()
+    return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
+
+
+def _residual_value(loss, z, y):
+    r = abs(z - y)
+    if r <= loss.clip:
+        return 0.5 * r * r
+    return loss.clip * (r - 0.5 * loss.clip)
+
+
+def _residual_derivative(loss, z, y):
+    return min(max(z - y, -loss.clip), loss.clip)
+
+
+def _residual_curvature(loss, z, y):
+    return 1.0
+
+
+value.register(Squared)(_residual_value)
+derivative.register(Squared)(_residual_derivative)
+curvature.register(Squared)(_residual_curvature)
+
+
+@value.register(Huber)
+def _(loss, z, y):
+    r = abs(z - y)
+    if r <= loss.delta:
+        return 0.5 * r * r
+    return loss.delta * (r - 0.5 * loss.delta)
+
+
+@derivative.register(Huber)
+def _(loss, z, y):
+    return min(max(z - y, -loss.delta), loss.delta)
+
+
+curvature.register(Huber)(_residual_curvature)
+
+
+@value.register(Logistic)
+def _(loss, z, y):
+    m = y * z
+    return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
+
+
+@derivative.register(Logistic)
+def _(loss, z, y):
+    e = math.exp(-abs(z))  # in (0, 1]: no overflow
+    return -y * (e if y * z > 0.0 else 1.0) / (1.0 + e)
+
+
+@curvature.register(Logistic)
+def _(loss, z, y):
+    e = math.exp(-abs(z))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+@value.register(SmoothHinge)
+def _(loss, z, y):
+    s = 1.0 - y * z
+    if s <= 0.0:
+        return 0.0
+    if s < loss.width:
+        return 0.5 * s * s / loss.width
+    return s - 0.5 * loss.width
+
+
+@derivative.register(SmoothHinge)
+def _(loss, z, y):
+    return -y * min(max((1.0 - y * z) / loss.width, 0.0), 1.0)
+
+
+@curvature.register(SmoothHinge)
+def _(loss, z, y):
+    return 1.0 / loss.width
+
+
+@value.register(Hinge)
+def _(loss, z, y):
+    return max(1.0 - y * z, 0.0)
+
+
+@derivative.register(Hinge)
+def _(loss, z, y):
+    return -y if y * z < 1.0 else 0.0
+
+
+@value.register(Absolute)
+def _(loss, z, y):
+    return abs(z - y)
+
+
+@derivative.register(Absolute)
+def _(loss, z, y):
+    return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+
+@value.register(Quantile)
+def _(loss, z, y):
+    return max(loss.level * (y - z), (1.0 - loss.level) * (z - y))
+
+
+@derivative.register(Quantile)
+def _(loss, z, y):
+    return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
+
+
+@inner
+def softmax_parts(Z, i):
+    """Largest entry of row i, and the sum of the exponentials of the entries less that.
+
+    Probabilities are quotients by the sum. (Subtracting its logarithm from huge predictions would
+    lose it to rounding: they would no longer sum to 1, and the gradient's norm exceed its bound.)
+    """
+    top = Z[i, 0]
+    for k in range(Z.shape[1]):
+        top = max(top, Z[i, k])
+    total = 0.0
+    for k in range(Z.shape[1]):
+        total += math.exp(Z[i, k] - top)
+    return top, total
+
+
+@values.register(Multinomial)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        top, total = softmax_parts(Z, i)
+        out[i] = top - Z[i, int(y[i])] + math.log(total)
+
+
+@derivatives.register(Multinomial)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        top, total = softmax_parts(Z, i)
+        for k in range(Z.shape[1]):
+            out[i, k] = math.exp(Z[i, k] - top) / total
+        out[i, int(y[i])] -= 1.0
+
+
+@curvatures.register(Multinomial)
+def _(loss, Z, y, out):
+    # Row k of diag(p) - p p' sums in absolute value to 2 p_k (1 - p_k): Gershgorin's bound.
+    for i in range(y.shape[0]):
+        top, total = softmax_parts(Z, i)
+        out[i] = 0.0
+        for k in range(Z.shape[1]):
+            p = math.exp(Z[i, k] - top) / total
+            out[i] = max(out[i], 2.0 * p * (1.0 - p))

@@ -1,0 +1,1 @@
+"""Exact samplers on integer grids, and the grids that calibrate them."""

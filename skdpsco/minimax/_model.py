@@ -1,0 +1,128 @@
+"""What the models that minimise a maximal loss share."""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsco._quiet import quietly, score_by
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    HasMethods,
+    Interval,
+    Real,
+    StrOptions,
+    check_bound,
+    check_X_y,
+)
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.losses import library as library
+from skdpsco.minimax._solver import SOLVERS, MinimaxProblem, resolve_solver
+from skdpsco.scaling.target import Target
+
+MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
+    **COMMON_CONSTRAINTS,
+    "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
+    "radius": [Interval(Real, 0, None, closed="neither")],
+    "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+}
+
+
+class MinimaxModel(PrivateLinearModel):
+    """A linear model in an l1 ball with a small maximal loss; see the subclasses."""
+
+    losses: Any
+    tasks: Any
+
+    _foreign_losses: ClassVar[tuple[type, ...]]  # those of another kind of target
+    _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
+
+    def _named_losses(self) -> dict[str, Any]:
+        """Losses by their names."""
+        raise NotImplementedError
+
+    def _resolved_losses(self) -> tuple[Any, ...]:
+        """The losses, each by its name or as it was given, which is then probed.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        given = self.losses
+        one = isinstance(given, str) or hasattr(given, "n_outputs")
+        if not one and (not isinstance(given, (list, tuple)) or len(given) == 0):
+            raise TypeError(f"losses must be a loss or a list of losses, got {given!r}.")
+        return tuple(self._resolved_loss(loss) for loss in ([given] if one else given))
+
+    def _resolved_loss(self, loss: Any) -> Any:
+        if isinstance(loss, str):
+            named = self._named_losses()
+            if loss not in named:
+                raise ValueError(
+                    f"losses must be among {sorted(named)} or losses of skdpsco.losses, got "
+                    f"{loss!r}."
+                )
+            return named[loss]
+        if isinstance(loss, type):
+            raise TypeError(f"losses must be instances, {loss.__name__}(...), not classes.")
+        if isinstance(loss, self._foreign_losses):
+            raise ValueError(
+                f"losses must be for the targets of {type(self).__name__}, which {loss!r} is not."
+            )
+        try:
+            library.check_loss(loss, self._probes)
+        except (ValueError, TypeError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error
+        return loss
+
+    def _unit(self) -> float:
+        """How large a prediction 1 of the kernels is."""
+        return 1.0
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        intercept = bool(self.fit_intercept)
+        mu = math.sqrt(2.0 * rho)
+        return resolve_solver(self.solver, loss, n_samples, n_features + intercept, mu)
+
+    def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
+        radius, _ = self._radius_and_bounds(len(bounds))
+        assert radius is not None
+        unit, largest = self._unit(), float(bounds.max())
+        name = f"radius * max(feature_bound){' / target_bound' if unit != 1.0 else ''}"
+        radius = check_bound(name, radius * largest / unit)
+        intercept = bool(self.fit_intercept)
+        return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
+
+    def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
+        result = super()._follow(solver, plan, problem, *data)
+        self.task_weights_ = result.task_weights
+        if result.shares is not None and problem.tasks.counts_first:
+            self.class_prior_ = result.shares
+        return result
+
+    def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
+        """X, and y with a column for each target of a record.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        several = self.tasks == "columns"
+        X, y = check_X_y(self, X, y, y_numeric, multi_output=several)
+        if several and y.ndim != 2:
+            raise ValueError(
+                f"y must have shape (n_samples, n_tasks) for tasks='columns', got shape {y.shape}."
+            )
+        return X, y.reshape(len(y), -1)
+
+    def _worst(self, metric: Any, X: Any, y: Any, sample_weight: Any) -> float:
+        """The score, the least one if there are several targets."""
+        predicted, y = self.predict(X), quietly("y must hold targets.", np.asarray, y)
+        columns = y.T if y.ndim == 2 else [y]
+        return min(score_by(metric, column, predicted, sample_weight) for column in columns)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,302 @@
+"""Maximal losses of linear models by the solvers of games.
+
+Proof: docs/proofs/maximal_loss.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.design import clipped_rows
+from skdpsco.group_dro.names import CALLS
+from skdpsco.losses.library import Logistic
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
+from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
+from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.groups.moments import MAX_FEATURES, GroupMoments, GroupProblem, LogisticMoments
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
+from skdpsco.variational.solve import SOLVERS as OF_GAMES
+
+COUNT_SHARE = 0.02  # of the budget, for the numbers of records in the classes
+LEAST_SHARE = 1e-4  # of the records, for a class
+# Measured: docs/proofs/maximal_loss.md, section 5.
+NON_SMOOTH_DRAWS = 8
+LITTLE_NOISE = 5.0  # records times mu per feature, from which on moments say more than draws
+
+# What makes the solver of a name; "auto" and "moments" are names too.
+SOLVERS: dict[str, Any] = {
+    **{name: made for name, made in OF_GAMES.items() if name != "accelerated-recursive"},
+    "auto": None,
+    "moments": None,
+    "mirror-prox": lambda: MirrorProx(max_calls=CALLS),
+    "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=CALLS)),
+}
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is minimised the maximum of.
+
+    Parameters
+    ----------
+    losses : tuple of NamedTuple
+        Of `skdpsco.losses`, for targets in [-1, 1] or class indices.
+    n_targets : int
+    n_classes : int
+        Classes that are tasks; 0 if they are none.
+    prior : tuple of float or None
+        Their public shares; None if they are to be found privately.
+    """
+
+    losses: tuple[Any, ...]
+    n_targets: int = 1
+    n_classes: int = 0
+    prior: tuple[float, ...] | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """Predictions per record."""
+        return self.losses[0].n_outputs
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether shares of classes are released first."""
+        return self.n_classes > 0 and self.prior is None
+
+
+@dataclass(frozen=True)
+class MinimaxProblem:
+    """What a planner may know: all of it is public.
+
+    Parameters
+    ----------
+    tasks : Tasks
+    radius : float
+        Of the l1 ball, for features in [-1, 1].
+    n_samples : int
+    n_features : int
+        With the ones of an intercept.
+    intercept : bool
+    """
+
+    tasks: Tasks
+    radius: float
+    n_samples: int
+    n_features: int
+    intercept: bool = False
+
+    def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
+        """The game as a solver wants it: over vertices, or over the ball."""
+        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularization))
+        made: Any = PreparedBall if ball else PreparedVertices
+        operator = made(tasks.losses, self.n_features, self.radius, tasks.n_targets, shares)
+        return VariationalProblem(operator, self.n_samples)
+
+
+def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
+    """A solver of `MinimaxProblem` from a name, or from a solver of games.
+
+    Raises
+    ------
+    TypeError
+        For a class, and for a solver whose privacy would rest on what no report says.
+    ValueError
+        For noisy moments where the tasks are not two classes with one logistic loss, or of more
+        than 2000 features.
+    """
+    if isinstance(solver, type):
+        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+    if isinstance(solver, AcceleratedRecursive):
+        raise TypeError(
+            "solver must not be AcceleratedRecursive, which is private under assumptions about the "
+            "operator only: see solve_variational_inequality and MaximalLoss."
+        )
+    has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
+    if isinstance(solver, str) and solver == "auto":
+        small = n_features <= min(MAX_FEATURES, n_samples * mu / LITTLE_NOISE)
+        solver = "moments" if has_moments and small else "mirror-descent"
+    if not isinstance(solver, str):
+        return GameSolver(solver)
+    if solver == "moments":
+        if not has_moments:
+            raise ValueError(
+                "solver='moments' needs tasks='classes', two classes and losses='logistic'; use "
+                "solver='mirror-descent'."
+            )
+        if n_features > MAX_FEATURES:
+            raise ValueError(
+                f"solver='moments' takes at most {MAX_FEATURES} features, with that of an "
+                f"intercept, got {n_features}; use solver='mirror-descent'."
+            )
+        return ClassMoments()
+    smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
+    if solver == "mirror-descent" and not smooth:
+        return GameSolver(MirrorDescent(n_draws=NON_SMOOTH_DRAWS))
+    return GameSolver(SOLVERS[solver]())
+
+
+@dataclass(frozen=True)
+class MinimaxPlan(Plan):
+    """The solver's plan, or what it may spend once shares of classes are known, and their grid.
+
+    ``wanted`` is the number of steps that the solver is asked for, None if it decides.
+    """
+
+    inner: Any = None
+    rest: Any = None
+    wanted: int | None = None
+    count_grid: float = 0.0
+    least_count: float = 0.0
+
+
+@dataclass
+class MinimaxResult(Result):
+    """With the weights of the tasks at the saddle point, and the shares of the classes."""
+
+    task_weights: Any = None
+    shares: Any = None
+
+
+class GameSolver:
+    """A solver of games for `MinimaxProblem`.
+
+    Parameters
+    ----------
+    solver : object
+        With ``plan`` and ``run``, for `VariationalProblem`.
+    """
+
+    def __init__(self, solver: Any):
+        self.solver = solver
+
+    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:
+        """Spend ``budget``; a fiftieth on the shares of classes, if these are not known.
+
+        Raises
+        ------
+        ValueError
+            And what the solver raises.
+        """
+        tasks, n = problem.tasks, problem.n_samples
+        if not tasks.counts_first:
+            shares = None if tasks.prior is None else np.array(tasks.prior)
+            inner = self.solver.plan(problem.game(self.solver, shares), budget, n_iter)
+            return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
+        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
+        rho = 0.5 * budget.mu**2 if gaussian else budget.rho
+        rest = Allowance((1.0 - COUNT_SHARE) * rho * (1.0 - 2.0**-40))
+        multiplier = 1.0 / math.sqrt(2.0 * COUNT_SHARE * rho)
+        least = min(max(LEAST_SHARE * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
+        k = tasks.n_classes
+        spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
+        # What may fail must fail now: for the shares that are furthest from each other, and for
+        # equal ones, from which the number of steps is expected.
+        for others in (float(n), least):
+            counts = np.array([least] + [others] * (k - 1))
+            inner = self.solver.plan(problem.game(self.solver, counts / counts.sum()), rest, n_iter)
+            _check_rest(inner.event, rest, spent)
+        return MinimaxPlan(
+            event=compose(GaussianEvent(multiplier), spent),
+            n_iter=inner.n_iter,
+            summary=("noisy numbers of records in every class", *inner.summary),
+            rest=rest,
+            wanted=n_iter,
+            count_grid=gaussian_grid(math.sqrt(2.0), multiplier, k, n),
+            least_count=least,
+            **inner.passed_on(),
+        )
+
+    def run(
+        self,
+        plan: MinimaxPlan,
+        problem: MinimaxProblem,
+        X: Any,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+    ) -> MinimaxResult:
+        """Follow ``plan`` on the data.
+
+        Parameters
+        ----------
+        plan : MinimaxPlan
+        problem : MinimaxProblem
+        X : design
+        y : ndarray of shape (n, n_targets)
+        rng : numpy.random.Generator
+        progress : ndarray of shape (1,), int64, or None
+        """
+        tasks, inner = problem.tasks, plan.inner
+        shares = None if tasks.prior is None else np.array(tasks.prior)
+        data: tuple[Any, ...] = (y, clipped_rows(X))
+        if tasks.n_classes > 0:
+            index = (y[:, 0] > 0.0 if tasks.n_outputs == 1 else y[:, 0]).astype(np.intp)
+            members = np.zeros((len(y), tasks.n_classes))
+            members[np.arange(len(y)), index] = 1.0
+            data += (members,)
+            if shares is None:
+                counts = members.sum(axis=0)
+                gaussian_mechanism(rng, counts, plan.count_grid)
+                counts = np.clip(counts, plan.least_count, problem.n_samples)
+                shares = counts / counts.sum()
+        game = problem.game(self.solver, shares)
+        if inner is None:
+            inner = self.solver.plan(game, plan.rest, plan.wanted)
+            _check_rest(inner.event, plan.rest, plan.event)
+        z = self.solver.run(inner, game, data, rng, progress)
+        operator: Any = game.operator
+        weights = z[len(z) - operator.n_tasks :].reshape(len(tasks.losses), -1)
+        coef = np.ravel(operator.coef(z))
+        return MinimaxResult(
+            coef, inner.n_iter, n_rounds=inner.n_rounds, task_weights=weights, shares=shares
+        )
+
+
+def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
+    """Refuse a plan that costs more than what is left of ``charged``.
+
+    Raises
+    ------
+    ValueError
+    """
+    check_cost(event, rest)
+    if is_gaussian(charged) and not is_gaussian(event):  # of equal rho, it is less private
+        raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
+
+
+class ClassMoments:
+    """Noisy moments of the two classes, as those of groups whose membership is private.
+
+    In place of the l1 ball it has the l2 ball of the same radius, which contains that one.
+    """
+
+    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
+        """Spend ``budget``; see `GroupMoments.plan`."""
+        return GroupMoments().plan(self._groups(problem), budget, n_iter)
+
+    def run(
+        self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
+    ) -> MinimaxResult:
+        """Follow ``plan`` on the data."""
+        t = 0.5 * y[:, 0]
+        members = sparse.csr_array(np.column_stack([t < 0.0, t > 0.0]).astype(np.float64))
+        found = GroupMoments().run(plan, self._groups(problem), X, t, members, rng, progress)
+        return MinimaxResult(found.coef, found.n_iter, task_weights=found.theta.reshape(1, -1))
+
+    def _groups(self, problem: MinimaxProblem) -> GroupProblem:
+        return GroupProblem(
+            LogisticMoments(),
+            L2Ball(problem.radius),
+            problem.n_samples,
+            problem.n_features,
+            problem.intercept,
+            n_groups=2,
+            prior=problem.tasks.prior,
+        )

@@ -1,0 +1,240 @@
+"""Private scales of columns: mean squares, and robust scales to clip by.
+
+Proof: docs/proofs/coordinate_descent.md. Two Gaussian releases: how many entries of a column have
+which magnitude, in powers of two, and the mean squares. The histogram says what most of a column
+looks like, however generous its bound; the mean square is what curvature needs.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import kernel, njit
+from skdpsco.data.design import CSR, Dense, clip_scale
+from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
+from skdpsco.data.pieces import depth_of
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    gaussian_grid,
+    gaussian_mechanism,
+    summation_error,
+)
+from skdpsco.privacy import Event, GaussianEvent, compose
+from skdpsco.solvers.base import Problem
+
+# Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST), the first all smaller ones
+# but zeros, the last also those equal to 1, their bound.
+N_BINS, LOWEST = 64, -63
+HISTOGRAM_SHARE = 0.2  # of mu**2; the rest is for mean squares
+CREDIBLE = 4.0  # a count is believed if it exceeds its noise so many times
+POOLED = 1.0 / 16.0  # of the records: where no smaller count is credible, columns are pooled
+SQUARE_IN_BIN = 7.0 / 12.0  # mean of x**2 for x uniform in [1/2, 1]
+
+
+class Scales(NamedTuple):
+    """What was released, in the kernels' units.
+
+    Parameters
+    ----------
+    mean_square : ndarray of shape (n_features,)
+        Never below the noise.
+    clip : ndarray of shape (n_features,)
+        Root mean square of most entries.
+    target : float
+        Root mean square of the targets; their bound if it was not measured.
+    """
+
+    mean_square: np.ndarray
+    clip: np.ndarray
+    target: float
+
+
+@dataclass(frozen=True)
+class ScalePlan:
+    """Grids of counts and of sums of squares.
+
+    Parameters
+    ----------
+    event : Event
+    n_samples : int
+    intercept : bool
+    columns : int
+        Features that are measured, or pooled: without the intercept's.
+    pooled : bool
+        Whether all features have one histogram in common.
+    merged : bool
+        Whether all features have one mean square in common; then `pooled` as well.
+    grids : tuple of float
+        Of counts and of sums of squares, of a column or of all that are pooled.
+    target_bound : float
+    target_grids : tuple of float or None
+        None if the targets are not measured.
+    """
+
+    event: Event
+    n_samples: int
+    intercept: bool
+    columns: int
+    pooled: bool
+    merged: bool
+    grids: tuple[float, float]
+    target_bound: float
+    target_grids: tuple[float, float] | None
+
+
+def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
+    """Grid of a `tally`'s counts over records and ``weight`` columns."""
+    bins = min(N_BINS, 2 * weight)  # that a record can change
+    return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
+
+
+def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
+    """Spend ``mu``, sensitivity over standard deviation, on the scales of all columns.
+
+    Parameters
+    ----------
+    problem : Problem
+    mu : float
+    target : bool, default=False
+        Whether the targets are measured as one more column.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grids.
+    """
+    n, columns = problem.n_samples, problem.n_features - problem.intercept
+    mu_count, mu_square = (mu * math.sqrt(s) for s in (HISTOGRAM_SHARE, 1.0 - HISTOGRAM_SHARE))
+    k = columns + target
+    # Counts need more records than mean squares, which keep to their columns for longer.
+    pooled = CREDIBLE * math.sqrt(2.0 * k) / mu_count > POOLED * n and columns > 1
+    merged = math.sqrt(k) / mu_square > POOLED * n and columns > 1
+
+    def counts(weight: int) -> float:
+        releases = 1 + target if pooled else k
+        return count_grid(n, weight, math.sqrt(releases) / mu_count)
+
+    def square_grid(weight: int) -> float:
+        """Grid of sums of squares over records and ``weight`` columns."""
+        releases = 1 + target if merged else k
+        depth = depth_of(n) * weight  # squares are added one after the other, also of a record
+        change = weight + 2.0 * summation_error(n * weight, 1.0, depth)
+        return gaussian_grid(change, math.sqrt(releases) / mu_square, 1, n * weight)
+
+    return ScalePlan(
+        event=compose(GaussianEvent(1.0 / mu_count), GaussianEvent(1.0 / mu_square)),
+        n_samples=n,
+        intercept=problem.intercept,
+        columns=columns,
+        pooled=pooled,
+        merged=merged,
+        grids=(counts(columns if pooled else 1), square_grid(columns if merged else 1)),
+        target_bound=problem.target_bound,
+        target_grids=(counts(1), square_grid(1)) if target else None,
+    )
+
+
+def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
+    """Follow ``plan`` on the data."""
+    n, X = plan.n_samples, in_pieces(X, y)
+    n_counts = 1 if plan.pooled else plan.columns
+    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
+    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
+    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
+    if len(square) > len(typical):
+        # One histogram tells by how much the squares of most entries are smaller than their mean.
+        mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
+    else:
+        mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
+    scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known
+    scales[:, : plan.columns] = mean_square, np.sqrt(clip)
+    target = plan.target_bound
+    if plan.target_grids is not None:
+        # In units of the bound; and the bound of the squares follows the histogram.
+        counts, squares = map_reduce(X, y, tallied_targets, target)
+        typical, top = _typical(counts, plan.target_grids[0], n, rng)
+        bound = min(1.0, 2.0 * float(top[0]))
+        if bound < 1.0:
+            _, squares = map_reduce(X, y, tallied_targets, target * bound)
+        square = _mean_squares(squares, plan.target_grids[1], n, rng)
+        target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
+    return Scales(scales[0], scales[1], target)
+
+
+def _typical(counts, grid, n, rng):
+    """Release histograms; return mean squares according to them, and the largest magnitudes.
+
+    NaN and 1 where no count is credible.
+    """
+    _release(counts, grid, rng)
+    credible = counts > CREDIBLE * grid * 2.0**SCALE_BITS
+    magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
+    square = np.where(credible, counts, 0.0) @ (SQUARE_IN_BIN * magnitude**2) / n
+    known = credible.any(axis=1)
+    top = np.minimum(np.where(credible, magnitude, 0.0).max(axis=1), 1.0)
+    return np.where(known, square, np.nan), np.where(known, top, 1.0)
+
+
+def _mean_squares(squares, grid, n, rng):
+    """Release sums of squares; return mean squares, never below the noise."""
+    _release(squares, grid, rng)
+    return np.maximum(squares, grid * 2.0**SCALE_BITS) / n
+
+
+def _release(values, grid, rng):
+    """Add noise in place; all entries are sums of the same kind."""
+    gaussian_mechanism(rng, values.reshape(-1), grid)
+
+
+@njit
+def _add(x, counts, squares, j):
+    """Count ``x`` of column j, and add its square."""
+    if x != 0.0:
+        bin_ = min(max(math.frexp(x)[1] - LOWEST, 0), N_BINS - 1)
+        counts[min(j, counts.shape[0] - 1), bin_] += 1.0
+        squares[min(j, squares.shape[0] - 1)] += x * x
+
+
+@kernel
+def _tally(X, counts, squares):
+    raise NotImplementedError
+
+
+@_tally.register(Dense)
+def _(X, counts, squares):
+    for i in range(X.values.shape[0]):
+        for j in range(X.values.shape[1]):
+            x = clip_scale(X.values[i, j], X.bounds[j])
+            _add(x, counts, squares, j)
+
+
+@_tally.register(CSR)
+def _(X, counts, squares):
+    for p in range(X.data.shape[0]):
+        j = X.indices[p]
+        x = clip_scale(X.data[p], X.bounds[j])
+        _add(x, counts, squares, j)
+
+
+@without_gil
+def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.ndarray, np.ndarray]:
+    """Histograms and sums of squares of the features, see `tally`."""
+    counts, squares = np.zeros((n_counts, N_BINS)), np.zeros(n_squares)
+    tally(X, counts, squares)
+    return counts, squares
+
+
+def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
+    """Histogram and sum of squares of the targets over ``bound``."""
+    return tallied(Dense(y.reshape(-1, 1), np.array([bound]), 0), None, 1, 1)
+
+
+@njit
+def tally(X, counts, squares):
+    """Count the magnitudes of every column's entries, and sum their squares.
+
+    An array with one row in all is that of all columns together.
+    """
+    _tally(X, counts, squares)

@@ -1,0 +1,82 @@
+"""Private bounds of features, where none are declared. Proof: docs/proofs/feature_bounds.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco.data.map_reduce import map_reduce
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism
+from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
+from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
+
+SHARE = 0.05  # of rho
+LARGEST = 2.0**31  # bound that may be found
+CREDIBLE = 5.0  # a count is believed if it exceeds its noise so many times
+NOTABLE = 1.0 / 8.0  # of the records: noise must not hide a count of that many
+# The bins of a tally are [2**(k-1), 2**k). Slightly shrunk, a power of two is counted below itself.
+_LIMIT = LARGEST * (1.0 + 2.0**-30)
+_ENDS = LARGEST * 2.0 ** (np.arange(N_BINS) + LOWEST)  # of the bins, then
+
+
+@dataclass(frozen=True)
+class BoundPlan:
+    """How magnitudes are counted.
+
+    Parameters
+    ----------
+    n_features : int
+    pooled : bool
+        Whether all features get one bound.
+    grid : float or None
+        Of the counts; None if nothing is released, and all bounds are 1.
+    event : Event
+    """
+
+    n_features: int
+    pooled: bool
+    grid: float | None
+    event: Event
+
+    @property
+    def extremes(self) -> tuple[float, ...]:
+        """The smallest and the largest bound that may be found."""
+        return (1.0,) if self.grid is None else (float(_ENDS[0]), LARGEST)
+
+
+def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
+    """Spend a share of ``rho`` on counts per column, of all columns, or nothing if both are noise.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grid.
+    """
+    n, d = n_samples, n_features
+    mu = math.sqrt(2.0 * SHARE * rho)
+    # A record moves from one bin to another, in each of d histograms or d times in one. Of what is
+    # counted in one histogram the noise is sqrt(2 d) / mu, or sqrt(2) / mu in units of d entries.
+    least = math.sqrt(2.0) / mu * CREDIBLE / NOTABLE
+    if n < least:
+        return BoundPlan(d, True, None, NoOpEvent())
+    pooled = d > 1 and n < least * math.sqrt(d)
+    weight, releases = (d, 1) if pooled else (1, d)
+    grid = count_grid(n, weight, math.sqrt(releases) / mu)
+    return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
+
+
+def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
+    """One bound per column, powers of two that cover all magnitudes of which there are many."""
+    if plan.grid is None:
+        return np.ones(plan.n_features)
+    groups = 1 if plan.pooled else plan.n_features
+    wide = X._replace(bounds=np.full(plan.n_features, _LIMIT), intercept=0)
+    counts, _ = map_reduce(wide, None, tallied, groups, groups)
+    gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
+    credible = counts > CREDIBLE * plan.grid * 2.0**SCALE_BITS
+    bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
+    # Of a column that is almost all zeros nothing is known: it gets a bound of the others.
+    found = np.sort(bounds[bounds > 0.0])
+    bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
+    return np.full(plan.n_features, bounds)

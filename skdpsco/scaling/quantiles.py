@@ -1,0 +1,61 @@
+"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md."""
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.mechanisms.samplers import Exponential, select, to_grid
+
+
+def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Number of values that are at most each of the increasing ``candidates``."""
+    first = np.searchsorted(candidates, values)
+    return np.bincount(first, minlength=len(candidates) + 1)[:-1].cumsum()
+
+
+def cover_scores(
+    values: np.ndarray, candidates: np.ndarray, tail: float, penalty: float
+) -> np.ndarray:
+    """High for small candidates that all but a ``tail`` of the values lie below.
+
+    Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
+    """
+    return cover_scores_of(count_up_to(values, candidates), len(values), tail, penalty)
+
+
+def cover_scores_of(up_to: np.ndarray, n: int, tail: float, penalty: float) -> np.ndarray:
+    """`cover_scores`, from how many of ``n`` values are at most each of the candidates."""
+    return np.minimum(up_to, (1.0 - tail) * n) - penalty * np.arange(len(up_to))
+
+
+def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
+    """High for candidates whose neighbours on either side enclose the quantile of the values.
+
+    Replacing a value changes every score by at most 1, in either direction: the range is 2.
+    """
+    return quantile_scores_of(count_up_to(values, candidates), len(values), quantile)
+
+
+def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
+    """`quantile_scores`, from how many of ``n`` values are at most each of the candidates."""
+    below = np.concatenate([[0], up_to[:-1]])  # up to the neighbour on the left
+    beyond = np.concatenate([n - up_to[1:], [0]])
+    return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
+
+
+def choose(scores: np.ndarray, candidates: np.ndarray, grid: float, rng) -> float:
+    """One of the candidates, by the exponential mechanism on ``grid``."""
+    return float(candidates[choose_index(rng, scores, grid)])
+
+
+def choose_index(rng, scores: np.ndarray, grid: float) -> int:
+    """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
+    units = np.empty(len(scores), dtype=np.int64)
+    return choose_score(scores, grid, Exponential(), rng, units)
+
+
+@njit
+def choose_score(scores, grid, mechanism, rng, units):
+    """Index of a large score."""
+    for k in range(scores.shape[0]):
+        units[k] = to_grid(scores[k], grid)
+    return select(mechanism, rng, units)

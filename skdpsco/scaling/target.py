@@ -1,0 +1,172 @@
+"""Private centre and scale of a regression target. Proof: docs/proofs/target.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco.data.map_reduce import map_reduce
+from skdpsco.mechanisms.samplers import exponential_grid
+from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
+from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
+
+SHARE = 0.03  # of rho, for the centre and for the scale
+# Of rho, for the bound if none is declared, four times a magnitude: more where records are few.
+MAGNITUDE_SHARE, MOST_MAGNITUDE_SHARE = 0.05, 0.3
+# Candidates, in increasing order; centres and scales in units of the bound.
+MAGNITUDES = 2.0 ** np.arange(-10, 31)
+N_CENTRES, FEW_CENTRES = 4097, 33
+ZOOM = 2.0**-10  # of a second choice among many centres: two steps of the first, each way
+SCALES = 2.0 ** (np.arange(-75, 1) / 3.0)
+FEW_SCALES = 32  # the largest ones
+
+
+class Target(NamedTuple):
+    """The fit sees ``clip((clip(y, -bound, bound) - centre) / scale, -1, 1)``."""
+
+    bound: float
+    centre: float
+    scale: float
+
+    def apply(self, y: np.ndarray) -> np.ndarray:
+        """The targets that the fit sees."""
+        y = np.clip(y, -self.bound, self.bound) - self.centre
+        return np.clip(y, -self.scale, self.scale) / self.scale
+
+
+@dataclass(frozen=True)
+class TargetPlan:
+    """Which selections are made, and their grids; None where there is none.
+
+    Parameters
+    ----------
+    bound : float
+        Declared, or what is used if no magnitude is released.
+    magnitude_grid, centre_grid, scale_grid : float or None
+    quantile : float
+        Share of the records that the magnitude should cover.
+    tail : float
+        Share of the records that the scale may clip.
+    penalty : float
+        How many records a scale must cover more than the next smaller one.
+    event : Event
+    zoom : bool
+        Whether there are many centres, and a second choice around the first.
+    n_scales : int
+        How many of the largest scales are candidates.
+    """
+
+    bound: float
+    magnitude_grid: float | None
+    centre_grid: float | None
+    scale_grid: float | None
+    quantile: float
+    tail: float
+    penalty: float
+    event: Event
+    zoom: bool = False
+    n_scales: int = len(SCALES)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The smallest and the largest scale that may be found."""
+        if isinstance(self.event, NoOpEvent):
+            return (self.bound,)
+        low = high = self.bound
+        if self.magnitude_grid is not None:
+            low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
+        return (low * float(SCALES[-self.n_scales]), 2.0 * high)
+
+
+def magnitude_share(n_samples: int, rho: float) -> float:
+    """Share of ``rho`` with which the choice of a magnitude is no guess, within limits."""
+    least = (math.log(len(MAGNITUDES)) + 4.0) / (0.2 * n_samples) * (1.0 + 1e-6)
+    return min(max(MAGNITUDE_SHARE, least**2 / (8.0 * rho)), MOST_MAGNITUDE_SHARE)
+
+
+def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
+    """Spend a share of ``rho`` on each release, or nothing where it would be a guess."""
+    # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
+    tail = min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho)))
+    grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
+    event: Event = NoOpEvent()
+
+    # A draw is no guess if a wrong candidate's score is lower by log(candidates), and a bit more,
+    # in units of the noise.
+    epsilon0 = math.sqrt(8.0 * magnitude_share(n_samples, rho) * rho)
+    quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
+    margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
+    if bound is None and margin > math.log(len(MAGNITUDES)) + 4.0:
+        grids["magnitude"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+        event = compose(event, ExponentialMechanismEvent(epsilon0))
+
+    zoom = False
+    for share, count, draws in ((SHARE / 2.0, N_CENTRES, 2), (SHARE, FEW_CENTRES, 1)):
+        epsilon0 = math.sqrt(8.0 * share * rho)
+        if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
+            grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+            event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
+            zoom = draws > 1
+            break
+    epsilon0 = math.sqrt(8.0 * SHARE * rho)
+    m = len(SCALES)
+    if 0.15 * n_samples * epsilon0 <= math.log(m):
+        m = FEW_SCALES
+    if 0.15 * n_samples * epsilon0 > math.log(m):
+        grids["scale"] = exponential_grid(1.0, epsilon0, 2.0 * n_samples)
+        event = compose(event, ExponentialMechanismEvent(epsilon0))
+    # Enough to tell candidates apart that all cover, but in total no more than a few records: most
+    # targets may be alike, and the scale is that of the others.
+    penalty = min(max(0.05 * n_samples / m, 0.6 / epsilon0), 0.4 * n_samples / m)
+    return TargetPlan(
+        bound=1.0 if bound is None else bound,
+        magnitude_grid=grids["magnitude"],
+        centre_grid=grids["centre"],
+        scale_grid=grids["scale"],
+        quantile=quantile,
+        tail=tail,
+        penalty=min(penalty, tail * n_samples / 3.0),
+        event=event,
+        zoom=zoom,
+        n_scales=m,
+    )
+
+
+def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -> Target:
+    """Choose the bound, the centre and the scale, one after the other.
+
+    ``y`` is None where the targets are those of the blocks ``X``.
+    """
+    bound, centre = plan.bound, 0.0
+
+    def counts(bound, centre, magnitudes, candidates):
+        return map_reduce(X, y, count_targets, bound, centre, magnitudes, candidates)
+
+    if plan.magnitude_grid is not None:
+        up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
+        scores = quantile_scores_of(up_to, n, plan.quantile)
+        bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
+    if plan.centre_grid is not None:
+        count = N_CENTRES if plan.zoom else FEW_CENTRES
+        for width in (bound, bound * ZOOM)[: 1 + plan.zoom]:
+            candidates = centre + width * np.linspace(-1.0, 1.0, count)
+            up_to, n = counts(bound, 0.0, False, candidates)
+            scores = quantile_scores_of(up_to, n, 0.5)
+            centre = choose(scores, candidates, plan.centre_grid, rng)
+        centre = max(-bound, min(bound, centre))
+    scale = bound + abs(centre)
+    if plan.scale_grid is not None:
+        candidates = SCALES[-plan.n_scales :] * scale
+        up_to, n = counts(bound, centre, True, candidates)
+        scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
+        scale = choose(scores, candidates, plan.scale_grid, rng)
+    return Target(bound, centre, scale)
+
+
+def count_targets(
+    X: Any, y: np.ndarray, bound: float, centre: float, magnitudes: bool, candidates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number of clipped targets less ``centre`` up to each candidate, and of all."""
+    values = np.clip(y, -bound, bound) - centre
+    return count_up_to(np.abs(values) if magnitudes else values, candidates), np.array(len(y))

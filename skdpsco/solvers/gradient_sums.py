@@ -1,0 +1,146 @@
+"""Sums of gradients at a point, of all records or clipped ones, in one pass over memory."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import clip_records
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import minimizer, n_vertices, vertex
+from skdpsco.data.design import CSR, Dense
+from skdpsco.data.map_reduce import map_reduce, without_gil
+from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
+from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
+from skdpsco.solvers.vertex_choice import select_vertex
+
+
+@without_gil
+def gradient_sum(
+    X: Dense | CSR,
+    y: np.ndarray,
+    loss: Any,
+    w: np.ndarray,
+    slope: float,
+    size: float = math.inf,
+) -> np.ndarray:
+    """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
+    return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
+
+
+@without_gil
+def gradient_and_loss_sum(
+    X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`gradient_sum`, and the sum of losses clipped to ``cap``."""
+    return _sums(X, y, loss, w, None, math.inf, slope, cap)
+
+
+@without_gil
+def clipped_gradient_sum(
+    X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
+) -> np.ndarray:
+    """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``."""
+    out, _ = _sums(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
+    return (out.reshape(loss.n_outputs, -1) / scale).ravel()
+
+
+def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
+    out, m = np.zeros_like(w), run_length(X)
+    v = as_vector(w, X)
+    u = v[:0] if unit is None else as_vector(unit, X)
+    room = np.empty((m, loss.n_outputs))
+    total = add_gradients(X, y, loss, v, u, bound, slope, cap, room, np.empty(m), out)
+    return as_vector(out, X), np.array(total)
+
+
+@njit
+def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
+    """Add up gradients, and return the sum of losses up to ``cap``, if it is positive.
+
+    One pass over memory: records are read a run at a time. ``v`` holds the coefficients over the
+    bounds; what is added to ``out`` is yet to be divided by them. Derivatives are clipped to
+    ``slope``, and so that their l2 norm keeps to ``bound``; or, if ``u`` is not empty, that of the
+    gradient in coordinates in which features are multiplied by ``u``. ``Z`` and ``numbers`` are
+    room for a run.
+    """
+    total, common = 0.0, common_bound(X)
+    for start in range(0, y.shape[0], Z.shape[0]):
+        targets = y[start : start + Z.shape[0]]
+        R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
+        dot_rows(X, start, common, v, R)
+        if cap > 0.0:
+            bounded_values(loss, R, targets, cap, some)
+            for i in range(some.shape[0]):
+                total += some[i]
+        bounded_derivatives(loss, R, targets, slope, bound if u.shape[0] == 0 else np.inf, R)
+        if u.shape[0] > 0:
+            norm_rows(X, start, u, some)
+            clip_records(R, some, bound)
+        add_rows(X, start, common, R, out)
+    return total
+
+
+def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
+    """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`: gradients are taken anew.
+
+    Predictions are those of the point, ``scale[t]`` times the sum of the vertices.
+    """
+    T, loss = len(plan.weight), problem.loss
+    w, G = np.zeros(problem.n_coefficients), np.empty(problem.n_coefficients)
+    chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
+    room = np.empty(n_vertices(constraint, len(w)))
+    units, v = np.empty(len(room), dtype=np.int64), np.empty_like(w)
+    for t in range(T + (plan.cap > 0.0)):
+        point = plan.scale[t] * w
+        if plan.cap > 0.0:
+            slope = plan.slope[min(t, T - 1)]
+            G, total = map_reduce(X, y, gradient_and_loss_sum, loss, point, slope, plan.cap)
+            losses[t] = to_grid(-float(total), plan.stop_grid)
+        else:
+            G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
+        if t < T:
+            chosen[t] = choose_vertex(constraint, G, plan.grid[t], plan.mechanism, rng, room, units)
+            write_vertex(constraint, chosen[t], v)
+            w += plan.weight[t] * v
+            progress[0] += 1
+    stop = draw(plan.mechanism, rng, losses) if plan.cap > 0.0 else T
+    return plan.scale[T] * w, chosen, stop
+
+
+@njit
+def choose_vertex(constraint, G, grid, mechanism, rng, scores, units):
+    """Number of a vertex with a small score, drawn privately."""
+    return select_vertex(constraint, G, grid, mechanism, rng, scores, units)
+
+
+@njit
+def draw(mechanism, rng, units):
+    """Number of a large score, which is one of a grid already."""
+    return select(mechanism, rng, units)
+
+
+@njit
+def write_vertex(constraint, k, out):
+    """Write vertex k."""
+    vertex(constraint, k, out)
+
+
+def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+    """Move towards minimisers of noisy linear functions."""
+    # A minimiser that writes nothing must not release what was in memory before.
+    w, v = np.zeros((2, problem.n_coefficients))
+    for step, grid in zip(plan.step, plan.grid, strict=True):
+        G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
+        gaussian_mechanism(rng, G, grid)
+        write_minimizer(problem.constraint, G, v)
+        w = (1.0 - step) * w + step * v
+        progress[0] += 1
+    return w
+
+
+@njit
+def write_minimizer(constraint, G, out):
+    """Write a point of the set that minimises the product with ``G``."""
+    minimizer(constraint, G, out)

@@ -1,0 +1,301 @@
+"""Group DRO as a saddle point between a linear model and the weights of the groups.
+
+Proof: docs/proofs/mirror_prox.md, section 3.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._clipping import within
+from skdpsco._validation import check_bound
+from skdpsco.constraints.sets import L2Ball, Simplex
+from skdpsco.data.design import clipped_rows
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.groups.problem import (
+    GroupProblem,
+    GroupResult,
+    LogisticMoments,
+    SquaredMoments,
+    bounded_losses,
+    bounded_responses,
+    bounded_targets,
+)
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+
+# Bounds on the second derivative of the losses that have one.
+CURVATURES = {LogisticMoments: 0.25, SquaredMoments: 1.0}
+# Losses are centred at this share of the largest. Sqrt(2) times what is left is below 1: moving
+# between groups changes no more than moving within one.
+CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
+
+
+@dataclass(frozen=True)
+class HingeLoss:
+    """Hinge loss ``max(0, 1 - s z)``, s the sign of the target."""
+
+    slope_bound: ClassVar[float] = 1.0
+    largest_loss: ClassVar[float] = 4.0  # what lies beyond is cut
+
+    def slopes(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Derivative in the prediction."""
+        sign = np.where(t > 0.0, 1.0, -1.0)
+        return np.where(sign * z < 1.0, -sign, 0.0)
+
+    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Loss of every record."""
+        return np.maximum(1.0 - np.where(t > 0.0, z, -z), 0.0)
+
+
+@dataclass(frozen=True)
+class AbsoluteLoss:
+    """Absolute residual, for targets in [-1, 1]."""
+
+    slope_bound: ClassVar[float] = 1.0
+    largest_loss: ClassVar[float] = 1.0
+
+    def slopes(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Derivative in the prediction."""
+        return np.sign(z - t)
+
+    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Loss of every record."""
+        return np.abs(z - t)
+
+
+def slope_bound(loss: Any) -> float:
+    """Bound on the derivative of a record's loss in its prediction."""
+    return loss.slope_bound if hasattr(loss, "slope_bound") else 2.0 * loss.bound
+
+
+def slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Derivative of every record's loss; for ``phi(z) - t z`` the response less the target."""
+    if not hasattr(loss, "slopes"):
+        return bounded_responses(loss, z) - bounded_targets(loss, t)
+    return within(loss.slopes(z, t), -slope_bound(loss), slope_bound(loss))
+
+
+@dataclass(frozen=True)
+class GroupOperator:
+    """Operator of ``min over w, max over theta, of sum_g theta_g mean loss of group g``.
+
+    `total` sums up records in units that no record can exceed at any point; `weights` says how
+    large the units are at a point.
+
+    Parameters
+    ----------
+    problem : GroupProblem
+    row_norm : float
+        Rows are shortened to this l2 norm.
+    """
+
+    problem: GroupProblem
+    row_norm: float
+
+    saddle: ClassVar[bool] = True
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Share of the records that is in each group: public sizes, or else the prior."""
+        problem = self.problem
+        if problem.group_sizes is not None:
+            return np.array(problem.group_sizes, dtype=np.float64) / problem.n_samples
+        return np.array(problem.prior, dtype=np.float64)
+
+    @cached_property
+    def player(self) -> float:
+        """Weight of the player who chooses among groups; 0 if nothing is left to choose."""
+        return 0.0 if self.problem.theta_is_fixed else 1.0 - self.problem.average_weight
+
+    @property
+    def centre(self) -> float:
+        """A public number that is subtracted from all losses."""
+        return CENTRE * self.problem.loss.largest_loss
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The model, an intercept being one coordinate of it; and the groups' weights, if free."""
+        problem, loss = self.problem, self.problem.loss
+        a = slope_bound(loss) * self.row_norm
+        model = Block(problem.constraint, problem.n_features, a)
+        if self.player == 0.0:
+            return (model,)
+        largest = self.player * loss.largest_loss
+        bound = self.player * (loss.largest_loss - self.centre)
+        sensitivity = problem.max_memberships**0.5 * largest
+        simplex: Any = Simplex
+        return model, Block(simplex(), problem.n_groups, bound, sensitivity)
+
+    @cached_property
+    def smoothness(self) -> list[list[float]] | None:
+        """Bounds between the blocks, if the loss is smooth."""
+        curvature = CURVATURES.get(type(self.problem.loss))
+        if curvature is None:
+            return None
+        within, between = curvature * self.row_norm**2, self.player * self.blocks[0].lipschitz
+        matrix = [[within, between], [between, 0.0]]
+        return [row[: len(self.blocks)] for row in matrix[: len(self.blocks)]]
+
+    def mixture(self, z: np.ndarray) -> np.ndarray:
+        """Weights of the groups at a point, those of the average included."""
+        average = self.shares / self.shares.sum()
+        if self.player == 0.0:
+            return average
+        return self.player * z[self.problem.n_features :] + (1.0 - self.player) * average
+
+    def unit(self, mixture: np.ndarray) -> float:
+        """Largest weight of a record: that of the groups that weigh it most."""
+        return float(np.sort(mixture / self.shares)[-self.problem.max_memberships :].sum())
+
+    def weights(self, z: np.ndarray) -> np.ndarray:
+        """Size of the units at a point."""
+        model = np.full(self.problem.n_features, self.unit(self.mixture(z)))
+        return model if self.player == 0.0 else np.concatenate([model, 1.0 / self.shares])
+
+    @cached_property
+    def largest_weights(self) -> tuple[float, ...]:
+        """Largest `weights` of each block; those of the model at the corner of the smallest group.
+
+        They are convex in theta. At a corner all groups count alike by their shares, but for one.
+        """
+        z = np.zeros(self.problem.n_features + self.problem.n_groups)
+        z[self.problem.n_features + np.argmin(self.shares)] = 1.0
+        unit = self.unit(self.mixture(z))
+        return (unit,) if self.player == 0.0 else (unit, float(1.0 / self.shares.min()))
+
+    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """Sum over records (rows, targets, memberships), see `MonotoneOperator`."""
+        problem, loss = self.problem, self.problem.loss
+        rows, t, membership = data
+        F, mixture = problem.n_features, self.mixture(z)
+        predictions = rows @ z[:F]
+        # At most 1 as computed, too: the sum over a record's groups may round up.
+        reach = np.minimum(membership @ (mixture / self.shares / self.unit(mixture)), 1.0)
+        model = rows.T @ (reach * slopes(loss, predictions, t))
+        if self.player == 0.0:
+            return model
+        cut = bounded_losses(loss, predictions, t)
+        return np.concatenate([model, membership.T @ (self.player * (self.centre - cut))])
+
+    def rows(self, X: Any) -> Any:
+        """The records of a design, clipped, scaled and shortened: a copy, dense or CSR.
+
+        Hundreds of calls read it, and batches take rows of it.
+        """
+        A = clipped_rows(X)
+        if isinstance(A, np.ndarray):
+            norms = np.sqrt(np.einsum("ij,ij->i", A, A))
+            A *= (self.row_norm / np.maximum(norms, self.row_norm))[:, None]
+            return A
+        norms = np.sqrt(A.multiply(A).sum(axis=1))
+        shortened = self.row_norm / np.maximum(norms, self.row_norm)
+        A.data = A.data * np.repeat(shortened, np.diff(A.indptr))
+        return A
+
+
+class GroupMirrorProx:
+    """Group DRO by mirror prox on the model and the weights of the groups, for any convex loss.
+
+    Parameters
+    ----------
+    solver : MirrorProx, RecursiveRegularization or None, default=None
+        None for `MirrorProx`.
+    row_norm : float or None, default=None
+        Public bound on the l2 norm of a row, of features in [-1, 1] and the ones of an intercept;
+        longer rows are shortened to it. None for the largest norm there is. Noise is proportional
+        to it.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Notes
+    -----
+    The intercept is a coordinate like the others: the ball of the constraint holds it too. Groups
+    may overlap, and membership may be private; then means of groups divide by the prior's share
+    of the records in place of a size.
+
+    References
+    ----------
+    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, section 2.1.
+    """
+
+    def __init__(self, solver: Any = None, row_norm: float | None = None):
+        if not isinstance(solver, (MirrorProx, RecursiveRegularization, type(None))):
+            raise TypeError(
+                f"solver must be None, a MirrorProx or a RecursiveRegularization, got {solver!r}."
+            )  # others may know nothing of `weights`
+        self.solver = MirrorProx() if solver is None else solver
+        self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
+
+    def plan(self, problem: GroupProblem, budget: Any, n_iter: int | None = None) -> Plan:
+        """Spend ``budget``; ``n_iter`` is the number of steps, None leaves it to the solver.
+
+        Raises
+        ------
+        TypeError
+            For a constraint that is no `L2Ball`.
+        ValueError
+            For the objective "cvar", and for private membership without a prior.
+        """
+        return self.solver.plan(self._saddle_point(problem), budget, n_iter)
+
+    def check(self, problem: GroupProblem) -> None:
+        """Refuse what mirror prox does not offer; errors as of `plan`."""
+        if type(problem.constraint) is not L2Ball:
+            raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
+        if problem.objective == "cvar" and not problem.theta_is_fixed:
+            raise ValueError(
+                "objective='cvar' needs solver='moments' and loss='logistic' or 'squared': "
+                "mirror prox has 'worst' and 'average'."
+            )
+        if problem.group_sizes is None:
+            prior = np.array([] if problem.prior is None else problem.prior, dtype=np.float64)
+            if prior.shape != (problem.n_groups,) or not ((prior > 0) & (prior <= 1)).all():
+                raise ValueError(
+                    "group_prior must hold a share in (0, 1] for every group: with private "
+                    f"membership mirror prox divides by it; got {problem.prior!r}."
+                )
+
+    def run(
+        self,
+        plan: Any,
+        problem: GroupProblem,
+        X: Any,
+        y: np.ndarray,
+        membership: sparse.csr_array,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+    ) -> GroupResult:
+        """Follow ``plan`` on the data; ``membership`` has a 1 for each group of a record.
+
+        Raises
+        ------
+        ValueError
+            If a record is in more than ``max_memberships`` groups.
+        """
+        if np.diff(membership.indptr).max() > problem.max_memberships:
+            raise ValueError(f"A record must be in at most {problem.max_memberships} groups.")
+        saddle_point = self._saddle_point(problem)
+        operator: Any = saddle_point.operator
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            data: Any = (operator.rows(X), y, membership)
+            z = self.solver.run(plan, saddle_point, data, rng, progress)
+        theta = operator.mixture(z)
+        coef = z[: problem.n_features]
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
+
+    def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
+        self.check(problem)
+        norm = problem.n_features**0.5
+        if self.row_norm is not None:
+            norm = min(norm, self.row_norm)
+        operator: Any = GroupOperator(problem, norm)
+        return VariationalProblem(operator, problem.n_samples)

@@ -1,0 +1,219 @@
+"""Monotone generalised linear models: ``mean((r(x'w) - t) x) = 0`` over an l2 ball.
+
+``r`` is a non-decreasing table with values in [-1, 1]. Proof: docs/proofs/monotone_glm.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.design import columns_of
+from skdpsco.data.pieces import sum_error
+from skdpsco.data.products import correlate, predict
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import GaussianEvent, compose
+from skdpsco.solvers.base import Allowance, Plan, Problem, Result
+from skdpsco.solvers.groups.moments import MAX_FEATURES, NORM_SHARE, GroupMoments, GroupProblem
+from skdpsco.solvers.groups.problem import bounded_responses, bounded_targets
+from skdpsco.solvers.groups.saddle_of_model import LARGEST, TRAPEZOID, GaussianModel, QuadraticModel
+from skdpsco.solvers.l1.refit import BLOCK
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
+
+DISTANCE = 2.0  # public guess of the solution's norm, in units of the link, for mirror prox
+METHOD = "mirror-prox"
+SMALL_NOISE = 1e4  # records times mu over the norm of a row, from which on rows are not shortened
+
+
+class TabulatedMoments:
+    """Loss ``phi(z) - t z`` for `GroupMoments`, whose ``phi'`` interpolates a table.
+
+    Parameters
+    ----------
+    knots : ndarray of shape (n_knots,)
+        Increasing, at least two.
+    values : ndarray of shape (n_knots,)
+        Non-decreasing, in [-1, 1]. Beyond the knots ``phi'`` is constant.
+    """
+
+    bound: ClassVar[float] = 1.0  # of targets and of the response
+    # For the losses of groups, of which there is one: they are not released.
+    largest_loss: ClassVar[float] = 1.0
+    level_at_zero: ClassVar[float | None] = 0.0
+
+    def __init__(self, knots: np.ndarray, values: np.ndarray):
+        self.knots, self.values = knots, values
+        self.slopes = np.diff(values) / np.diff(knots)
+        areas = np.diff(knots) * (values[1:] + values[:-1]) / 2
+        zero = int(np.searchsorted(knots[1:-1], 0.0))  # phi is small where predictions are
+        left, right = -np.cumsum(areas[:zero][::-1])[::-1], np.cumsum(areas[zero:])
+        self.integral = np.concatenate([left, [0.0], right])
+
+    def response(self, z: np.ndarray) -> np.ndarray:
+        """Derivative of phi, within [-1, 1] whatever z is."""
+        r = np.interp(z, self.knots, self.values)
+        return np.clip(np.where(np.isnan(r), 0.0, r), -1.0, 1.0)
+
+    def phi(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``phi`` and its first two derivatives."""
+        inside = np.clip(z, self.knots[0], self.knots[-1])
+        j = np.searchsorted(self.knots[1:-1], inside, side="right")
+        d, v, r = inside - self.knots[j], self.slopes[j], self.response(z)
+        value = self.integral[j] + d * (self.values[j] + 0.5 * v * d) + (z - inside) * r
+        return value, r, np.where(z == inside, v, 0.0)
+
+    def model(self, second_moments: np.ndarray, mean: np.ndarray) -> Any:
+        """The mean of phi, from moments of the features."""
+        if len(self.knots) == 2 and np.array_equal(self.knots, self.values):
+            return QuadraticModel(second_moments, mean)  # of a line, whatever the law of x
+        return GaussianModel(second_moments, mean, self.phi, TRAPEZOID)
+
+
+class PooledMoments:
+    """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
+
+    def _grouped(self, problem: Problem) -> GroupProblem:
+        return GroupProblem(
+            problem.loss,
+            problem.constraint,
+            problem.n_samples,
+            problem.n_features,
+            problem.intercept,
+            n_groups=1,
+            group_sizes=(problem.n_samples,),
+            objective="average",
+        )
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
+        """Spend ``budget``; see `GroupMoments.plan`."""
+        if problem.n_features > MAX_FEATURES:
+            raise ValueError(
+                f"solver='moments' takes at most {MAX_FEATURES} features, an intercept among them, "
+                f"got {problem.n_features}: use solver='mirror-prox'."
+            )
+        return GroupMoments().plan(self._grouped(problem), budget, n_iter)
+
+    def run(self, plan: Any, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        everyone = sparse.csr_array(np.ones((problem.n_samples, 1)))
+        return GroupMoments().run(plan, self._grouped(problem), X, y, everyone, rng, progress)
+
+
+@njit
+def _predict(X, w, Z):
+    predict(X, w, Z)
+
+
+@njit
+def _correlate(X, R, out):
+    correlate(X, R, out)
+
+
+class _Gradient:
+    """``(r(x'w) - t) x / max(norm(x), clip)``, summed over records, for `MirrorProx`.
+
+    Parameters
+    ----------
+    problem : Problem
+    clip : float
+    moment : float
+        Mean squared norm of the rows, expected or with noise, for the steps.
+    """
+
+    saddle = True  # as for any gradient, the mean of the iterates is a solution
+
+    def __init__(self, problem: Problem, clip: float, moment: float):
+        self.loss, self.clip = problem.loss, clip
+        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST))
+        self.blocks: tuple[Block, ...] = (Block(ball, problem.n_features, 2.0 * self.loss.bound),)
+        self.smoothness: Any = [[float(self.loss.slopes.max()) * moment / clip]]
+
+    def total(self, w: np.ndarray, data: Any) -> np.ndarray:
+        y, norms, X = data
+        z, total = np.empty((len(y), 1)), np.empty(len(w))
+        _predict(X, w, z)
+        factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
+        z[:, 0] = factors / np.maximum(norms, self.clip)
+        _correlate(X, z, total)
+        return total
+
+
+@dataclass(frozen=True)
+class GradientPlan(Plan):
+    """The grid of the mean squared norm, and the plan of the steps."""
+
+    norm_grid: float = 0.0
+    steps: MirrorProxPlan | None = None
+    rest: Allowance | None = None  # what the steps may spend
+    largest_clip: bool = False  # no row is shortened
+
+    def for_moment(
+        self, problem: Problem, moment: float
+    ) -> tuple[VariationalProblem, MirrorProxPlan]:
+        """What is solved once the mean squared norm of the rows is released, and how.
+
+        There are as many calls on the same grids as were planned: only the length of steps is new.
+        """
+        assert self.steps is not None
+        monotone, distance = _monotone_problem(problem, moment, self.largest_clip)
+        schedule = MirrorProx(METHOD).schedule(monotone, self.rest, self.n_iter, distance)
+        return monotone, replace(self.steps, schedule=schedule)
+
+
+def _monotone_problem(
+    problem: Problem, moment: float, largest_clip: bool
+) -> tuple[VariationalProblem, float]:
+    """What `MirrorProx` solves for rows of that mean square, and the distance for its steps."""
+    F = problem.n_features
+    clip = math.sqrt(F if largest_clip else min(1.21 * moment, F))
+    monotone = VariationalProblem(_Gradient(problem, clip, moment), problem.n_samples)
+    geometry = monotone.geometry
+    return monotone, min(DISTANCE / geometry.blocks[0].scale, geometry.radius)
+
+
+class GradientMirrorProx:
+    """`MirrorProx` for the same problems as `PooledMoments`; the ball holds the intercept too.
+
+    A noisy mean squared norm decides where rows are shortened, and how long steps are. How many
+    there are is decided before, for features spread evenly over [-1, 1].
+    """
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientPlan:
+        """Spend ``budget``; see `MirrorProx.plan`."""
+        n, F = problem.n_samples, problem.n_features
+        mu = budget.mu * (1.0 - 2.0**-40)
+        multiplier = 1.0 / (mu * math.sqrt(NORM_SHARE))
+        rest = Allowance((1.0 - NORM_SHARE) * mu**2 / 2.0)
+        largest_clip = n * mu > SMALL_NOISE * math.sqrt(F)
+        monotone, distance = _monotone_problem(problem, (F - 1.0) / 3.0 + 1.0, largest_clip)
+        steps = MirrorProx(METHOD).plan(monotone, rest, n_iter, distance)
+        return GradientPlan(
+            event=compose(GaussianEvent(multiplier), steps.event),
+            n_iter=steps.n_iter,
+            summary=steps.summary,
+            norm_grid=gaussian_grid(F + 2.0 * sum_error(n, 1.0, F), multiplier, 1, n * F),
+            steps=steps,
+            rest=rest,
+            largest_clip=largest_clip,
+            **steps.passed_on(),
+        )
+
+    def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        n, F = problem.n_samples, problem.n_features
+        squares, rows = np.empty(n), max(100 * BLOCK // F, 1)
+        for start in range(0, n, rows):
+            A = columns_of(X, start, start + rows, np.arange(F))
+            squares[start : start + rows] = np.einsum("ij,ij->i", A, A)
+        total = squares.sum(keepdims=True)
+        gaussian_mechanism(rng, total, plan.norm_grid)
+        moment = min(max(float(total[0]) / n, F / 1e4), float(F))
+        monotone, steps = plan.for_moment(problem, moment)
+        data = y, np.sqrt(squares), X
+        w = MirrorProx(METHOD).run(steps, monotone, data, rng, progress)
+        return Result(w, plan.n_iter)

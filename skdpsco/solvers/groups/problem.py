@@ -1,0 +1,135 @@
+"""What solvers of group DRO share: the losses, the problem, the mixtures of groups, the result."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsco._clipping import within
+from skdpsco.solvers.base import Problem, Result
+from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
+
+
+@dataclass(frozen=True)
+class LogisticMoments:
+    """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``."""
+
+    bound: ClassVar[float] = 0.5  # of targets and of the response
+    largest_loss: ClassVar[float] = 4.0  # what lies beyond is cut
+    # The loss of the prediction 0; None if it depends on the target.
+    level_at_zero: ClassVar[float | None] = math.log(2.0)
+    model: ClassVar[type] = GaussianModel
+
+    def response(self, z: np.ndarray) -> np.ndarray:
+        """Derivative of phi."""
+        return 0.5 * np.tanh(0.5 * z)
+
+    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Loss of every record."""
+        return np.logaddexp(z, 0.0) - (0.5 + t) * z
+
+
+@dataclass(frozen=True)
+class SquaredMoments:
+    """Half the squared residual for targets in [-1, 1]; ``phi`` is linear beyond predictions of 1.
+
+    A prediction beyond the bound of the targets would have a residual without bound.
+    """
+
+    bound: ClassVar[float] = 1.0
+    largest_loss: ClassVar[float] = 0.5
+    level_at_zero: ClassVar[float | None] = None
+    model: ClassVar[type] = QuadraticModel
+
+    def response(self, z: np.ndarray) -> np.ndarray:
+        """Derivative of phi: the prediction clipped to [-1, 1]."""
+        return np.clip(z, -1.0, 1.0)
+
+    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Loss of every record."""
+        inside = self.response(z)
+        return inside * (z - 0.5 * inside) - t * z + 0.5 * t * t
+
+
+def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:
+    """Targets within the loss's bound, whatever it was given."""
+    return within(t, -loss.bound, loss.bound)
+
+
+def bounded_responses(loss: Any, z: np.ndarray) -> np.ndarray:
+    """Derivative of phi, within the same bound, whatever the loss returns."""
+    return within(loss.response(z), -loss.bound, loss.bound)
+
+
+def bounded_losses(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Loss of every record, within that of none and the largest one."""
+    return within(loss.losses(z, t), 0.0, loss.largest_loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupProblem(Problem):
+    """A `Problem` whose records are in groups; constraint: an `L2Ball`.
+
+    Parameters
+    ----------
+    n_groups : int
+    group_sizes : tuple of int, or None
+        Public sizes; None where the groups of a record are private.
+    prior : tuple of float, or None
+        Public shares of the records that are in every group, where these are private; None if
+        nothing is known about them.
+    max_memberships : int
+        Number of groups, a public one, that no record exceeds.
+    objective : {"worst", "cvar", "average"}
+        Which mixtures of groups are maximised over: see `mixtures`.
+    cvar_level : float
+    average_weight : float
+        Weight of the average loss beside that of the worst mixture of groups.
+    """
+
+    n_groups: int
+    group_sizes: tuple[int, ...] | None = None
+    prior: tuple[float, ...] | None = None
+    max_memberships: int = 1
+    objective: str = "worst"
+    cvar_level: float = 0.2
+    average_weight: float = 0.0
+
+    @property
+    def expected_sizes(self) -> tuple[float, ...]:
+        """Sizes if they are public, else the best public guess."""
+        if self.group_sizes is not None:
+            return self.group_sizes
+        n, k = self.n_samples, self.n_groups
+        return (n / k,) * k if self.prior is None else tuple(n * share for share in self.prior)
+
+    @property
+    def theta_is_fixed(self) -> bool:
+        """Whether there is one mixture only."""
+        whole = self.objective == "cvar" and self.cvar_level == 1.0
+        average = self.objective == "average" or self.average_weight == 1.0
+        return self.n_groups == 1 or average or whole
+
+
+def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Largest weights of the groups, and those that smoothing pulls to.
+
+    Parameters
+    ----------
+    problem : GroupProblem
+    sizes : ndarray of shape (n_groups,)
+        Public or released. The average weighs groups by them.
+    """
+    k, shares = len(sizes), sizes / sizes.sum()
+    if problem.objective == "worst":
+        return np.ones(k), np.full(k, 1.0 / k)
+    level = 1.0 if problem.objective == "average" else problem.cvar_level
+    return np.minimum(shares / level, 1.0), shares
+
+
+@dataclass
+class GroupResult(Result):
+    """With the weights of the groups at the saddle point."""
+
+    theta: Any = None

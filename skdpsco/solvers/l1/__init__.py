@@ -1,0 +1,1 @@
+"""Solvers in an l1 ball or a polytope."""

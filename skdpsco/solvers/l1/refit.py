@@ -1,0 +1,331 @@
+"""Noisy Newton or gradient steps on a public set of coordinates. Proof: docs/proofs/refit.md.
+
+All noise is Gaussian; the shares of mu**2 add up to that of the plan whatever branch is taken, and
+branches depend on public numbers only.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import project
+from skdpsco.data.design import CSR, columns_of, sparse_columns_of
+from skdpsco.data.map_reduce import in_pieces, map_reduce
+from skdpsco.data.pieces import PIECE_ROWS, sum_error, tree_sum
+from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
+from skdpsco.losses.library import lipschitz_l2
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event
+from skdpsco.solvers.base import Problem, replace_one, share_mu
+from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
+from skdpsco.solvers.penalized.gradient_descent import stable_step
+from skdpsco.solvers.steps import move_into
+
+BLOCK = 1024  # records that are gathered at a time
+MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
+MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
+MATRIX_SHARE = 0.25  # for the second moments of a Newton step
+LENGTH = 2.0  # of a gradient step, over smoothness times the mean squared row norm
+TAIL = 0.25  # of the gradient steps, over which is averaged
+MAX_STEPS = 100  # of Newton's method
+
+
+def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
+    """Whether a noisy second-moment matrix is worth its budget, from public sizes alone.
+
+    Its noise has spectral norm about ``d**1.5 / (n mu)`` times the mean squared feature.
+    """
+    return n_coordinates <= MAX_NEWTON and n_samples * mu >= ratio * n_coordinates**1.5
+
+
+def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
+    ratio = n_samples * mu / n_coordinates**1.5
+    return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
+
+
+def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of gradient steps that are worth their noise: few, where there is much of it."""
+    return round(min(max(n_samples * mu / math.sqrt(n_coordinates) / 6.0, 4.0), 50.0))
+
+
+@dataclass(frozen=True)
+class RefitPlan:
+    """What a refit releases, and how often: a function of public sizes.
+
+    Parameters
+    ----------
+    newton : bool
+        Whether the steps are Newton's.
+    n_steps : int
+        Noisy gradients.
+    n_matrices : int
+        Noisy matrices of second moments; 0 without Newton steps.
+    multipliers : dict
+        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step), and
+        "matrix" with Newton steps.
+    stretch : float
+        Clipping norm of the rows over the root of their mean squared norm.
+    event : Event
+    """
+
+    newton: bool
+    n_steps: int
+    n_matrices: int
+    multipliers: dict[str, float]
+    stretch: float
+    event: Event
+
+
+def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+    """Share ``mu**2`` among the releases of a refit of so many columns."""
+    newton = newton_pays(n_samples, n_columns, mu)
+    n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
+    n_matrices = max(1, n_steps // 4) if newton else 0
+    parts, left = {"moment": (MOMENT_SHARE, 1)}, 1.0 - MOMENT_SHARE
+    if newton:
+        parts["matrix"] = (MATRIX_SHARE / n_matrices, n_matrices)
+        left -= MATRIX_SHARE
+    multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
+    ratio = n_samples * mu / n_columns**1.5
+    stretch = 1.2 * max(1.0, (ratio / 1000.0) ** 0.25)
+    return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
+
+
+def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
+    """Whether the grid is fine enough for every release of a refit, from public sizes alone."""
+    n_entries = min(n_columns, MAX_NEWTON) ** 2
+    smallest = MATRIX_SHARE / MAX_STEPS  # of all shares of one release
+    try:
+        gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
+    except ValueError:
+        return False
+    return True
+
+
+@njit
+def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
+    """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
+    d = g.shape[0]
+    bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
+    for i in range(d):
+        total = 0.0
+        for j in range(d):
+            total += abs(H[i, j])
+        bound = max(bound, total)
+    v = start.copy()
+    new = np.empty(d)
+    for i in range(d):
+        out[i] = start[i]
+    momentum = 1.0
+    for _ in range(n_iter):
+        for i in range(d):
+            slope = g[i]
+            for j in range(d):
+                slope += H[i, j] * (v[j] - start[j])
+            new[i] = v[i] - slope / bound
+        project(constraint, new[:n_ball])
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+        for i in range(d):
+            v[i] = new[i] + (momentum - 1.0) / following * (new[i] - out[i])
+            out[i] = new[i]
+        momentum = following
+
+
+@njit
+def linearize(loss, Z, y, slope, smoothness, v):
+    """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
+    bounded_curvatures(loss, Z, y, smoothness, v)
+    bounded_derivatives(loss, Z, y, slope, slope, Z)
+
+
+def row_squares(A) -> np.ndarray:
+    """Squared l2 norms of the rows of a dense or sparse array."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+class Refit:
+    """Private steps on ``support``, an array of flat coordinates that is already public.
+
+    Parameters
+    ----------
+    problem, X, y, rng
+        As in `skdpsco.solvers.base.Solver.run`.
+    support : ndarray of int
+    constraint : NamedTuple with a `project` kernel
+        For all coordinates but those of the intercept, which are free.
+    plan : RefitPlan
+        For the columns of the support.
+    """
+
+    def __init__(self, problem: Problem, X, y, rng, support, constraint, plan: RefitPlan, progress):
+        self.problem, self.X, self.y, self.rng = problem, X, y, rng
+        self.constraint, self.plan, self.progress = constraint, plan, progress
+        self.K = problem.loss.n_outputs
+        is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
+        self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
+        self.n_ball = int((~is_intercept).sum())  # coordinates that the constraint is about
+        output, column = np.divmod(self.support, problem.n_features)
+        self.columns, place = np.unique(column, return_inverse=True)
+        self.F = len(self.columns)
+        self.local = output * self.F + place  # where the support stands in ``self.w``
+
+    def run(self, coef: np.ndarray, hard: float) -> None:
+        """Improve ``coef``, flat, on the support, in place.
+
+        Parameters
+        ----------
+        coef : ndarray
+        hard : float
+            After Newton steps, coefficients below so many standard deviations become 0.
+        """
+        n = self.problem.n_samples
+        # Gradients of sparse records take few operations. (Second moments are dense.)
+        self.rows = None
+        if isinstance(self.X, CSR) and not self.plan.newton:
+            self.rows = sparse_columns_of(self.X, self.columns)
+        else:
+            self.X = in_pieces(self.X, self.y)
+        self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
+        self.w = np.zeros(self.F * self.K)
+        self.w[self.local] = coef[self.support]
+        # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
+        square = self._sum(square_norms)
+        error = sum_error(n, 1.0, self.F)
+        self._release(square, self.F + 2 * error, "moment", n * self.F)
+        moment = min(max(square[0] / n, self.F / 50.0), self.F)
+        self.clip = min(self.plan.stretch * moment**0.5, self.F**0.5)
+        if self.plan.newton:
+            self._newton(hard)
+        else:
+            self._gradient_steps(moment)
+        coef[self.support] = self.w[self.local]
+
+    def _newton(self, hard: float) -> None:
+        n_steps, n_matrices = self.plan.n_steps, self.plan.n_matrices
+        for t in range(n_steps):
+            if t * n_matrices // n_steps > (t - 1) * n_matrices // n_steps:
+                H = self._second_moments()
+            g, noise = self._gradient()
+            start = self.w[self.local]
+            new = start - np.linalg.solve(H, g)
+            if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
+                minimize_quadratic(H, g, start, self.constraint, self.n_ball, 300, new)
+            self.w[self.local] = new
+        deviation = noise * np.linalg.norm(np.linalg.inv(H), axis=1)
+        small = np.abs(new) < hard * deviation
+        self.w[self.local[: self.n_ball][small[: self.n_ball]]] = 0.0
+
+    def _second_moments(self) -> np.ndarray:
+        """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
+        n, F = self.problem.n_samples, self.F
+        # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
+        # that a replacement moves the sum by at most sqrt(2) times that.
+        size = self.problem.loss.smoothness() * self.clip**2 * self.slack
+        entries = upper_triangle(self._sum(second_moments, self.clip))
+        sensitivity = math.sqrt(2.0) * size + 2 * sum_error(n, size)
+        scale = self._release(entries, sensitivity, "matrix", math.sqrt(2.0) * n * size)
+        M = positive_definite(entries, scale) / n
+        output, place = np.divmod(self.local, F)
+        return M[np.ix_(place, place)] * (output[:, None] == output[None])
+
+    def _gradient_steps(self, moment: float) -> None:
+        """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
+        loss, where = self.problem.loss, self.local
+        T = self.plan.n_steps
+        step = LENGTH / (loss.smoothness() * moment)
+        point = old = self.w[where]
+        last, last_gradient = point, np.zeros(len(where))
+        largest_momentum = max(0.9, 1.0 - 5.0 / T)
+        age, n_averaged = 0, max(1, round(TAIL * T))
+        total = np.zeros(len(where))
+        for t in range(T):
+            self.w[where] = point
+            g, noise = self._gradient()
+            if t > 0:
+                step = stable_step(step, point - last, g - last_gradient, noise)
+            last, last_gradient = point, g
+            new = point - step * g
+            inside = new[: self.n_ball]
+            move_into(self.constraint, inside)
+            move = new - old
+            backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
+            age = 0 if backwards else age + 1
+            if t >= T - n_averaged:
+                total += new
+            point = new + min(largest_momentum, age / (age + 3.0)) * move
+            old = new
+        self.w[where] = total / n_averaged
+
+    def _gradient(self) -> tuple[np.ndarray, float]:
+        """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
+        n, loss = self.problem.n_samples, self.problem.loss
+        # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
+        size = lipschitz_l2(loss) * self.clip * self.slack
+        total = self._sum(gradient, self.clip)[self.local]
+        scale = self._release(total, replace_one(n, size), "gradient", n * size)
+        self.progress[0] += 1
+        return total / n, scale / n
+
+    def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
+        """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
+        multiplier = self.plan.multipliers[kind]
+        grid = gaussian_grid(sensitivity, multiplier, len(total), magnitude)
+        gaussian_mechanism(self.rng, total, grid)
+        return grid * 2.0**SCALE_BITS
+
+    def _sum(self, function, *arguments) -> np.ndarray:
+        """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""
+        W, loss = self.w.reshape(self.K, self.F).T, self.problem.loss
+        X = self.X if self.rows is None else self.rows
+        return map_reduce(X, self.y, sum_over, loss, self.columns, W, function, arguments)
+
+
+def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
+    """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
+
+    X may be what `sparse_columns_of` returns.
+    """
+    slope, smoothness = lipschitz_l2(loss), loss.smoothness()
+    block = PIECE_ROWS if sparse.issparse(X) else BLOCK
+
+    def summed_up(start: int) -> np.ndarray:
+        some = y[start : start + block]
+        if not sparse.issparse(X):
+            A = columns_of(X, start, start + block, columns)
+        else:
+            A = X if len(y) <= block else X[start : start + block]
+        R = A @ W
+        v = np.empty(len(some))
+        linearize(loss, R, some, slope, smoothness, v)
+        return function(A, R, v, *arguments)
+
+    # Once without records: what it returns then has the shape of the sum.
+    return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
+
+
+def square_norms(A, R, v):
+    """Squares of the rows' l2 norms."""
+    return row_squares(A).sum()[None]
+
+
+def second_moments(A, R, v, clip):
+    """Products of the clipped rows' features, times the curvatures."""
+    A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
+    return A.T @ A
+
+
+def gradient(A, R, v, clip):
+    """Gradients of clipped rows."""
+    return ((R * _weights(A, clip)[:, None]).T @ A).ravel()
+
+
+def _weights(A: np.ndarray, clip: float) -> np.ndarray:
+    """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
+    norms = np.sqrt(row_squares(A))
+    return clip / np.maximum(norms, clip)

@@ -1,0 +1,131 @@
+"""Selection of coordinates by one noisy gradient, for sparse records.
+
+Gaussian noise on all coordinates is as large as the longest record that counts in full, and records
+with few non-zeros are short: then it is less than the noise of choosing coordinates one by one.
+Proof: docs/proofs/stagewise.md.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsco._kernels import njit
+from skdpsco.data.pieces import rows_of, sum_in_runs
+from skdpsco.data.products import correlate, row_norms
+from skdpsco.losses.kernels import bounded_derivatives
+from skdpsco.losses.library import lipschitz_norm
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.solvers.base import Problem, replace_one, share_mu
+from skdpsco.solvers.l1.refit import newton_pays
+
+# Of mu**2; fitted once, on simulated text. The refit has what is left.
+INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
+BY_CHANCE = 2.0  # coordinates that are expected to be selected by noise alone
+
+
+@dataclass(frozen=True)
+class ScreenPlan:
+    """Noise multipliers of a selection, and how many coordinates are selected at most.
+
+    Parameters
+    ----------
+    intercept : float or None
+        Of the mean derivatives that come first if there is an intercept.
+    gradient : float
+    n_selected : int
+    """
+
+    intercept: float | None
+    gradient: float
+    n_selected: int
+
+
+def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
+    """Plan a selection; return also the mu that it leaves to the refit."""
+    parts = {"gradient": (GRADIENT_SHARE, 1)}
+    if problem.intercept:
+        parts["intercept"] = (INTERCEPT_SHARE, 1)
+    multipliers, _ = share_mu(mu, parts)
+    rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
+    n_selected = max(1, max_columns(problem.n_samples, rest) - problem.intercept)
+    return ScreenPlan(multipliers.get("intercept"), multipliers["gradient"], n_selected), rest
+
+
+def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float, float]:
+    """Bounds on each of a record's derivatives, and on their l2 norm, at the same predictions."""
+    loss = problem.loss
+    distance = max(np.abs(predictions).max(), np.ptp(predictions))  # from 0, and from one another
+    slope = loss.lipschitz(float(distance), problem.target_bound)
+    spread = float(np.ptp(predictions)) * (1.0 + 2.0**-50)
+    return slope, min(lipschitz_norm(loss, 2.0, spread), slope * loss.n_outputs**0.5)
+
+
+def max_columns(n_samples: int, mu: float) -> int:
+    """Largest number of columns that Newton steps can refit, at least 1."""
+    count = 1
+    while newton_pays(n_samples, count + 1, mu):
+        count += 1
+    return count
+
+
+def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndarray:
+    """Flat coordinates, in increasing order, that are far from 0 in a noisy gradient.
+
+    Parameters
+    ----------
+    plan : ScreenPlan
+    problem, X, y, rng
+        As in `skdpsco.solvers.base.Solver.run`.
+    """
+    n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
+    Z, R = np.zeros((n, K)), np.empty((n, K))
+    # 1. Predictions that are right on average: else every common feature would be selected.
+    slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
+    slope, size = derivative_bounds(problem, Z[0])
+    if plan.intercept is not None:
+        differentiate(problem.loss, Z, y, slope, size, R)
+        mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
+        release(mean, size * slack, n, plan.intercept, rng)
+        Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
+        slope, size = derivative_bounds(problem, Z[0])
+    # 2. The gradient there, of features of norm 1 at most.
+    differentiate(problem.loss, Z, y, slope, size, R)
+
+    def run(start: int, stop: int) -> np.ndarray:
+        total = np.empty(D)
+        some, norms = rows_of(X, start, stop), np.empty(stop - start)
+        normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
+        return total
+
+    gradient = sum_in_runs(n, run)
+    given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
+    gradient[~given] = 0.0  # an intercept is always refitted
+    scale = release(gradient, size * slack, n, plan.gradient, rng)
+    threshold = -float(ndtri(min(0.5, BY_CHANCE / (2.0 * D)))) * scale
+    size_of = np.where(given, np.abs(gradient), 0.0)
+    largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
+    return np.sort(largest[size_of[largest] > threshold])
+
+
+def release(total: np.ndarray, size: float, n: int, multiplier: float, rng) -> float:
+    """Add noise in place to a sum of ``n`` vectors of norm up to ``size``; return its scale."""
+    grid = gaussian_grid(replace_one(n, size), multiplier, len(total), n * size)
+    gaussian_mechanism(rng, total, grid)
+    return grid * 2.0**SCALE_BITS
+
+
+@njit
+def differentiate(loss, Z, y, bound, size, R):
+    """Write all derivatives into ``R``, within both bounds."""
+    bounded_derivatives(loss, Z, y, bound, size, R)
+
+
+@njit
+def normalised_gradient(X, R, ones, norms, out):
+    """Write ``X' R`` for features that are shrunk to norm 1; ``R`` is overwritten."""
+    row_norms(X, ones, norms)
+    for i in range(R.shape[0]):
+        for k in range(R.shape[1]):
+            R[i, k] /= max(norms[i], 1.0)
+    correlate(X, R, out)

@@ -1,0 +1,329 @@
+"""Stagewise private selection, then a refit. Proof: docs/proofs/stagewise.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco.constraints.sets import L1Ball, project
+from skdpsco.losses.library import (
+    curvature,
+    curvatures,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+    value,
+    values,
+)
+from skdpsco.penalties import L2
+from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
+from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
+from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
+from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.steps import move_into
+
+REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
+STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
+NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
+ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
+DESCENT_RATIO = 25.0  # above which Newton steps are better than gradient steps
+MAX_STEPS = 10_000
+MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
+FEW = 8.0  # features per useful step of a path, up to which all are refitted
+MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
+PATH_POINTS = 20  # of the path drawn from a final solution
+
+
+@dataclass(frozen=True)
+class StagewisePlan(Plan):
+    """Which stages run.
+
+    Parameters
+    ----------
+    path : VertexPlan or None
+        The selection; without it, all coordinates are refitted (or the intercept alone).
+    mu : float
+        Of the refit; 0 if there is none.
+    radius : float
+        Length of the path, and radius of the final ball unless ``choose_radius``.
+    choose_radius : bool
+    all_coordinates : bool
+        Without a selection, whether all coordinates are fitted, or the intercept alone.
+    screen : ScreenPlan or None
+        Selection by a noisy gradient, instead of a path.
+    n_samples : int
+    descent : GradientDescentPlan or None
+        Of the gradient steps on all coordinates, where these have too much noise for Newton's.
+    """
+
+    path: VertexPlan | None = None
+    mu: float = 0.0
+    radius: float = 1.0
+    choose_radius: bool = False
+    all_coordinates: bool = False
+    screen: ScreenPlan | None = None
+    n_samples: int = 0
+    descent: GradientDescentPlan | None = None
+
+    def refit(self, n_columns: int) -> RefitPlan:
+        """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
+        return plan_refit(self.n_samples, n_columns, self.mu)
+
+
+class Stagewise:
+    """Select coordinates along a stagewise path, then refit them.
+
+    Each of T steps moves one coordinate by radius / T: the vertex of the l1 ball that the
+    exponential mechanism picks by its slope. Unlike Frank-Wolfe nothing is shrunk, so the path
+    passes through the solutions of all smaller radii. The rest of the budget refits the selected
+    coordinates by noisy Newton steps. What is done, and with which shares, follows from
+    n_samples, n_features, epsilon, delta and the radius alone:
+
+    - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
+    - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
+      than one for 8 coordinates) in few dimensions: gradient descent on all coordinates;
+    - so little budget that a selection would be a guess: the intercept alone;
+    - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
+      for a path, those coordinates are selected that are large in one noisy gradient, of features
+      that are shrunk to norm 1; as many as Newton steps can refit.
+
+    References
+    ----------
+    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2,
+    without the shrinking).
+    """
+
+    requires = {
+        "loss": (
+            (value, values),
+            (curvature, curvatures),
+            (derivative, derivatives),
+        ),
+    }
+    by_blocks = True
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
+
+        The loss's curvature decides lengths of steps, and a refit adds up derivatives of both
+        orders, whose bounds must be neither infinite nor 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        if problem.constraint is not None and type(problem.constraint) is not L1Ball:
+            raise TypeError(
+                "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; "
+                f"got {type(problem.constraint).__name__}."
+            )
+        check_smooth(self, problem.loss)
+        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
+        """Decide which stages run and what each may spend.
+
+        Parameters
+        ----------
+        problem : Problem
+            With ``constraint=None`` the radius is chosen privately.
+        budget : Budget or Allowance
+        n_iter : int or None
+            Number of path steps; None leaves all choices to the plan.
+
+        Raises
+        ------
+        ValueError
+            What `check` refuses, or if the noise of a refit is too large for the grid.
+        """
+        self.check(problem)
+        n, D = problem.n_samples, problem.n_coefficients
+        rho = budget.rho
+        choose = problem.constraint is None
+        scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
+            problem.loss.curvature_constant(1.0)
+        )
+        radius = NOMINAL_RADIUS * scale if choose else problem.constraint.radius
+        stop_rho = STOP_SHARE * rho if choose else 0.0
+        path_rho = rho * (1.0 - REFIT_SHARE) - stop_rho
+        log_vertices = math.log(2.0 * D)
+        # T balances the optimisation error of T steps and the noise of each, as the bound of
+        # docs/proofs/frank_wolfe.md does in n and rho. It grows more slowly with the radius than
+        # there, since the refit corrects the lengths of the steps; fitted on simulated data.
+        useful = n * math.sqrt(8.0 * path_rho) / log_vertices
+        steps = min(0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0), MAX_STEPS)
+        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * REFIT_SHARE * rho)
+        T = n_iter if n_iter is not None else max(3, round(steps))
+        K, d = problem.loss.n_outputs, problem.n_features
+        fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
+        if n_iter is None:
+            short = steps < MIN_STEPS * K**0.5
+            low = n * mu > MIN_RECORDS and d < min(1.5 * n * mu, 25.0 * steps)
+            few = d <= FEW * steps  # hardly a choice
+            if (low and (short or few)) or newton_pays(n, d, mu, ALL_RATIO):
+                if noise_fits(mu, D, d):
+                    return self._without_selection(problem, budget, radius, choose, True)
+            if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
+                return self._without_selection(problem, budget, radius, choose, False)
+            if problem.sparse and noise_fits(budget.mu, D, d):
+                screen, rest = plan_screen(problem, budget.mu)
+                return StagewisePlan(
+                    event=GaussianEvent(1.0 / budget.mu),
+                    n_iter=0,
+                    mu=rest,
+                    radius=10.0 * radius if choose else radius,  # the data speak, as below
+                    screen=screen,
+                    n_samples=n,
+                )
+        elif not fits:
+            raise ValueError("The noise of a refit would be too large for the grid.")
+        path = plan_vertices(
+            problem,
+            L1Ball(radius),
+            np.full(T, 1.0 / T),
+            np.ones(T + 1),
+            path_rho,
+            stop_rho=stop_rho,
+        )
+        return StagewisePlan(
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
+            n_iter=T,
+            path=path,
+            mu=mu_refit,
+            radius=radius,
+            choose_radius=choose,
+            n_samples=n,
+        )
+
+    def _without_selection(self, problem, budget, radius, choose, all_coordinates):
+        K = problem.loss.n_outputs
+        if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
+            return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
+        if choose and all_coordinates:
+            radius *= 10.0  # the data speak; the ball is only a safety net
+        ratio = DESCENT_RATIO if choose else 10.0
+        if all_coordinates and not newton_pays(
+            problem.n_samples, problem.n_features, budget.mu, ratio
+        ):
+            descent = GradientDescent().plan(unpenalised(problem), budget)
+            return StagewisePlan(
+                event=descent.event, n_iter=0, radius=radius, all_coordinates=True, descent=descent
+            )
+        return StagewisePlan(
+            event=GaussianEvent(1.0 / budget.mu),
+            n_iter=0,
+            mu=budget.mu,
+            radius=radius,
+            all_coordinates=all_coordinates,
+            n_samples=problem.n_samples,
+        )
+
+    def run(self, plan: StagewisePlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        D, K = problem.n_coefficients, problem.loss.n_outputs
+        coef = np.zeros(D)
+        intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
+        if not problem.intercept:
+            intercepts = intercepts[:0]
+        radius, path, hard = plan.radius, None, 0.0
+        if plan.path is not None:
+            _, chosen, stop = run_vertices(
+                plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
+            )
+            path = stagewise_path(chosen, plan.radius, D)
+            coef = path[1].point(stop)
+            if plan.choose_radius:
+                # The path lags behind the solution that it leads to, so the refit gets more room.
+                radius = 2.0 * float(path[0][max(stop, 1)])
+            # Also coordinates that the path left again: its steps may be too long for them.
+            support = np.union1d(chosen[:stop] % D, intercepts)
+            hard = 2.0  # some of them were chosen by chance
+        elif plan.screen is not None:
+            support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
+            hard = 2.0
+        elif plan.all_coordinates:
+            support = np.arange(D)
+        else:
+            support = intercepts
+        if plan.descent is not None:
+            composite = unpenalised(problem)
+            coef = GradientDescent().run(plan.descent, composite, X, y, rng, progress).coef
+            inside = np.delete(coef, intercepts)
+            move_into(L1Ball(radius), inside)
+            coef[np.setdiff1d(support, intercepts)] = inside
+        elif plan.mu > 0.0 and len(support) > 0:
+            steps = plan.refit(len(np.unique(support % problem.n_features)))
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
+            refit.run(coef, hard)
+        if path is None:
+            path = projected_path(coef)
+        n_iter = plan.n_iter if plan.path is not None else int(progress[0])
+        return Result(coef, n_iter, radius, path)
+
+
+def unpenalised(problem: Problem) -> CompositeProblem:
+    """The problem without a ball."""
+    return CompositeProblem(
+        problem.loss,
+        None,
+        problem.n_samples,
+        problem.n_features,
+        problem.intercept,
+        problem.target_bound,
+        sparse=problem.sparse,
+        penalty=L2(0.0),
+        unit=(0.0,) * problem.n_features,
+    )
+
+
+@dataclass(frozen=True)
+class StepSums:
+    """Points of a path by its steps, which are summed on demand: there may be far fewer.
+
+    Parameters
+    ----------
+    steps : CSR array of shape (n_points, D)
+        Whole numbers: steps there and back cancel exactly.
+    length : float
+        Of one step.
+    """
+
+    steps: sparse.csr_array
+    length: float
+
+    def point(self, t: int) -> np.ndarray:
+        """The coefficients after t steps, flat."""
+        return np.asarray(self.steps[: t + 1].sum(axis=0)).ravel() * self.length
+
+    def toarray(self) -> np.ndarray:
+        """All points, of shape (n_points, D)."""
+        return np.cumsum(self.steps.toarray(), axis=0) * self.length
+
+
+def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarray, StepSums]:
+    """Radii and coefficients after every step: post-processing of the chosen vertices."""
+    T = len(chosen)
+    signs = np.where(chosen < D, 1.0, -1.0)
+    rows = np.concatenate([[0], np.arange(T + 1)])  # none in the first
+    steps = sparse.csr_array((signs, chosen % D, rows), shape=(T + 1, D))
+    return radius / T * np.arange(T + 1), StepSums(steps, radius / T)
+
+
+def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
+    """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
+    radii = np.linspace(0.0, np.abs(coef).sum(), PATH_POINTS + 1)
+    support = np.flatnonzero(coef)  # zeros stay zeros
+    points = np.tile(coef[support], (len(radii), 1))
+    points[0] = 0.0
+    for radius, point in zip(radii[1:-1], points[1:-1], strict=True):
+        if radius > 0.0:
+            project(L1Ball(float(radius)), point)
+    rows, columns = np.nonzero(points)
+    shape = (len(radii), len(coef))
+    return radii, sparse.csr_array((points[rows, columns], (rows, support[columns])), shape=shape)

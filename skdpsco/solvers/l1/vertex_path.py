@@ -1,0 +1,229 @@
+"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco._kernels import kernel, njit
+from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
+from skdpsco.data.design import add_column
+from skdpsco.data.map_reduce import BlockDesign, in_pieces
+from skdpsco.data.pieces import depth_of, sum_error
+from skdpsco.data.products import correlate, predict
+from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.mechanisms.samplers import (
+    Exponential,
+    exponential_grid,
+    select,
+    summation_error,
+    to_grid,
+)
+from skdpsco.privacy import (
+    Event,
+    ExponentialMechanismEvent,
+    RepeatedEvent,
+    compose,
+)
+from skdpsco.solvers.base import Problem
+from skdpsco.solvers.gradient_sums import walk_vertices
+from skdpsco.solvers.l1.gram_path import gram_roundings, is_quadratic, run_gram
+from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
+from skdpsco.solvers.vertex_choice import select_vertex
+
+EXPONENTIAL = Exponential()
+SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
+
+
+@dataclass(frozen=True)
+class VertexPlan:
+    """Schedule and grids of `vertex_path`.
+
+    Parameters
+    ----------
+    weight : tuple of float, length n_iter
+    scale : tuple of float, length n_iter + 1
+        After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
+        vertices, each times its weight. Predictions are only ever added to: a step stays sparse.
+    slope : tuple of float, length n_iter
+        What derivatives are clipped to: their bounds, if the loss keeps to what it declares.
+    grid : tuple of float, length n_iter
+        Of every choice.
+    mechanism : Exponential or LaplaceNoisyMax
+    cap, stop_grid : float
+        If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
+        ``stop_grid``.
+    event : Event
+    quadratic : bool, default=False
+        Whether second moments replace passes over the records.
+    """
+
+    weight: tuple[float, ...]
+    scale: tuple[float, ...]
+    slope: tuple[float, ...]
+    grid: tuple[float, ...]
+    mechanism: Any
+    cap: float
+    stop_grid: float
+    event: Event
+    quadratic: bool = False
+
+
+def plan_vertices(
+    problem: Problem,
+    constraint: Any,
+    weight: np.ndarray,
+    scale: np.ndarray,
+    rho: float,
+    mechanism: Any = EXPONENTIAL,
+    stop_rho: float = 0.0,
+) -> VertexPlan:
+    """Calibrate ``len(weight)`` choices to ``rho`` zCDP, and one choice of a point to ``stop_rho``.
+
+    See docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md for the sensitivities.
+    """
+    n, T = problem.n_samples, len(weight)
+    size = constraint.norm_bound()
+    # Products of one record are rounded; this covers it.
+    slack = 1.0 + problem.n_coefficients * 2.0**-50
+    epsilon0 = mechanism.epsilon0(rho / T)
+    # l1 norm of the coefficients before every step, hence a bound on every prediction.
+    travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
+    travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
+    bounds = [float(problem.loss.lipschitz(float(z), problem.target_bound)) for z in travelled[:T]]
+    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in that
+    # of integers, whose unit is the same in all steps.
+    D = problem.n_coefficients
+    # Which way is taken is a part of the plan: it decides how far scores are rounded.
+    reach = float(max(travelled[:T]))
+    quadratic = stop_rho == 0.0 and is_quadratic(problem, constraint, T, reach)
+    roundings = D + (gram_roundings(D, T) if quadratic else 0)
+    depth, least = depth_of(n) + roundings, integer_error(n, max(bounds))
+    slope, grid = [0.0] * T, [0.0] * T
+    charged = width = 0.0
+    for t, lipschitz in reversed(list(enumerate(bounds))):
+        # Steps whose bounds differ by little share the widest grid: with it all scores change.
+        if not lipschitz <= charged <= SAME_GRID * lipschitz:
+            charged = lipschitz
+            error = max(summation_error(n + roundings, lipschitz, depth), least)
+            change = size * 2.0 * (lipschitz + error) * slack
+            width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
+        slope[t], grid[t] = charged, width
+    event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
+    cap = stop_grid = 0.0
+    if stop_rho > 0.0:
+        assert isinstance(mechanism, Exponential)  # it chooses the point too
+        # A record that is predicted twice as badly as by the zero model weighs no more than that.
+        cap = 2.0 * problem.loss.baseline(problem.target_bound)
+        epsilon_stop = math.sqrt(8.0 * stop_rho)
+        # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
+        # 2: a sum of integers becomes a float.
+        change = cap + 2.0 * max(sum_error(n, cap, 2), integer_error(n, cap))
+        stop_grid = exponential_grid(2.0 * change, epsilon_stop, n * cap * slack)
+        event = compose(event, ExponentialMechanismEvent(epsilon_stop))
+    return VertexPlan(
+        tuple(map(float, weight)),
+        tuple(map(float, scale)),
+        tuple(slope),
+        tuple(grid),
+        mechanism,
+        cap,
+        stop_grid,
+        event,
+        quadratic,
+    )
+
+
+def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, progress):
+    """Run the kernel.
+
+    Returns
+    -------
+    coef : ndarray
+        The last point of the path.
+    chosen : ndarray of shape (n_iter,)
+        The vertices.
+    stop : int
+        The chosen number of steps, ``n_iter`` if none was to be chosen.
+    """
+    if is_incremental(plan, problem, constraint, X):
+        return run_sparse(plan, problem, constraint, X, y, rng, progress)
+    if plan.quadratic:
+        return run_gram(plan, problem, constraint, X, y, rng, progress)
+    X = in_pieces(X, y)
+    if isinstance(X, BlockDesign):
+        return walk_vertices(plan, problem, constraint, X, y, rng, progress)
+    T = len(plan.weight)
+    coef = np.zeros(problem.n_coefficients)
+    Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
+    chosen = np.zeros(T, dtype=np.int64)
+    weight, scale = np.array(plan.weight), np.array(plan.scale)
+    work = np.empty(problem.n_samples if plan.cap > 0.0 else 0)
+    losses = np.zeros(T + 1, dtype=np.int64)
+    R, G = np.empty_like(Z), np.empty_like(coef)
+    scores = np.empty(n_vertices(constraint, len(coef)))
+    units = np.empty(len(scores), dtype=np.int64)
+    stop = vertex_path(
+        X, y, problem.loss, constraint, weight, scale, np.array(plan.slope),
+        np.array(plan.grid), plan.mechanism, plan.cap, plan.stop_grid, rng, coef, Z, chosen,
+        progress, R, G, scores, units, work, losses,
+    )  # fmt: skip
+    return coef, chosen, stop
+
+
+@kernel
+def move(constraint, X, k, weight, w, Z):
+    """``w += weight * vertex k``, and the predictions ``Z`` with it."""
+    j, a = coordinate(constraint, k, w.shape[0])
+    w[j] += weight * a
+    n_features = w.shape[0] // Z.shape[1]
+    add_column(X, j % n_features, weight * a, Z, j // n_features)
+
+
+@move.register(Polytope)
+def _(constraint, X, k, weight, w, Z):
+    v = np.empty_like(w)
+    vertex(constraint, k, v)
+    Zv = np.empty_like(Z)
+    predict(X, v, Zv)
+    for j in range(w.shape[0]):
+        w[j] += weight * v[j]
+    for i in range(Z.shape[0]):
+        for c in range(Z.shape[1]):
+            Z[i, c] += weight * Zv[i, c]
+
+
+@njit
+def vertex_path(
+    X, y, loss, constraint, weight, scale, slope, grid, mechanism, cap, stop_grid, rng,
+    w, Z, chosen, progress, R, G, scores, units, work, losses,
+):  # fmt: skip
+    """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
+
+    If ``cap > 0`` a number of steps is chosen by the losses along the path, clipped to ``cap``.
+    Nothing but ``chosen``, the returned number of steps and what follows from them may leave. The
+    last six arguments are room to work in: memory that Python gives takes no time to compile.
+    """
+    T = weight.shape[0]
+    for t in range(T + 1):
+        for i in range(Z.shape[0]):
+            for k in range(Z.shape[1]):
+                R[i, k] = scale[t] * Z[i, k]
+        if cap > 0.0:
+            bounded_values(loss, R, y, cap, work)
+            total = 0.0
+            for i in range(work.shape[0]):
+                total += work[i]
+            losses[t] = to_grid(-total, stop_grid)
+        if t < T:
+            bounded_derivatives(loss, R, y, slope[t], np.inf, R)
+            correlate(X, R, G)
+            chosen[t] = select_vertex(constraint, G, grid[t], mechanism, rng, scores, units)
+            move(constraint, X, chosen[t], weight[t], w, Z)
+            progress[0] += 1
+    for j in range(w.shape[0]):
+        w[j] *= scale[T]
+    if cap > 0.0:
+        return select(mechanism, rng, losses)
+    return T

@@ -1,0 +1,1 @@
+"""Solvers in l_p balls, most of which read every record once."""

@@ -1,0 +1,158 @@
+"""Projected steps along noisy sums of the gradients of single records, over an lp ball.
+
+Proof: docs/proofs/phased_erm.md.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import conjugate
+from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
+from skdpsco.losses.kernels import bounded_derivatives
+from skdpsco.losses.library import lipschitz_norm
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.solvers.base import Problem, prediction_spread
+from skdpsco.solvers.steps import move_into
+
+LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
+
+
+def euclidean_radius(problem: Problem) -> float:
+    """Largest l2 norm of a point of the ball."""
+    ball = problem.constraint
+    return ball.radius * problem.n_coefficients ** max(0.0, 0.5 - 1.0 / ball.p)
+
+
+def slope_bound(problem: Problem, beyond: float = 0.0) -> float:
+    """Bound on the l2 norm of a record's derivatives, in the ball and up to l2 ``beyond`` it.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one whose square may underflow or overflow.
+    """
+    loss, ball = problem.loss, problem.constraint
+    reach = ball.radius * problem.feature_norm(conjugate(ball.p))
+    reach += beyond * problem.feature_norm(2.0)
+    if loss.n_outputs > 1:
+        apart = math.sqrt(2.0) * beyond * problem.feature_norm(2.0)
+        slope = lipschitz_norm(loss, 2.0, prediction_spread(problem) + apart)
+    else:
+        slope = loss.lipschitz(reach, problem.target_bound)
+    if not LEAST <= slope <= LARGEST:
+        raise ValueError(
+            f"The derivative of {loss!r} must have a bound in [{LEAST:g}, {LARGEST:g}], "
+            f"got {slope!r}."
+        )
+    return slope
+
+
+def step_grid(
+    problem: Problem, n_records: int, slope: float, multiplier: float, factor: float
+) -> float:
+    """Grid of a sum of at most ``n_records`` gradients, of which one record moves ``factor``."""
+    D = problem.n_coefficients
+    # Clipping a derivative and its product with a feature are rounded.
+    largest = slope * (1.0 + (problem.loss.n_outputs + 8) * 2.0**-50)
+    longest = largest * problem.feature_norm(2.0)
+    sensitivity = factor * longest + 2.0 * sum_error(n_records, longest)
+    return gaussian_grid(sensitivity, multiplier, D, n_records * largest)
+
+
+class Steps:
+    """Steps on the records of one data set. ``n_gradients`` counts those that are expected.
+
+    Parameters
+    ----------
+    problem : Problem
+    X : Dense or CSR
+    y : ndarray of shape (n_samples,)
+    slope : float
+        Derivatives are clipped to this l2 norm.
+    """
+
+    def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float):
+        outputs = problem.loss.n_outputs
+        self.n_gradients = 0.0
+        self._data = X, y, problem.loss, problem.constraint, slope
+        self._row = Row(X, problem.row_norm).arguments
+        self._room = np.empty((1, outputs))
+        self._unmoved = np.empty((0, outputs))
+
+    def take(
+        self,
+        rows: np.ndarray,
+        n_expected: float,
+        at: np.ndarray,
+        w: np.ndarray,
+        step: float,
+        grid: float,
+        rng: np.random.Generator,
+        weight: float = 0.0,
+        centre: np.ndarray | None = None,
+        shifts: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Move ``w``, in place, along the noisy mean gradient at ``at``; return that gradient.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The records.
+        n_expected : float
+            How many there are. Of a sample, whose size is secret, how many there are on average:
+            the public number that the sum is divided by.
+        at, w : ndarray of shape (n_coefficients,)
+        step : float
+        grid : float
+        rng : numpy.random.Generator
+        weight : float, default=0.0
+            Of the regulariser ``weight / 2 * norm(w - centre)**2``, whose prox is taken.
+        centre : ndarray of shape (n_coefficients,) or None, default=None
+            None for 0.
+        shifts : ndarray of shape (len(rows), n_outputs) or None, default=None
+            Times the l2 norm of its row, what is added to a record's predictions.
+        """
+        X, y, loss, constraint, slope = self._data
+        if shifts is None:
+            shifts = self._unmoved
+        self.n_gradients += n_expected
+
+        def run(start: int, stop: int) -> np.ndarray:
+            total = np.zeros_like(w)
+            some, moved = rows[start:stop], shifts[start:stop]
+            add_gradients(X, y, loss, slope, some, moved, at, total, self._room, *self._row)
+            return total
+
+        total = sum_in_runs(len(rows), run)
+        gaussian_mechanism(rng, total, grid)
+        gradient = total / n_expected
+        w -= step * gradient
+        if centre is not None:
+            w += step * weight * centre
+            w /= 1.0 + step * weight
+        move_into(constraint, w)
+        return gradient
+
+
+@njit
+def add_gradients(X, y, loss, slope, rows, shifts, w, out, Z, inverse, row_norm, columns, values):
+    """Add the sum over ``rows`` of clipped gradients at ``w``."""
+    D = columns.shape[0]
+    for t in range(rows.shape[0]):
+        i = rows[t]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        for k in range(Z.shape[1]):
+            Z[0, k] = row_dot(X, columns, values, size, w, k * D)
+        if shifts.shape[0] > 0:
+            square = 0.0
+            for p in range(size):
+                square += values[p] * values[p]
+            for k in range(Z.shape[1]):
+                Z[0, k] += shifts[t, k] * np.sqrt(square)
+        bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
+        for k in range(Z.shape[1]):
+            row_add(X, columns, values, size, Z[0, k], out, k * D)

@@ -1,0 +1,343 @@
+"""One-pass stochastic Frank-Wolfe over polytopes. Proof: docs/proofs/one_pass_frank_wolfe.md."""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import coordinate, n_vertices, vertex
+from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.losses.kernels import bounded_change, bounded_derivatives
+from skdpsco.losses.library import derivative, derivatives
+from skdpsco.mechanisms.samplers import Exponential, exponential_grid, summation_error
+from skdpsco.privacy import ZCDPEvent
+from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
+from skdpsco.solvers.saddle.problem import check_count
+from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
+
+EXPONENTIAL = Exponential()
+MAX_ITER = 10_000  # of the automatic rule
+ALWAYS = 100  # steps that the automatic rule may take however many coefficients there are
+# The bound counts the worst curvature; on simulated data 0.04 of that term is about right.
+CURVATURE = 0.04
+
+
+class Bounds(NamedTuple):
+    """Public constants of a problem.
+
+    Parameters
+    ----------
+    slope : float
+        Bound on a derivative of the loss in a prediction.
+    bend : float
+        Bound on how much it changes from one end of the set to the other.
+    features : float
+        Bound on the features.
+    diameter, size : float
+        Largest l1 distance of two points of the set, and largest l1 norm.
+    n_coefficients, n_vertices : int
+    """
+
+    slope: float
+    bend: float
+    features: float
+    diameter: float
+    size: float
+    n_coefficients: int
+    n_vertices: int
+
+    @property
+    def n_plain(self) -> int:
+        """Number of first steps, whose gradient estimates keep nothing of earlier ones."""
+        return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
+
+
+class Schedule(NamedTuple):
+    """What happens in steps t = 0, 1, ...: arrays of one length.
+
+    Parameters
+    ----------
+    batch : ndarray of int64
+        Number of records that are read before the step.
+    step : ndarray
+        Length of the step towards the vertex, 1 is all the way.
+    keep : ndarray
+        Weight of the last estimate in this one.
+    limit : ndarray
+        What the factor of a record's features is clipped to.
+    spread : ndarray
+        Scale of the noise at which a record's log-ratios have a sum of squares of at most 1.
+    """
+
+    batch: np.ndarray
+    step: np.ndarray
+    keep: np.ndarray
+    limit: np.ndarray
+    spread: np.ndarray
+
+
+@dataclass(frozen=True)
+class OnePassFrankWolfePlan(Plan):
+    """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
+
+    bounds: Bounds | None = None
+    batch_size: int = 0
+    grid: float = 0.0
+    polytope: Any = field(default=None, compare=False)
+
+
+class OnePassFrankWolfe:
+    """Stochastic Frank-Wolfe over a polytope, in one pass, with privately chosen vertices.
+
+    The gradient is estimated from batches of fresh records. The first half of the records is for
+    the first steps. In the second half, a record gives gradients at two points: their difference
+    brings the last estimate up to date. Nothing but vertices is released. A record counts less in
+    every later estimate, and the noise takes that into account.
+
+    Parameters
+    ----------
+    batch_size : "auto" or int, default="auto"
+        Records of a step in the second half. 1 is the paper's. "auto" follows from the number of
+        steps, which minimises the bound on the error, with a smaller constant for the curvature; it
+        is at most 10,000 and, with more than n / 10 coefficients, at most 100: a step takes time
+        in proportion to the number of coefficients, so that batches are the larger the more
+        coefficients there are.
+    shuffle : bool, default=True
+        Take the records of arrays in a random order. False: as they stand, which is as private.
+
+    References
+    ----------
+    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
+    Optimization. COLT 2021, Algorithm 1 (Algorithm 2 of arXiv:2103.01278v3). Steps, momentum and
+    noise are other ones here, see docs/proofs/one_pass_frank_wolfe.md.
+    """
+
+    streams = True
+    requires = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((n_vertices,), (vertex, coordinate)),
+    }
+
+    def __init__(self, batch_size: int | str = "auto", shuffle: bool = True):
+        automatic = isinstance(batch_size, str) and batch_size == "auto"
+        self.batch_size: Any = (
+            batch_size if automatic else check_count("batch_size", batch_size, "'auto' or ")
+        )
+        if not isinstance(shuffle, bool):
+            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
+        self.shuffle = shuffle
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not 0.0 <= problem.loss.smoothness() < math.inf:
+            name = type(problem.loss).__name__
+            raise ValueError(f"OnePassFrankWolfe needs a smooth loss, which {name} is not.")
+
+    def plan(
+        self, problem: Problem, budget: Any, n_iter: int | None = None
+    ) -> OnePassFrankWolfePlan:
+        """Calibrate ``n_iter`` steps, or as many as suit the batches and the bound on the error.
+
+        Raises
+        ------
+        ValueError
+            If there are too few records for the steps, the noise is too large for the grid, or the
+            loss has no Lipschitz constant, or one that is not scaled.
+        """
+        self.check(problem)
+        polytope = polytope_of(problem.constraint, problem.n_coefficients)
+        problem = replace(problem, constraint=polytope)
+        bounds, half = bounds_of(problem), problem.n_samples // 2
+        plain = min(bounds.n_plain, problem.n_samples - half)
+        if n_iter is None:
+            if self.batch_size == "auto":
+                n_iter = n_steps(problem, bounds, budget.rho, plain, half)
+            else:
+                n_iter = plain + half // self.batch_size
+        later = max(0, n_iter - plain)
+        size = 1 if self.batch_size == "auto" else self.batch_size
+        if later * size > half:
+            raise ValueError(
+                f"n_iter must be at most {plain + half // size} for {problem.n_samples} records "
+                f"in batches of {size} or more, got {n_iter}."
+            )
+        if self.batch_size == "auto" and later > 0:
+            size = half // later
+        steps = schedule(problem.n_samples, n_iter, size, bounds)
+        return OnePassFrankWolfePlan(
+            event=ZCDPEvent(budget.rho),
+            n_iter=n_iter,
+            summary=(f"{n_iter} steps, {later} of them on batches of {size}",),
+            bounds=bounds,
+            polytope=polytope,
+            batch_size=size,
+            grid=unit_grid(steps, bounds, budget.rho),
+        )
+
+    def run(self, plan: OnePassFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        assert plan.bounds is not None
+        steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
+        numbers = (steps.batch, steps.step, steps.keep, steps.limit, steps.spread * plan.grid)
+        w, before, estimate, total, v = np.zeros((5, problem.n_coefficients))
+        predictions = np.zeros((4, 1, problem.loss.n_outputs))
+        scores = np.empty(plan.bounds.n_vertices)
+        units = np.empty(len(scores), dtype=np.int64)
+        state = np.zeros(3, dtype=np.int64)
+        row = None
+        for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
+            row = row or Row(X_chunk, problem.row_norm)
+            walk(
+                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, EXPONENTIAL,
+                rng, state, progress, w, before, estimate, total, v, predictions, scores, units,
+                *row.arguments,
+            )  # fmt: skip
+        return Result(w, plan.n_iter, n_gradients=int(state[2]))
+
+
+def bounds_of(problem: Problem) -> Bounds:
+    """Public constants of ``problem``.
+
+    Raises
+    ------
+    ValueError
+    """
+    constraint, D = problem.constraint, problem.n_coefficients
+    slack = 1.0 + (D + 8) * 2.0**-50  # norms of vertices, and products, are rounded
+    features = problem.feature_norm(math.inf) * slack
+    diameter, size = constraint.diameter(1) * slack, constraint.norm_bound() * slack
+    slope = problem.loss.lipschitz(size * features, problem.target_bound)
+    # The first step starts from 0, which may lie outside.
+    bend = problem.loss.smoothness() * features * max(diameter, size)
+    check_scales(problem.loss, slope, features, (diameter, size), bend)
+    return Bounds(
+        slope=slope,
+        bend=bend,
+        features=features,
+        diameter=diameter,
+        size=size,
+        n_coefficients=D,
+        n_vertices=int(n_vertices(constraint, D)),
+    )
+
+
+def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: Bounds) -> Schedule:
+    """Batches, steps and momentum, and noise for which no record pays more than its budget."""
+    half = n_samples // 2
+    plain = min(bounds.n_plain, n_samples - half, n_iter)
+    batch = np.full(n_iter, min(batch_size, n_samples), dtype=np.int64)
+    first = n_samples - (n_iter - plain) * batch_size
+    batch[:plain] = np.diff(np.arange(plain + 1) * first // plain)
+    step = 2.0 / (np.arange(n_iter) + 2.0)
+    keep = np.maximum(0.0, 1.0 - (1.0 + bounds.bend / bounds.slope) * step)
+    keep[:plain] = 0.0
+    change = np.minimum(2.0 * bounds.slope, bounds.bend * np.append(0.0, step[:-1]))
+    limit = (keep * change + (1.0 - keep) * bounds.slope) * (1.0 + 2.0**-50)
+    # Range of the score changes if a record of the batch is replaced; and the least upper bound
+    # that falls slowly enough for later records to leave something to earlier steps.
+    ranges = 2.0 * bounds.diameter * bounds.features * limit / batch
+    upper, largest = [], 0.0
+    for own, factor in zip(ranges.tolist(), np.sqrt(keep).tolist(), strict=True):
+        largest = max(own, largest * factor)
+        upper.append(largest)
+    weight = (np.array(upper) / largest) ** -2.0  # in units of the last: squares may overflow
+    later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
+    return Schedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
+
+
+def unit_grid(steps: Schedule, bounds: Bounds, rho: float) -> float:
+    """Grid of a step whose spread is 1; those of all steps together cost ``rho``.
+
+    Rounding widens the range of every draw: of the estimate and of scores here, and to the grid in
+    `exponential_grid`, which is asked for a draw of root mean square range.
+    """
+    relative = {m: summation_error(m, 1.0) / m for m in set(steps.batch.tolist())}
+    largest = error = 0.0  # of an entry of the estimate
+    errors, magnitudes = [], []
+    entries = (bounds.features * steps.limit).tolist()
+    for m, factor, entry in zip(steps.batch.tolist(), steps.keep.tolist(), entries, strict=True):
+        largest = factor * largest + entry
+        error = factor * error + relative[m] * entry + 2.0**-51 * largest
+        errors.append(error)
+        magnitudes.append(largest + error)
+    magnitude = np.array(magnitudes)
+    rounding = 2.0 * bounds.diameter * np.array(errors)
+    rounding += bounds.n_coefficients * 2.0**-49 * bounds.size * magnitude
+    n_iter = len(magnitude)
+    total = 1.0 + n_iter * 2.0**-50 + float(np.linalg.norm(rounding / steps.spread))
+    return exponential_grid(
+        total * (1.0 + 2.0**-40) / math.sqrt(n_iter),
+        math.sqrt(8.0 * rho / n_iter),
+        float((magnitude / steps.spread).max()) * bounds.size * (1.0 + 2.0**-40),
+    )
+
+
+def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int) -> int:
+    """Number of steps that minimises the bound's terms of curvature, made smaller, and of noise."""
+    most = max(ALWAYS, 10 * problem.n_samples // bounds.n_coefficients)
+    most = min(plain + half, MAX_ITER, most)
+    curvature = CURVATURE * curvature_of(problem.loss, bounds.diameter * bounds.features)
+    noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
+    best, n_iter = math.inf, 1
+    for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
+        size = half // max(1, tried - plain)
+        spread = schedule(problem.n_samples, tried, size, bounds).spread
+        excess = spread @ np.arange(1.0, tried + 1) / tried * noise + curvature
+        if excess / (tried + 1) < best:
+            best, n_iter = excess / (tried + 1), tried
+    return n_iter
+
+
+@njit
+def walk(
+    X, y, rows, loss, constraint, batch, step, keep, limit, grid, mechanism, rng, state, progress,
+    w, before, estimate, total, v, predictions, scores, units, inverse, row_norm, columns, values,
+):  # fmt: skip
+    """Read the records of ``rows``; the last one of each batch is followed by a step.
+
+    ``state`` holds the number of steps, of records since the last, and of gradients. The point
+    before ``w`` is ``before``; ``total`` is the sum of the batch so far.
+    """
+    Z, R, Z_before, R_before = predictions
+    n_outputs = Z.shape[1]
+    n_features = w.shape[0] // n_outputs
+    t, read, n_gradients = state
+    for r in range(rows.shape[0]):
+        if r + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[r + AHEAD])
+        i = rows[r]
+        entries = read_row(X, i, inverse, row_norm, columns, values)
+        target = y[i : i + 1]
+        for k in range(n_outputs):
+            Z[0, k] = row_dot(X, columns, values, entries, w, k * n_features)
+        n_gradients += 1
+        if keep[t] > 0.0:
+            for k in range(n_outputs):
+                Z_before[0, k] = row_dot(X, columns, values, entries, before, k * n_features)
+            bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
+            n_gradients += 1
+        else:
+            bounded_derivatives(loss, Z, target, limit[t], np.inf, R)
+        for k in range(n_outputs):
+            row_add(X, columns, values, entries, R[0, k], total, k * n_features)
+        read += 1
+        if read < batch[t]:
+            continue
+        for j in range(w.shape[0]):
+            estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
+            total[j] = 0.0
+        k = select_vertex(constraint, estimate, grid[t], mechanism, rng, scores, units)
+        vertex(constraint, k, v)
+        for j in range(w.shape[0]):
+            before[j] = w[j]
+            w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]
+        progress[0] += 1
+        t, read = t + 1, 0
+    state[0], state[1], state[2] = t, read, n_gradients

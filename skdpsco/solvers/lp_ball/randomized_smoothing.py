@@ -1,0 +1,124 @@
+"""Accelerated descent on a randomly smoothed loss. Proof: docs/proofs/phased_erm.md, section 5."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.privacy import (
+    Event,
+    GaussianEvent,
+    NoOpEvent,
+    PoissonSampledGaussianEvent,
+    RepeatedEvent,
+)
+from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.lp_ball.noisy_step import Steps, euclidean_radius, slope_bound, step_grid
+from skdpsco.solvers.penalized.sgd import noise_multiplier, poisson_sample
+
+MAX_STEPS = 10_000
+MAX_PASSES = 300  # where every step takes all records
+
+
+@dataclass(frozen=True)
+class SmoothedPlan(Plan):
+    """What the accelerated steps need.
+
+    Parameters
+    ----------
+    step : float
+        Step t = 1, 2, ... is ``t * step`` long.
+    radius : float
+        Of the ball over which the loss is averaged; 0 for a loss that is smooth enough.
+    slope : float
+        Derivatives are clipped to this l2 norm.
+    grid : float
+        Of every sum of gradients.
+    sampling : PoissonSampledGaussianEvent or None
+        None for all records in every step.
+    """
+
+    step: float = 0.0
+    radius: float = 0.0
+    slope: float = 0.0
+    grid: float = 0.0
+    sampling: PoissonSampledGaussianEvent | None = None
+
+
+def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> SmoothedPlan:
+    """Choose the number of steps, the size of samples and the radius by the bound on the error."""
+    n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
+    mu, reach, x = budget.mu, euclidean_radius(problem), problem.feature_norm(2.0)
+    event: Event = GaussianEvent(1.0 / mu)  # first: it refuses what would overflow
+    sampled = hasattr(budget, "delta")
+    T = n_iter
+    if T is None:
+        useful = n * mu / math.sqrt(D)
+        if sampled:
+            useful = max(useful, (n * mu / D) ** 2 * mu)
+        T = math.ceil(min(useful, MAX_STEPS if sampled else MAX_PASSES))
+    scale = 2.0 * reach * K**0.25 / math.sqrt(T * (T + 1.0))
+    radius = scale * math.sqrt((D + 2.0) / K)
+    slope = slope_bound(problem, radius)
+    smoothness = slope * x * math.sqrt(K) / scale
+    if problem.loss.smoothness() * x**2 <= smoothness:
+        radius, slope = 0.0, slope_bound(problem)
+        smoothness = problem.loss.smoothness() * x**2
+    probability = max(1.0 / n, math.sqrt(mu / T)) if sampled else 1.0
+    sampling, size = None, float(n)
+    if probability < 1.0:
+        start = 2.0 * math.sqrt(T) / mu  # enough without sampling
+        multiplier = noise_multiplier(budget, NoOpEvent(), probability, T, "auto", start)
+        sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        event = RepeatedEvent(sampling, T)
+        size *= sampling.sampling_probability
+        grid = step_grid(problem, n, slope, multiplier, 1.0)
+    else:
+        grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
+    variance = (slope * x) ** 2 / size + D * (grid * 2.0**SCALE_BITS / size) ** 2
+    step = reach * math.sqrt(3.0 / (variance * T * (T + 1.0) * (2.0 * T + 1.0)))
+    return SmoothedPlan(
+        event=event,
+        n_iter=T,
+        summary=(f"{T} accelerated steps on {size:.6g} records each, radius {radius:.3g}",),
+        step=min(step, 0.25 / smoothness) if smoothness > 0.0 else step,
+        radius=radius,
+        slope=slope,
+        grid=grid,
+        sampling=sampling,
+    )
+
+
+def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> Result:
+    """Follow ``plan`` on the data."""
+    n, D = problem.n_samples, problem.n_coefficients
+    steps = Steps(problem, X, y, plan.slope)
+    x, mean = np.zeros(D), np.zeros(D)
+    rows, size = np.arange(n), float(n)
+    members = np.empty(n, dtype=np.int64)
+    for t in range(1, plan.n_iter + 1):
+        if plan.sampling is not None:
+            size = plan.sampling.sampling_probability * n
+            rows = members[: poisson_sample(rng, plan.sampling.threshold, members)]
+        shifts = None
+        if plan.radius > 0.0:
+            # From the secret generator: how many were drawn before would tell of the sample.
+            shifts = plan.radius * marginals(rng, len(rows), problem.loss.n_outputs, D)
+        share = 2.0 / (t + 1.0)
+        at = (1.0 - share) * mean + share * x
+        steps.take(rows, size, at, x, t * plan.step, plan.grid, rng, shifts=shifts)
+        mean = (1.0 - share) * mean + share * x
+        progress[0] += 1
+    return Result(mean, plan.n_iter, n_gradients=round(steps.n_gradients))
+
+
+def marginals(rng: np.random.Generator, size: int, k: int, D: int) -> np.ndarray:
+    """First k coordinates of ``size`` points that are uniform in the unit ball of D dimensions.
+
+    They are the first of a point that is uniform on the sphere of D + 2 dimensions.
+    """
+    normal = rng.standard_normal((size, k))
+    rest = rng.chisquare(D + 2 - k, size)
+    return normal / np.sqrt((normal**2).sum(axis=1) + rest)[:, None]

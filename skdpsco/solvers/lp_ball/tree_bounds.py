@@ -1,0 +1,197 @@
+"""Public bounds for `TreeFrankWolfe`: derivatives, sensitivities, noise, and the excess risk."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from skdpsco.constraints.sets import conjugate, regularity
+from skdpsco.losses.library import lipschitz_norm
+from skdpsco.mechanisms.samplers import summation_error
+from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
+from skdpsco.solvers.lp_ball.tree import Node, along_paths, batch_sizes, nodes, travel, uses
+
+# Of the bound on a derivative, the least difference that is allowed: a point may not have moved.
+SMALLEST = 2.0**-40
+# What the worst case of curvature and of sampling errors is worth on data, fitted on simulations.
+CURVATURE, SAMPLING = 0.04, 0.03
+
+
+class Bounds(NamedTuple):
+    """What a problem allows one record to do."""
+
+    problem: Problem
+
+    @property
+    def dual(self) -> float:
+        """Order of the norm in which gradients are measured."""
+        return conjugate(self.problem.constraint.p)
+
+    @property
+    def prediction(self) -> float:
+        """Bound on a prediction."""
+        return self.problem.constraint.radius * self.problem.feature_norm(self.dual)
+
+    def check(self) -> None:
+        """Refuse bounds that are not scaled.
+
+        Raises
+        ------
+        ValueError
+        """
+        ball, features = self.problem.constraint, self.problem.feature_norm(math.inf)
+        diameter = 2.0 * ball.radius
+        bend = self.bend(ball.p) * diameter
+        check_scales(self.problem.loss, self.slope(math.inf), features, (diameter,), bend)
+
+    def slope(self, order: float) -> float:
+        """Bound on the norm of a record's gradient in its predictions."""
+        loss = self.problem.loss
+        if loss.n_outputs > 1:
+            return lipschitz_norm(loss, order, prediction_spread(self.problem))
+        return loss.lipschitz(self.prediction, self.problem.target_bound)
+
+    def bend(self, p: float) -> float:
+        """Bound on the change of the gradient in the predictions per l_p distance of two points."""
+        problem = self.problem
+        outputs = problem.loss.n_outputs ** max(0.0, 0.5 - 1.0 / p)
+        return problem.loss.smoothness() * outputs * problem.feature_norm(conjugate(p))
+
+    def change(self, order: float, distances: dict[float, float]) -> float:
+        """Bound on the norm of ``order`` >= 2 of the difference of two such gradients.
+
+        At most `slope`: there a node is fresh, as a difference would be worth less than a gradient.
+
+        Parameters
+        ----------
+        order : float
+        distances : dict
+            Of the two points, by the order of the norm.
+        """
+        change = min(self.bend(p) * distance for p, distance in distances.items())
+        return _between(change, self.slope(order))
+
+    def limits(self, order: float, tree: tuple[Node, ...]) -> tuple[list[float], list[bool]]:
+        """What the records of every node may add, as derivatives, and which nodes are fresh.
+
+        In the worst case, where points move as far as they can.
+        """
+        ball, slope = self.problem.constraint, self.slope(order)
+        change = self.bend(ball.p) * 2.0 * ball.radius
+        limits = [
+            _between(change * travel(t, node.span), slope) if node.depth else slope
+            for t, node in enumerate(tree)
+        ]
+        return limits, [c == slope for c in limits]
+
+    def magnitude(self, limit: float) -> float:
+        """Bound on the entries of a contribution whose derivatives have norm at most ``limit``."""
+        # The bound on features covers their rounding, this that of norms and products.
+        slack = 1.0 + (self.problem.loss.n_outputs + 8) * 2.0**-50
+        return limit * self.problem.feature_norm(math.inf) * slack
+
+    def sensitivity(self, order: float, size: int, limit: float) -> float:
+        """Replace-one, in the norm of ``order``, of the float64 sum of ``size`` contributions."""
+        problem, entry = self.problem, self.magnitude(limit)
+        norm = entry / problem.feature_norm(math.inf) * problem.feature_norm(order)
+        return 2.0 * (norm + summation_error(size, norm)) * (1.0 + 2.0**-50)
+
+
+def _between(change: float, slope: float) -> float:
+    return max(min(slope, change), SMALLEST * slope)
+
+
+def noise_order(problem: Problem) -> float:
+    """Order r of the norm that generalised Gaussian noise is made for."""
+    return regularity(min(problem.constraint.p, 2.0), problem.n_coefficients)[0]
+
+
+def noise_norm(order: float, law: float, size: int) -> float:
+    """Bound on the expected norm of noise of scale 1.
+
+    Parameters
+    ----------
+    order : float
+        Of the norm. Beyond 2 log(size), that of 2 log(size) takes its place.
+    law : float
+        Order r of the generalised Gaussian law; 2 is the Gaussian.
+    size : int
+        Number of coordinates.
+    """
+    q = min(order, max(2.0, 2.0 * math.log(size)))
+    # (E |z|_q^q)^(1/q) of z = T x / |x|_r, where T is chi distributed and independent of x / |x|_r,
+    # and the entries of x have density exp(-|x|^r): E |x_1|^q = Gamma((1 + q) / r) / Gamma(1 / r).
+    log_moment = (
+        math.log(size)
+        + _log_ratio(1.0 / law, q / law)
+        - _log_ratio(size / law, q / law)
+        + 0.5 * q * math.log(2.0)
+        + _log_ratio(0.5 * size, 0.5 * q)
+    )
+    return math.exp(log_moment / q)
+
+
+def _log_ratio(x: float, step: float) -> float:
+    return float(gammaln(x + step) - gammaln(x))
+
+
+def weights(bounds: Bounds, tree: tuple[Node, ...], noise: str) -> list[float]:
+    """Sizes of the batches of one tree, relative to each other.
+
+    Where vertices are drawn, a record pays the same for all its draws wherever it is. Where
+    gradients are released, the noise of one path from root to leaf is least.
+    """
+    order = math.inf if noise == "exponential" else 2.0
+    limits, fresh = bounds.limits(order, tree)
+    limits = [c / bounds.slope(order) for c in limits]  # squares of what they are may underflow
+    if noise == "exponential":
+        return [math.sqrt(k) * c for k, c in zip(uses(tree, fresh), limits, strict=True)]
+    return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
+
+
+def excess(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> tuple[float, float, float]:
+    """Terms of the bound on the expected excess risk: optimisation, sampling, noise."""
+    problem = bounds.problem
+    ball, D, q = problem.constraint, problem.n_coefficients, bounds.dual
+    diameter = 2.0 * ball.radius
+    tree = nodes(n_steps)
+    sizes = batch_sizes(tree, weights(bounds, tree, noise), problem.n_samples)
+    order = {"gaussian": 2.0, "exponential": math.inf}.get(noise) or noise_order(problem)
+    if q == math.inf:  # Hoeffding's and Azuma's lemmas, for every entry
+        spread = math.sqrt(0.5 * math.log(2.0 * D)) * problem.feature_norm(q)
+    elif q >= 2.0:
+        spread = math.sqrt(regularity(ball.p, D)[1]) * problem.feature_norm(q)
+    else:
+        spread = D ** (1.0 / q - 0.5) * problem.feature_norm(2.0)
+    limits, fresh = bounds.limits(order, tree)
+    # All in units of the largest, as squares may overflow.
+    most = 2.0 * diameter * bounds.slope(order)
+    each = [(m, limit / bounds.slope(order)) for m, limit in zip(sizes, limits, strict=True)]
+    sampling = most * spread * np.sqrt(along_paths([c * c / m for m, c in each], tree, fresh))
+    changes = [c / m for m, c in each]
+    if noise == "exponential":
+        scale = np.zeros(tree[-1].phase + 1)
+        for node, change, count in zip(tree, changes, uses(tree, fresh), strict=True):
+            beta = change * math.sqrt(count / (8.0 * budget.rho))
+            scale[node.phase] = max(scale[node.phase], beta)
+        noisy = math.log(2.0 * D) * scale[[node.phase for node in tree]]
+    else:
+        mu = budget.mu if noise == "gaussian" else math.sqrt(2.0 * budget.rho)
+        unit = math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
+        noisy = unit * np.sqrt(along_paths([c * c for c in changes], tree, fresh))
+    mean = np.arange(2.0, n_steps + 2.0) * (2.0 / ((n_steps + 1.0) * (n_steps + 2.0)))
+    # Two predictions of a record may move apart.
+    apart = 2.0 ** (1.0 - 1.0 / ball.p) if problem.loss.n_outputs > 1 else 1.0
+    curvature = 2.0 * curvature_of(problem.loss, 2.0 * bounds.prediction * apart) / (n_steps + 2.0)
+    start = bounds.slope(2.0) * bounds.prediction * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
+    noisy *= most * problem.feature_norm(order)
+    return curvature + start, float(mean @ sampling), float(mean @ noisy)
+
+
+def expected(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> float:
+    """What the automatic choice of noise and steps minimises."""
+    optimisation, sampling, noisy = excess(bounds, budget, noise, n_steps)
+    # Features are hardly ever aligned with a step: half of the (squared) norm is worst case.
+    optimisation *= CURVATURE / bounds.problem.feature_norm(bounds.dual)
+    return optimisation + SAMPLING * sampling + noisy

@@ -1,0 +1,312 @@
+"""Frank-Wolfe with private gradients that are kept up to date along binary trees, in one pass.
+
+Proof: docs/proofs/tree_frank_wolfe.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import shorten
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import BALLS, L1Ball, minimizer, n_vertices, vertex
+from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.losses.kernels import bounded_change, bounded_derivatives
+from skdpsco.losses.library import derivative, derivatives
+from skdpsco.mechanisms.generalized_gaussian import (
+    generalized_gaussian_grid,
+    generalized_gaussian_mechanism,
+    generalized_gaussian_scale,
+)
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    Exponential,
+    exponential_grid,
+    gaussian_grid,
+    gaussian_mechanism,
+)
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
+from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.lp_ball.tree import Node, along_paths, batch_sizes, nodes, step_size, uses
+from skdpsco.solvers.lp_ball.tree_bounds import SMALLEST, Bounds, expected, noise_order, weights
+from skdpsco.solvers.vertex_choice import select_vertex
+
+NOISES = ("gaussian", "generalized-gaussian", "exponential")
+EXPONENTIAL = Exponential()
+MAX_PHASES = 10  # of the automatic rule: 2046 steps
+
+
+@dataclass(frozen=True)
+class TreeFrankWolfePlan(Plan):
+    """What every step reads, and how it is made private.
+
+    Parameters
+    ----------
+    noise : {"gaussian", "generalized-gaussian", "exponential"}
+    batches : tuple of int
+        Records of every step; they sum to the number of samples.
+    multiplier : float
+        Standard deviation over sensitivity of every release of a batch with Gaussian noise.
+    rho : float
+        What a release with generalized Gaussian noise costs, in zCDP.
+    order : float
+        Of the norm of sensitivities.
+    limit, grid : tuple of float
+        Of every draw of a vertex: the bound on derivatives or on their differences, and the grid.
+        Empty where gradients are released: there they follow from released points.
+    """
+
+    noise: str = ""
+    batches: tuple[int, ...] = ()
+    multiplier: float = 0.0
+    rho: float = 0.0
+    order: float = 2.0
+    limit: tuple[float, ...] = ()
+    grid: tuple[float, ...] = ()
+
+
+class TreeFrankWolfe:
+    """Stochastic Frank-Wolfe on binary trees, for smooth losses over lp balls, in one pass.
+
+    Every record is in the batch of one node of one tree: it adds its gradient at a root, or the
+    difference of its gradients at two points; at most two gradients per record.
+
+    Parameters
+    ----------
+    noise : {"auto", "gaussian", "generalized-gaussian", "exponential"}, default="auto"
+        How steps are made private. "gaussian" and "generalized-gaussian" release the sum over
+        every batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
+        "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
+        mechanism. "auto" is what promises the smallest error by public numbers.
+    shuffle : bool, default=True
+        Take the records of arrays in a random order. False: as they stand, which is as private.
+
+    References
+    ----------
+    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
+    Optimization. arXiv:2103.01278v3, Algorithm 1.
+    H. Asi, V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates
+    in l1 Geometry. ICML 2021.
+    """
+
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    streams = True
+
+    def __init__(self, noise: str = "auto", shuffle: bool = True):
+        if noise != "auto" and noise not in NOISES:
+            raise ValueError(f"noise must be one of {('auto', *NOISES)}, got {noise!r}.")
+        if not isinstance(shuffle, bool):
+            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
+        self.noise, self.shuffle = noise, shuffle
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a loss that is not smooth, and a set that is not a ball of the right kind.
+
+        Raises
+        ------
+        TypeError, ValueError
+        """
+        ball, loss = problem.constraint, problem.loss
+        if type(ball) not in BALLS:
+            raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
+        if self.noise == "exponential" and type(ball) is not L1Ball:
+            raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
+        if not 0.0 <= loss.smoothness() < math.inf:
+            raise ValueError(
+                f"TreeFrankWolfe needs a smooth loss, which {type(loss).__name__} is not."
+            )
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> TreeFrankWolfePlan:
+        """Choose noise and number of steps by a bound on the excess risk, and calibrate.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer records than steps, the noise would be too large for the grid, or
+            the loss has no Lipschitz constant, or one that is not scaled.
+        """
+        self.check(problem)
+        n, bounds = problem.n_samples, Bounds(problem)
+        bounds.check()
+        if n_iter is not None and n_iter > n:
+            raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
+        noises: tuple[str, ...] = (self.noise,)
+        if self.noise == "auto":
+            noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
+        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
+        lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
+        _, noise, T = min(
+            (expected(bounds, budget, noise, T), noise, T) for noise in noises for T in lengths
+        )
+        tree = nodes(T)
+        batches = batch_sizes(tree, weights(bounds, tree, noise), n)
+        order = noise_order(problem) if noise == "generalized-gaussian" else 2.0
+        if order == 2.0 and noise == "generalized-gaussian":
+            noise = "gaussian"  # the same law, which is drawn exactly and has its own curve
+        limit: tuple[float, ...] = ()
+        grid: tuple[float, ...] = ()
+        event: Event = ZCDPEvent(budget.rho)
+        if noise == "gaussian":
+            event = GaussianEvent(1.0 / budget.mu)
+        elif noise == "exponential":
+            order = math.inf
+            limits, fresh = bounds.limits(order, tree)
+            limit = tuple(limits)
+            grid = draw_grids(bounds, tree, batches, limits, fresh, budget.rho)
+        plan = TreeFrankWolfePlan(
+            event=event,
+            n_iter=T,
+            summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
+            noise=noise,
+            batches=tuple(batches),
+            multiplier=1.0 / budget.mu,
+            rho=budget.rho,
+            order=order,
+            limit=limit,
+            grid=grid,
+        )
+        if noise != "exponential":  # what may fail fails before noise is drawn
+            noise_of(bounds, plan, n, bounds.slope(order))
+            noise_of(bounds, plan, 1, SMALLEST * bounds.slope(order))
+        return plan
+
+    def run(self, plan: TreeFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        bounds, tree = Bounds(problem), nodes(plan.n_iter)
+        slope = bounds.slope(plan.order)
+        records = one_pass(X, y, rng, self.shuffle)
+        point = np.zeros(problem.n_coefficients)
+        # Points and gradients of the nodes on the way from the root to a leaf.
+        points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
+        row, n_gradients = None, 0
+        for t, node in enumerate(tree):
+            size, parent = plan.batches[t], max(node.depth - 1, 0)
+            if plan.limit:
+                limit = plan.limit[t]
+            elif node.depth == 0:
+                limit = slope
+            else:
+                step = point - points[parent]
+                orders = (1.0, 2.0, problem.constraint.p)
+                lengths = {p: float(np.linalg.norm(step, p)) for p in orders}
+                limit = bounds.change(plan.order, lengths)
+            difference = limit < slope
+            total = np.zeros(len(point))
+            for design, targets, rows in records.take(size):
+                row = row or Row(design, problem.row_norm)
+                n_gradients += add_gradients(
+                    design, targets, rows, problem.loss, point, points[parent], difference,
+                    limit, plan.order, total, *row.arguments,
+                )  # fmt: skip
+            if not plan.grid:
+                release(bounds, plan, size, limit, rng, total)
+            gradient = total / size
+            if difference:
+                gradient += gradients[parent]
+            for depth in range(node.depth, node.phase + 1):  # left children have the same
+                points[depth], gradients[depth] = point, gradient
+            target = np.zeros(len(point))
+            if plan.grid:
+                draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
+            else:
+                minimise(problem.constraint, gradient, target)
+            point = point + step_size(t) * (target - point)
+            progress[0] += 1
+        return Result(point, plan.n_iter, n_gradients=n_gradients)
+
+
+def noise_of(
+    bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float
+) -> tuple[float, float]:
+    """Scale and grid of the noise that the sum of a batch gets."""
+    sensitivity = bounds.sensitivity(plan.order, size, limit)
+    magnitude = 2.0 * size * bounds.magnitude(limit)
+    if plan.noise == "gaussian":
+        D = bounds.problem.n_coefficients
+        grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
+        return grid * 2**SCALE_BITS, grid
+    sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
+    return sigma, generalized_gaussian_grid(sigma, magnitude)
+
+
+def release(bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float, rng, total) -> None:
+    """Add noise to the sum of a batch, in place."""
+    sigma, grid = noise_of(bounds, plan, size, limit)
+    if plan.noise == "gaussian":
+        gaussian_mechanism(rng, total, grid)
+    else:
+        generalized_gaussian_mechanism(rng, total, plan.order, sigma, grid)
+
+
+def draw_grids(
+    bounds: Bounds,
+    tree: tuple[Node, ...],
+    batches: list[int],
+    limits: list[float],
+    fresh: list[bool],
+    rho: float,
+) -> tuple[float, ...]:
+    """Grids of the draws, one per tree: a record pays at most ``rho`` for all that it is in."""
+    radius, count = bounds.problem.constraint.radius, uses(tree, fresh)
+    sums = along_paths([bounds.magnitude(c) for c in limits], tree, fresh)
+    largest: dict[int, float] = {}
+    for node, reach in zip(tree, sums, strict=True):
+        largest[node.phase] = max(largest.get(node.phase, 0.0), reach)
+    widest: dict[int, float] = {}
+    for t, node in enumerate(tree):
+        reach = largest[node.phase]
+        change = bounds.sensitivity(math.inf, batches[t], limits[t]) / batches[t]
+        # Means are rounded where they are added up along a path, and where scores are made.
+        change += 2.0 * (node.phase + 3) * 2.0**-52 * reach
+        epsilon0 = math.sqrt(8.0 * rho / count[t])
+        grid = exponential_grid(2.0 * radius * change, epsilon0, 2.0 * radius * reach)
+        widest[node.phase] = max(widest.get(node.phase, 0.0), grid)
+    return tuple(widest[node.phase] for node in tree)
+
+
+@njit
+def add_gradients(
+    X, y, rows, loss, point, parent, difference, limit, order, total,
+    inverse, row_norm, columns, values,
+):  # fmt: skip
+    """Add the gradients of records at ``point``, or their ``difference`` to those at ``parent``.
+
+    In the predictions they are clipped to ``limit``. Returns how many gradients were taken.
+    """
+    D = columns.shape[0]
+    K = point.shape[0] // D
+    Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    for t in range(rows.shape[0]):
+        if t + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[t + AHEAD])
+        i = rows[t]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        for k in range(K):
+            Z[0, k] = row_dot(X, columns, values, size, point, k * D)
+        if difference:
+            for k in range(K):
+                before[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
+        else:
+            bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
+        shorten(R[0], order, limit)
+        for k in range(K):
+            row_add(X, columns, values, size, R[0, k], total, k * D)
+    return rows.shape[0] * (2 if difference else 1)
+
+
+@njit
+def minimise(constraint, gradient, out):
+    """Write a point of the set that minimises the product with ``gradient``."""
+    minimizer(constraint, gradient, out)
+
+
+@njit
+def draw_vertex(constraint, rng, gradient, grid, out):
+    """Write a vertex whose product with ``gradient`` is probably small: exponential mechanism."""
+    scores = np.empty(n_vertices(constraint, gradient.shape[0]))
+    units = np.empty(scores.shape[0], dtype=np.int64)
+    k = select_vertex(constraint, gradient, grid, EXPONENTIAL, rng, scores, units)
+    vertex(constraint, k, out)

@@ -1,0 +1,1 @@
+"""Noisy moments and few noisy rounds."""

@@ -1,0 +1,413 @@
+"""Noisy label moments and second moments, a few rounds, and any penalty by post-processing.
+
+Proof: docs/proofs/moments.md.
+
+The gradient of a loss ``phi(z) - t z`` in the prediction z depends on the target t through the mean
+of ``t x`` alone. So that is released once, and a round needs only the mean of ``phi'(z) x``.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from skdpsco._kernels import provider
+from skdpsco._validation import check_bound
+from skdpsco.data.design import Dense
+from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
+from skdpsco.data.pieces import sum_error
+from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, derivatives
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import prox
+from skdpsco.solvers.base import Result, check_bound_on, replace_one, share_mu
+from skdpsco.solvers.moments.plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
+from skdpsco.solvers.moments.quadratic_model import Model, saturation, shrink
+from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
+from skdpsco.solvers.moments.sums import (
+    Ones,
+    Responses,
+    Targets,
+    centred,
+    longer_than,
+    respond,
+    second_moment_sums,
+    shortened_sums,
+    square_sums,
+)
+from skdpsco.solvers.penalized.problem import CompositeProblem
+
+LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
+MOST_MEAN = 0.8  # of a mean square, its mean squared
+LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
+INTERCEPT = 0.15  # square of the column of ones, in units of that of the clipping norm
+MAX_FEATURES = 2000  # of a matrix
+MATRIX_RATIO = 2.0  # of n mu over F**1.5, from which a matrix is released
+CENTRE_RATIO = 40.0  # of n mu over sqrt(d), from which rows are centred
+ROUNDS_RATIO = 25.0  # of the signal (see `plan`), from which there are rounds
+MAX_ROUNDS, MOST_ROUNDS = 6, 300  # where there is noise, and where there is hardly any
+LONG = 20  # rounds, beyond which curvature begins at its largest
+RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matrix's noise
+LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
+# Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
+SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
+_OF_THE_TARGET = (derivative, derivatives)
+FAR = 1e200  # coefficients, beyond all that are of use
+
+
+class Moments:
+    """Noisy moments, and a quadratic model that they make.
+
+    Releases the mean of target times features, their second moments where these pay (else the
+    curvature and the mean along that moment), and, where there is signal for more, the gradient at
+    a few points: accelerated steps in the metric of the second moments. With the squared loss the
+    moments are sufficient statistics. Whatever the penalty, it costs no privacy. For a
+    classification with an intercept and little noise, dense rows are centred at a noisy mean, if
+    that is far from 0: a copy of X. Sparse rows are not; only the model knows of their mean.
+
+    Parameters
+    ----------
+    row_norm : float or None, default=None
+        Public bound on the l2 norm of rows, in units of the feature bounds: of ``x_j / b_j``. What
+        is longer is shortened, and rows are not centred. In [1e-100, 1e100], where squares neither
+        vanish nor overflow. None looks for one privately.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a row norm that is none.
+
+    References
+    ----------
+    Proof and sources: docs/proofs/moments.md.
+    """
+
+    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
+    optional = ("penalty",)
+    by_blocks = fixed_cost = True
+
+    def __init__(self, row_norm: float | None = None):
+        self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
+
+    def check(self, problem: CompositeProblem) -> None:
+        """Refuse a subclass whose derivatives are its own, and whose `respond` is inherited.
+
+        Raises
+        ------
+        TypeError
+        ValueError
+            For constants of the loss that are 0, or not scaled.
+        """
+        cls = type(problem.loss)
+        check_bound_on("derivative", problem.loss, bound_of(problem))
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+        if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
+            raise TypeError(
+                f"Moments needs the kernel `respond`, which {cls.__name__} inherits from another "
+                "class than its derivatives."
+            )
+
+    def plan(
+        self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
+    ) -> MomentsPlan:
+        """Spend ``budget``.
+
+        Parameters
+        ----------
+        problem : CompositeProblem
+        budget : Budget or Allowance
+        n_iter : int or None
+            Number of rounds; None leaves it to the plan. With the squared loss and a matrix there
+            is nothing that rounds could add, and there are none.
+
+        Raises
+        ------
+        TypeError
+            What `check` refuses.
+        ValueError
+            For a squared loss that is linear beyond some residual, for a penalty of the intercept,
+            and for noise that is too large for the grids.
+        """
+        self.check(problem)
+        n, F, loss = problem.n_samples, problem.n_features, problem.loss
+        K, d = loss.n_outputs, F - problem.intercept
+        squared = isinstance(loss, Squared)
+        if squared and loss.clip < math.inf:
+            raise ValueError(f"Moments needs Squared(clip=inf), got {loss!r}.")
+        if problem.intercept and problem.unit[-1] != 0.0:  # centring moves what is in it
+            raise ValueError("Moments needs an intercept without penalty: unit[-1] must be 0.")
+        mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
+        # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
+        signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
+        matrix = F <= MAX_FEATURES and n * mu >= MATRIX_RATIO * F**1.5
+        T = n_rounds(signal, matrix) if n_iter is None else n_iter
+        if squared and matrix:
+            T = 0
+        centred = not squared and problem.intercept and self.row_norm is None
+        centred = centred and not problem.centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
+        parts = shares(problem, self.row_norm, matrix, T, centred)
+        multiplier, event = share_mu(mu, parts)
+        slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
+        row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
+        size = bound_of(problem) * row
+
+        def grid(name, sensitivity, dimension, magnitude):
+            return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
+
+        moved = record_change(problem) * slack + 2.0 * sum_error(n, size)
+        matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
+        line = not matrix and K == 1 and problem.intercept
+        tolerated = 0.0
+        if "norm" in parts:
+            norm_grid = grid("norm", 1.0, 1, n)
+            tolerated = max(
+                min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
+            )
+        if centred:
+            centre_grid = grid("centre", replace_one(n, slack), d, n * slack)
+        if matrix:
+            square = math.sqrt(2.0) * row * row
+            rounding = 2.0 * sum_error(n, square)
+            matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
+        else:
+            square = (LINE if line else 1.0) * slack * slack
+            rounding = 2.0 * math.sqrt(1.0 + line) * sum_error(n, slack * slack, K)
+            curvature_grid = grid("curvature", square + rounding, 1 + line, n * K)
+        if T > 0:
+            response_grid = grid("responses", moved, F * K, n * size)
+        return MomentsPlan(
+            event=event,
+            n_iter=T,
+            moment_grid=grid("moment", moved, F * K, n * size),
+            norm_grid=norm_grid,
+            centre_grid=centre_grid,
+            matrix_grid=matrix_grid,
+            curvature_grid=curvature_grid,
+            response_grid=response_grid,
+            line=line,
+            tolerated=tolerated,
+            row_norm=self.row_norm,
+        )
+
+    def run(self, plan: MomentsPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
+        """Follow ``plan`` on the data."""
+        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            coef = _Run(plan, problem, X, y, rng).fit(progress)
+        return Result(coef, plan.n_iter)
+
+
+def record_change(problem: CompositeProblem) -> float:
+    """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
+    bound, ones = bound_of(problem), INTERCEPT * problem.intercept
+    # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
+    if type(problem.loss) is not Multinomial:
+        return 2.0 * bound * math.sqrt(1.0 + ones)
+    # Of one class, features may be opposites, but the ones are not; of two, numbers are not.
+    return math.sqrt(max(bound * bound * (4.0 + ones), 2.0 * (1.0 + ones)))
+
+
+def n_rounds(signal: float, matrix: bool) -> int:
+    """Number of rounds: more where there is less noise, at last as many as converge."""
+    if signal < ROUNDS_RATIO:
+        return 0
+    few = min(math.sqrt(signal / 40.0), MAX_ROUNDS if matrix else 1)
+    many = min(signal / 5e4, MOST_ROUNDS)
+    return max(1, round(max(few, many)))
+
+
+class _Run:
+    """One fit. Coefficients stand in units in which rows are at most of norm 1."""
+
+    def __init__(self, plan, problem, X, y, rng):
+        self.plan, self.problem, self.rng = plan, problem, rng
+        self.X, self.y = X, y
+        self.centred_at: Any = None  # what blocks are centred at in every sum
+        self.n, self.F, self.K = problem.n_samples, problem.n_features, problem.loss.n_outputs
+        self.d = self.F - problem.intercept
+        self.bound = bound_of(problem)
+        self.shift = np.zeros(self.d)  # in units of the intercept's entry
+        self.shrinkage = SHRINKAGE if plan.matrix_grid else DIAGONAL_SHRINKAGE
+        self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
+
+    def fit(self, progress) -> np.ndarray:
+        """Coefficients, flat."""
+        plan, problem = self.plan, self.problem
+        by_blocks = isinstance(self.X, BlockDesign)
+        is_sparse = self.X.sparse if by_blocks else not isinstance(self.X, Dense)
+        arrays, self.X = self.X, in_pieces(self.X, self.y)
+        self.c = self.clipping_norm()
+        unit = 1.0
+        centre = self.centre()
+        if is_sparse:
+            if plan.matrix_grid is None:  # it would know of the mean
+                self.shift = centre / (self.c * math.sqrt(INTERCEPT))
+            centre = np.zeros(self.d)
+        elif centre.any():
+            unit = 0.5
+            if by_blocks:
+                self.centred_at = centre
+            else:
+                self.X = in_pieces(centred(arrays, centre), self.y)
+            self.c = self.clipping_norm(self.c)
+        c = self.c
+        # Coefficients of what kernels see over those of shortened rows.
+        self.scale = np.full(self.F, 1.0 / c)
+        self.scale[self.d :] = math.sqrt(INTERCEPT)
+        scale = self.scale * unit  # the problem's over those of shortened rows
+        scale[self.d :] = self.scale[self.d :]
+        moment, deviation = self.moment()
+        M = self.second_moments() if plan.matrix_grid else self.curvature(self.about(moment))
+        moment = self.about(moment)
+        model = Model(M, problem, scale)
+        start = np.zeros((self.K, self.F))
+        curvature = problem.loss.smoothness() if self.K == 1 else 1.0 / self.K
+        h = 1.0
+        likely = shrink(moment, SHRINKAGE * deviation**2)
+        W = model.minimise(curvature, likely, start)
+        if isinstance(problem.loss, Logistic):
+            for _ in range(20):
+                new = max(saturation(float((W * model.apply(W)).sum())), LEAST_SATURATION)
+                if new > 0.99 * h:
+                    break
+                h = new
+                W = model.minimise(curvature * h, likely, W)
+        W = self.rounds(model, curvature * h, moment, deviation, W, progress)
+        W = self.back(W) * scale
+        W[:, self.d :] -= (W[:, : self.d] @ centre)[:, None]
+        return W.ravel()
+
+    def about(self, means):
+        """Means of rows, as of rows less `shift`."""
+        means = means.copy()
+        means[:, : self.d] -= np.outer(means[:, self.d :].sum(axis=1), self.shift)
+        return means
+
+    def back(self, W):
+        """Coefficients of rows, from those of rows less `shift`."""
+        W = np.clip(np.nan_to_num(W), -FAR, FAR)
+        W[:, self.d :] -= (W[:, : self.d] @ self.shift)[:, None]
+        return W
+
+    def rounds(self, model, curvature, moment, deviation, W, progress):
+        """Accelerated proximal steps in the metric of the model."""
+        plan = self.plan
+        if plan.n_iter > LONG:
+            curvature = self.problem.loss.smoothness()  # a bound
+        V, momentum = W, 1.0
+        V_old = R_old = np.zeros_like(W)
+        for t in range(plan.n_iter):
+            R, noise = self.responses(self.back(V))
+            R = self.about(R)
+            # Along the last step the gradient has changed by more than the model has it?
+            S = V - V_old
+            bend = float((S * model.apply(S)).sum())
+            if bend > 0.0:
+                doubt = noise * math.sqrt(1.0 + (t > 0)) * float(np.linalg.norm(S))
+                measured = (float((S * (R - R_old)).sum()) - doubt) / bend
+                curvature = max(curvature, measured)
+            V_old, R_old = V, R
+            G = shrink(R - moment, self.shrinkage * (noise**2 + deviation**2))
+            new = model.minimise(curvature, curvature * model.apply(V) - G, V)
+            if float(((V - new) * model.apply(new - W)).sum()) > 0.0:
+                momentum = 1.0  # it has gone too far
+            following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+            V = new + (momentum - 1.0) / following * (new - W)
+            W, momentum = new, following
+            progress[0] += 1
+        return W
+
+    def release(self, values, grid):
+        """Add noise to ``values`` in place; return its standard deviation."""
+        gaussian_mechanism(self.rng, values, grid)
+        return grid * 2.0**SCALE_BITS
+
+    def centre(self):
+        """A noisy mean of the shortened features, or 0."""
+        nowhere = np.zeros(self.d)
+        if self.plan.centre_grid is None:
+            return nowhere
+        sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
+        deviation = self.release(sums, self.plan.centre_grid)
+        mean = shrink(sums, deviation**2) / self.n
+        if float(np.linalg.norm(mean)) < LEAST_CENTRE:
+            return nowhere
+        return np.clip(self.c * mean, -1.0, 1.0)
+
+    def clipping_norm(self, largest=None):
+        """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
+        n_counts = N_COUNTS if largest is None else N_CENTRED_COUNTS
+        largest = math.sqrt(max(self.d, 1)) if largest is None else largest
+        if self.plan.row_norm is not None:
+            return min(self.plan.row_norm, largest)
+        n_below = 2**n_counts - 1
+        top = math.ceil(2.0 * math.log2(largest) - 1e-9)
+        candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
+        # Norms that are equal to a candidate may have been rounded.
+        limits = candidates * (1.0 + 1e-9)
+        counts = map_reduce(self.X, self.y, longer_than, self.centred_at, limits)
+        low, high = 0, n_below
+        while low < high:
+            middle = (low + high) // 2
+            count = counts[[middle]]
+            self.release(count, self.plan.norm_grid)
+            if count[0] <= self.plan.tolerated:
+                high = middle
+            else:
+                low = middle + 1
+        return float(candidates[high])
+
+    def means(self, sums, grid):
+        """Release sums of rows times numbers, one vector per output; return means and noise."""
+        W = sums.reshape(self.K, self.F)
+        W[:, self.d :] *= math.sqrt(INTERCEPT) * self.c
+        deviation = self.release(sums, grid) / self.n
+        W = W / self.n
+        if self.K > 1:  # targets and responses sum to 0 over the classes
+            W -= W.mean(axis=0)
+            deviation *= math.sqrt(1.0 - 1.0 / self.K)
+        return W, deviation
+
+    def total(self, function, *arguments):
+        """Sum of a function of shortened rows over all records."""
+        return map_reduce(self.X, self.y, function, self.centred_at, self.c, *arguments)
+
+    def moment(self):
+        """Mean of target times row, and its noise."""
+        rule = Targets(self.problem.loss, self.bound)
+        sums = self.total(shortened_sums, rule, self.K, None, self.sufficient)
+        return self.means(sums, self.plan.moment_grid)
+
+    def responses(self, W):
+        """Mean of response times row at ``W``, and its noise."""
+        # Predictions have to be finite: one NaN would take the whole sum with it.
+        w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
+        rule = Responses(self.problem.loss, self.bound)
+        sums = self.total(shortened_sums, rule, self.K, w)
+        return self.means(sums, self.plan.response_grid)
+
+    def curvature(self, moment):
+        """Diagonal second moments: of all features as along the moment, there about the mean."""
+        direction = np.array(moment)
+        direction[:, self.d :] = 0.0
+        direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
+        sums = self.total(square_sums, direction.ravel(), self.K)[: 1 + self.plan.line]
+        deviation = self.release(sums, self.plan.curvature_grid)
+        square = (max(float(sums[0]), 0.0) + deviation) / self.n
+        along = direction[:, : self.d]
+        means = along @ self.shift * math.sqrt(INTERCEPT)
+        if self.plan.line:
+            measured = float(shrink(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
+            limit = math.sqrt(MOST_MEAN * square)
+            measured = max(-limit, min(limit, measured))
+            self.shift += along[0] * (measured - means[0]) / math.sqrt(INTERCEPT)
+            means[0] = measured
+        square -= min(float(means @ means), MOST_MEAN * square)
+        M = np.full(self.F, square)
+        M[self.d :] = INTERCEPT
+        return M
+
+    def second_moments(self):
+        """Noisy mean of row row', positive definite."""
+        entries = upper_triangle(self.total(second_moment_sums, math.sqrt(INTERCEPT) * self.c))
+        deviation = self.release(entries, self.plan.matrix_grid)
+        ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
+        return positive_definite(entries, deviation, ridge) / self.n

@@ -1,0 +1,98 @@
+"""Quadratic models of a mean loss, and their minimisers under a penalty: post-processing only.
+
+Nothing here sees data. Coefficients have shape (n_outputs, n_features).
+"""
+
+import math
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.penalties import L2, scaled_prox
+from skdpsco.solvers.penalized.problem import CompositeProblem
+
+MAX_SWEEPS = 1000  # of coordinate descent, over the coefficients of a model
+TOLERANCE = 1e-13  # of a sweep, relative
+
+
+@njit
+def descend(A, c, penalty, weight, unit, v):
+    """Minimise ``v'Av / 2 - c'v + weight * sum_j psi(unit_j v_j)`` by coordinates, from ``v``."""
+    d = c.shape[0]
+    r = c.copy()  # c - A v
+    for j in range(d):
+        if v[j] != 0.0:
+            for i in range(d):
+                r[i] -= A[j, i] * v[j]
+    for _ in range(MAX_SWEEPS):
+        moved, size = 0.0, 0.0
+        for j in range(d):
+            a = A[j, j]
+            new = scaled_prox(penalty, v[j] + r[j] / a, weight / a, unit[j])
+            step = new - v[j]
+            if step != 0.0:
+                v[j] = new
+                for i in range(d):
+                    r[i] -= A[j, i] * step
+            moved = max(moved, a * step * step)
+            size = max(size, a * new * new)
+        if moved <= TOLERANCE * TOLERANCE * size:
+            return
+
+
+@njit
+def separate(a, c, penalty, weight, unit, v):
+    """As `descend` for a diagonal matrix ``a``: in one step."""
+    for j in range(c.shape[0]):
+        v[j] = scaled_prox(penalty, c[j] / a[j], weight / a[j], unit[j])
+
+
+def saturation(variance: float) -> float:
+    """Mean curvature of the logistic loss for normal predictions, over that at 0.
+
+    The curvature is nearly a normal density of variance 8 / pi.
+    """
+    return 1.0 / math.sqrt(1.0 + variance * math.pi / 8.0)
+
+
+def shrink(noisy: np.ndarray, variance: float) -> np.ndarray:
+    """James and Stein's estimate, its positive part; ``variance`` of every entry's noise."""
+    square = float(np.square(noisy).sum())
+    return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
+
+
+class Model:
+    """``<slope, W> + curvature * tr(W M W') / 2`` plus the penalty of a problem.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n_features, n_features), or (n_features,) if diagonal
+        Second moments, positive definite.
+    problem : CompositeProblem
+    scale : ndarray of shape (n_features,)
+        Coefficients of the problem are ``W * scale``.
+    """
+
+    def __init__(self, M: np.ndarray, problem: CompositeProblem, scale: np.ndarray):
+        self.M = M
+        penalty = L2(0.0) if problem.penalty is None else problem.penalty
+        self.unit = np.array(problem.unit) * scale
+        self.penalty, self.weight = penalty, problem.weight
+        # What a matrix is solved with where that is all of the penalty, and its rounding.
+        self.ridge = problem.weight * penalty.curvature * self.unit**2
+
+    def apply(self, W: np.ndarray) -> np.ndarray:
+        """``W M``."""
+        return W @ self.M if self.M.ndim == 2 else W * self.M
+
+    def minimise(self, curvature: float, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Minimise ``curvature * tr(W M W') / 2 - <linear, W>`` plus the penalty."""
+        A = curvature * self.M
+        if A.ndim == 2 and type(self.penalty) is L2:
+            diagonal = self.ridge + 1e-14 * A.diagonal().max()
+            return np.linalg.solve(A + np.diag(diagonal), linear.T).T
+        W = start.copy()
+        for w, c in zip(W, linear, strict=True):
+            method = descend if A.ndim == 2 else separate
+            method(A, c, self.penalty, self.weight, self.unit, w)
+        return W

@@ -1,0 +1,206 @@
+"""Sums over records that `moments` releases, exact.
+
+Every record's term has an l2 norm that docs/proofs/moments.md bounds. ``centre`` is what dense rows
+are yet to be centred at, or None; ``c`` is the norm that rows are shortened to.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._clipping import clip_both
+from skdpsco._kernels import kernel, njit
+from skdpsco.data.design import Dense, clipped, columns_of
+from skdpsco.data.map_reduce import without_gil
+from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
+from skdpsco.losses.kernels import bounded_derivatives
+from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
+
+
+@kernel
+def respond(loss, bound, Z):
+    """Write phi' over the predictions Z, where the loss is ``phi(z) - t z``.
+
+    The l2 norm over the outputs is clipped to ``bound``, that of the targets.
+    """
+    raise NotImplementedError
+
+
+@respond.register(Logistic)
+def _(loss, bound, Z):
+    for i in range(Z.shape[0]):
+        Z[i, 0] = bound * math.tanh(0.5 * Z[i, 0])
+
+
+@respond.register(Multinomial)
+def _(loss, bound, Z):
+    for i in range(Z.shape[0]):
+        top, total = softmax_parts(Z, i)
+        for k in range(Z.shape[1]):
+            Z[i, k] = math.exp(Z[i, k] - top) / total - 1.0 / Z.shape[1]
+
+
+@respond.register(Squared)
+def _(loss, bound, Z):
+    for i in range(Z.shape[0]):
+        Z[i, 0] = max(-bound, min(bound, Z[i, 0]))
+
+
+class Targets(NamedTuple):
+    """Rows are multiplied by the targets: minus the derivatives of the loss at 0.
+
+    The l2 norm of a record's is within ``bound``, here and in `Responses`.
+    """
+
+    loss: Any
+    bound: float
+
+
+class Responses(NamedTuple):
+    """Rows are multiplied by what `respond` makes of the predictions."""
+
+    loss: Any
+    bound: float
+
+
+class Ones(NamedTuple):
+    """Rows are summed up as they are."""
+
+    one: float = 1.0
+
+
+@kernel
+def numbers(rule, y, Z):
+    """Overwrite the predictions ``Z`` with what rows are multiplied by."""
+    raise NotImplementedError
+
+
+@numbers.register(Targets)
+def _(rule, y, Z):
+    for i in range(Z.shape[0]):
+        for k in range(Z.shape[1]):
+            Z[i, k] = 0.0
+    bounded_derivatives(rule.loss, Z, y, rule.bound, rule.bound, Z)
+    for i in range(Z.shape[0]):
+        for k in range(Z.shape[1]):
+            Z[i, k] = -Z[i, k]
+
+
+@numbers.register(Responses)
+def _(rule, y, Z):
+    respond(rule.loss, rule.bound, Z)
+    clip_both(Z, rule.bound, rule.bound)
+
+
+@numbers.register(Ones)
+def _(rule, y, Z):
+    for i in range(Z.shape[0]):
+        for k in range(Z.shape[1]):
+            Z[i, k] = rule.one
+
+
+@njit
+def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
+    """Add up numbers times rows shortened to ``c``, over ``c``, in one pass over memory.
+
+    ``v`` holds coefficients over the bounds, ``u`` ones over the bounds; what is added to ``out``
+    is yet to be divided by them. ``twice`` says that the numbers are shortened as the rows are.
+    ``Z`` and ``norms`` are room for a run of records.
+    """
+    common = common_bound(X)
+    for start in range(0, y.shape[0], Z.shape[0]):
+        targets = y[start : start + Z.shape[0]]
+        R, some = Z[: targets.shape[0]], norms[: targets.shape[0]]
+        if v.shape[0] > 0:
+            dot_rows(X, start, common, v, R)
+        numbers(rule, targets, R)
+        norm_rows(X, start, u, some)
+        for i in range(R.shape[0]):
+            shortened = c / max(some[i], c)
+            weight = shortened / c
+            if twice:
+                weight *= shortened
+            for k in range(R.shape[1]):
+                R[i, k] *= weight
+        add_rows(X, start, common, R, out)
+
+
+@njit
+def norms_of(X, u, out):
+    """Write the l2 norm of every record's features, without the ones; see `add_shortened`."""
+    norm_rows(X, 0, u, out)
+
+
+@njit
+def sum_squares(X, v, weight, Z):
+    """Sum over records of squared predictions times weight, which ``Z`` then holds."""
+    dot_rows(X, 0, common_bound(X), v, Z)
+    total = 0.0
+    for i in range(Z.shape[0]):
+        square = 0.0
+        for k in range(Z.shape[1]):
+            Z[i, k] *= weight[i]
+            square += Z[i, k] * Z[i, k]
+        total += square
+    return total
+
+
+BLOCK = 1024  # records whose rows are gathered at a time
+
+
+def centred(X: Any, centre: np.ndarray | None) -> Any:
+    """The rows less ``centre``, dense: a copy."""
+    if centre is None:
+        return X
+    # Kernels see the halves of x - centre: within [-1, 1], as all they see.
+    return Dense(clipped(X.values, X.bounds) - centre, np.full(len(centre), 2.0), X.intercept)
+
+
+def row_norms(X: Any, n: int) -> np.ndarray:
+    """The l2 norms of the n rows."""
+    norms = np.empty(n)
+    norms_of(X, 1.0 / X.bounds, norms)
+    return norms
+
+
+@without_gil
+def longer_than(X, y, centre, limits) -> np.ndarray:
+    """How many rows are longer than each of the increasing ``limits``."""
+    norms = row_norms(centred(X, centre), len(y))
+    up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
+    return (len(norms) - up_to).astype(np.float64)
+
+
+@without_gil
+def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
+    """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
+    X, m = centred(X, centre), run_length(X)
+    out = np.zeros((len(X.bounds) + X.intercept) * n_outputs)
+    v = out[:0] if w is None else as_vector(w, X)
+    room = np.empty((m, n_outputs))
+    add_shortened(X, y, rule, v, 1.0 / X.bounds, c, twice, room, np.empty(m), out)
+    return as_vector(out, X)
+
+
+@without_gil
+def square_sums(X, y, centre, c, w, n_outputs) -> np.ndarray:
+    """Sums of squared predictions of shortened rows over ``c``, and of half of the first ones."""
+    X = centred(X, centre)
+    weight, Z = c / np.maximum(row_norms(X, len(y)), c) / c, np.empty((len(y), n_outputs))
+    return np.array([sum_squares(X, as_vector(w, X), weight, Z), 0.5 * c * (weight @ Z[:, 0])])
+
+
+def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
+    """Sum of row row' of shortened rows over ``c``, with ``one`` in place of the intercept's 1."""
+    X = centred(X, centre)
+    weight, d = c / np.maximum(row_norms(X, len(y)), c) / c, len(X.bounds)
+    columns = np.arange(d + X.intercept)
+    total = np.zeros((len(columns), len(columns)))
+    for start in range(0, len(weight), BLOCK):
+        stop = min(start + BLOCK, len(weight))
+        A = columns_of(X, start, stop, columns)
+        A *= weight[start:stop, None]
+        A[:, d:] *= one
+        total += A.T @ A
+    return total

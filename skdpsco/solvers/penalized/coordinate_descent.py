@@ -1,0 +1,333 @@
+"""Private proximal coordinate descent. Proof: docs/proofs/coordinate_descent.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import clip, clip_record
+from skdpsco._kernels import inner, kernel, njit
+from skdpsco._random import below
+from skdpsco._validation import check_bound
+from skdpsco.data.design import CSC, Columns, add_column, as_columns
+from skdpsco.losses.library import Logistic, derivative, derivatives, lipschitz_l2
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
+from skdpsco.penalties import prox, scaled_prox
+from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
+from skdpsco.scaling.column_scales import ScalePlan, Scales, plan_scales, release_scales
+from skdpsco.solvers.base import Plan, Result, check_bound_on
+from skdpsco.solvers.penalized.problem import CompositeProblem
+
+BLOCK = 512  # records that are worked on at a time
+SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
+MAX_PASSES = 1000
+MOMENTUM = 0.5
+DIVERGING = 9.0  # times the smallest squared length of a pass: momentum stops
+
+
+@dataclass(frozen=True)
+class CoordinateDescentPlan(Plan):
+    """Scales of the columns, and the noise of every step.
+
+    Parameters
+    ----------
+    scales : ScalePlan
+    grid : float
+        Of a sum of terms within 1; that of a column is as many times its bound.
+    slack : float
+        Factor of the automatic bounds: it grows where noise is small.
+    length : float
+        Of the longest steps, in (0, 1]: below 1 where noise is large.
+    """
+
+    scales: ScalePlan | None = None
+    grid: float = 0.0
+    slack: float = 1.0
+    length: float = 1.0
+
+
+class CoordinateDescent:
+    """Proximal coordinate descent with clipped derivatives and Gaussian noise.
+
+    Every step clips the derivatives of the records in one coordinate, adds noise to their sum, and
+    moves the coordinate. Clipping bounds and step sizes follow the columns' scales, which cost a
+    tenth of the budget. With several outputs a step moves the coordinates of one feature.
+
+    Parameters
+    ----------
+    order : {"cyclic", "random"}, default="cyclic"
+        "random" is a fresh permutation in every pass.
+    clip : "auto" or float, default="auto"
+        Bound on the derivative of the loss, per root mean square of the column: one record counts
+        for at most ``clip * rms_j``. "auto" is three root mean squares of the targets for losses of
+        residuals and 1.3 Lipschitz constants for others, more where noise is small.
+    average : bool, default=False
+        Whether to return the mean of the iterates after the last quarter of the passes. By
+        default, the last iterate: it has exact zeros if the penalty makes any.
+
+    References
+    ----------
+    P. Mangold, A. Bellet, J. Salmon, M. Tommasi. Differentially Private Coordinate Descent for
+    Composite Empirical Risk Minimization. ICML 2022, Algorithm 1.
+    """
+
+    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = True
+
+    def __init__(
+        self, order: str = "cyclic", clip: float | str = "auto", average: bool = False
+    ) -> None:
+        if order not in ("cyclic", "random"):
+            raise ValueError(f"order must be 'cyclic' or 'random', got {order!r}.")
+        if not isinstance(average, bool):
+            raise TypeError(f"average must be a bool, got {average!r}.")
+        self.order, self.average = order, average
+        self.clip = check_clip(clip)
+
+    def plan(
+        self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
+    ) -> CoordinateDescentPlan:
+        """Share ``budget`` among the scales and the steps of ``n_iter`` passes.
+
+        Raises
+        ------
+        ValueError
+            If the noise of a step would be too large for the grid, or the loss has no bound.
+        """
+        n, D, K = problem.n_samples, problem.n_features, problem.loss.n_outputs
+        mu = budget.mu * (1.0 - 2.0**-40)
+        ratio = n * mu / (D * math.sqrt(K))
+        # Fitted on data where noise matters; beyond, what passes cost in noise is negligible.
+        useful = max(min(ratio / 12.0, 50.0), 0.5 * math.sqrt(ratio), 2.0)
+        n_passes = n_iter or round(min(useful, MAX_PASSES))
+        mu_scales, mu_steps = (mu * math.sqrt(s) for s in (SCALE_SHARE, 1.0 - SCALE_SHARE))
+        measured = self.clip == "auto" and problem.has_residuals
+        scales = plan_scales(problem, mu_scales, target=measured)
+        largest_slope(problem)  # there is one
+        multiplier = math.sqrt(n_passes * D) / mu_steps
+        bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
+        sensitivity = 2.0 * bound + 2.0 * partial_sums_error(n, bound)
+        return CoordinateDescentPlan(
+            event=compose(scales.event, RepeatedEvent(GaussianEvent(multiplier), n_passes * D)),
+            n_iter=n_passes,
+            scales=scales,
+            grid=gaussian_grid(sensitivity, multiplier, K, n * bound),
+            slack=max(1.0, (ratio / 2000.0) ** (1.0 / 3.0)),
+            length=min(1.0, ratio / 40.0),
+        )
+
+    def run(
+        self, plan: CoordinateDescentPlan, problem: CompositeProblem, X, y, rng, progress
+    ) -> Result:
+        """Follow ``plan`` on the data."""
+        loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs
+        assert plan.scales is not None
+        scales = release_scales(plan.scales, X, y, rng)
+        bound = clip_bounds(problem, scales, self.clip, plan.slack)
+        smooth = loss.smoothness() * scales.mean_square
+        penalised = problem.penalty_curvature
+        unit, grid = np.array(problem.unit), bound * plan.grid
+        columns = as_columns(X)
+        Z_block, R, sums = (column_major(BLOCK, K) for _ in range(3))
+        work = (Z_block, np.empty(BLOCK), R, sums)
+        w, Z, g = np.zeros(K * D), column_major(problem.n_samples, K), np.empty(K)
+        last_w, last_Z = np.zeros_like(w), np.zeros_like(Z)
+        total, n_averaged = np.zeros(K * D), max(1, round(plan.n_iter / 4))
+        order, momentum, shortest = np.arange(D), MOMENTUM, math.inf
+        for p in range(plan.n_iter):
+            if self.order == "random":
+                shuffle(rng, order)
+            # Shorter steps in the second half average the noise out. The penalty's curvature is
+            # part of the step, so that it is shortened too.
+            length = np.minimum(2.0 - 2.0 * (p + np.arange(D) / D) / plan.n_iter, 1.0)
+            length *= plan.length
+            step = length / (smooth[order] + (1.0 - length) * penalised[order])
+            sweep(
+                columns, loss, y, problem.penalty, unit, problem.weight, order, step, bound, grid,
+                rng, w, Z, g, work,
+            )  # fmt: skip
+            progress[0] += 1
+            if p >= plan.n_iter - n_averaged:
+                total += w
+            if p < plan.n_iter - 1:
+                move = w - last_w
+                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ smooth)
+                shortest = min(shortest, length_squared)
+                if length_squared > DIVERGING * shortest:  # as it may, if features are correlated
+                    momentum = 0.0
+                w, last_w = w + momentum * move, w
+                Z, last_Z = Z + momentum * (Z - last_Z), Z
+        return Result(total / n_averaged if self.average else w, plan.n_iter)
+
+
+def partial_sums_error(n_samples: int, bound: float) -> float:
+    """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
+    return summation_error(n_samples, bound, n_samples // BLOCK + BLOCK)
+
+
+def column_major(n: int, K: int) -> np.ndarray:
+    """Zeros of shape (n, K) whose columns are contiguous."""
+    return np.zeros((K, n)).T
+
+
+def check_clip(clip: Any) -> float | str:
+    """``clip`` itself if it is "auto" or a positive number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(clip, str):
+        if clip != "auto":
+            raise ValueError(f"clip must be 'auto' or a positive number, got {clip!r}.")
+        return clip
+    return check_bound("clip", clip)
+
+
+def largest_slope(problem: CompositeProblem) -> float:
+    """What no bound of a record's derivative need exceed, as features are within 1.
+
+    Where derivatives are residuals, four times the bound of the targets.
+
+    Raises
+    ------
+    ValueError
+        If derivatives of the loss, or its second ones, have no bound.
+    """
+    largest = lipschitz_l2(problem.loss)
+    if problem.has_residuals:
+        largest = min(largest, 4.0 * problem.target_bound)
+    check_bound_on("derivative", problem.loss, largest)
+    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+    return largest
+
+
+def clip_bounds(
+    problem: CompositeProblem, scales: Scales, clip: float | str, slack: float
+) -> np.ndarray:
+    """Bound on a record's derivative in the coefficients of every feature."""
+    largest = largest_slope(problem)
+    if clip == "auto":
+        clip = slack * (3.0 * scales.target if problem.has_residuals else 1.3 * largest)
+    return np.minimum(float(clip) * scales.clip, largest)
+
+
+@kernel
+def slopes(loss, Z, y, out):
+    """`derivatives` of the loss, by loops that the compiler turns into vector instructions."""
+    derivatives(loss, Z, y, out)
+
+
+@slopes.register(Logistic)
+def _(loss, Z, y, out):
+    # Half of tanh(z / 2), less y / 2. exp(-|z|) is a Taylor polynomial to the 64th power: the error
+    # is below 1e-14 everywhere, and there is neither a branch nor a call.
+    for i in range(y.shape[0]):
+        z = Z[i, 0]
+        t = max(-abs(z), -40.0) / 64.0
+        e = 1.0 / 40320.0
+        e = 1.0 / 5040.0 + t * e
+        e = 1.0 / 720.0 + t * e
+        e = 1.0 / 120.0 + t * e
+        e = 1.0 / 24.0 + t * e
+        e = 1.0 / 6.0 + t * e
+        e = 0.5 + t * e
+        e = 1.0 + t * e
+        e = 1.0 + t * e
+        for _ in range(6):
+            e *= e
+        half = 0.5 * (1.0 - e) / (1.0 + e)
+        out[i, 0] = (half if z > 0.0 else -half) - 0.5 * y[i]
+
+
+@inner
+def clip_rows(R, x, bound):
+    """Multiply row i of ``R`` by ``x[i]`` and shorten it to ``bound``."""
+    if R.shape[1] == 1:
+        for i in range(x.shape[0]):
+            R[i, 0] = clip(R[i, 0] * x[i], bound)
+        return
+    for i in range(x.shape[0]):
+        clip_record(R, i, abs(x[i]), bound)
+        for k in range(R.shape[1]):
+            R[i, k] *= x[i]
+
+
+@kernel
+def clipped_sum(X, j, loss, Z, y, bound, out, work):
+    """Write the sum over records of derivatives times column j, every record's within ``bound``.
+
+    ``work`` is room for predictions, targets, derivatives and partial sums of a block of records.
+    """
+    raise NotImplementedError
+
+
+# Partial sums: that of all records with one remainder modulo BLOCK. They are independent, so that
+# the compiler may vectorise, and the same in both layouts.
+
+
+@clipped_sum.register(Columns)
+def _(X, j, loss, Z, y, bound, out, work):
+    _, _, R, sums = work
+    sums[:] = 0.0
+    n = y.shape[0]
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        slopes(loss, Z[start:stop], y[start:stop], R)
+        clip_rows(R, X.values[j, start:stop], bound)
+        for k in range(Z.shape[1]):
+            for i in range(stop - start):
+                sums[i, k] += R[i, k]
+    add_up(sums, out)
+
+
+@clipped_sum.register(CSC)
+def _(X, j, loss, Z, y, bound, out, work):
+    Z_block, y_block, R, sums = work
+    sums[:] = 0.0
+    for start in range(X.indptr[j], X.indptr[j + 1], BLOCK):
+        stop = min(start + BLOCK, X.indptr[j + 1])
+        rows = X.indices[start:stop]
+        for i in range(rows.shape[0]):
+            y_block[i] = y[rows[i]]
+            for k in range(Z.shape[1]):
+                Z_block[i, k] = Z[rows[i], k]
+        slopes(loss, Z_block, y_block[: rows.shape[0]], R)
+        clip_rows(R, X.data[start:stop], bound)
+        for i in range(rows.shape[0]):
+            for k in range(Z.shape[1]):
+                sums[rows[i] % BLOCK, k] += R[i, k]
+    add_up(sums, out)
+
+
+@inner
+def add_up(sums, out):
+    """Write the sum of the rows."""
+    for k in range(out.shape[0]):
+        out[k] = 0.0
+        for i in range(sums.shape[0]):
+            out[k] += sums[i, k]
+
+
+@njit
+def sweep(X, loss, y, penalty, unit, weight, order, step, bound, grid, rng, w, Z, g, work):
+    """One noisy proximal step for every column in ``order``; ``Z`` are the predictions of ``w``."""
+    n, D = y.shape[0], unit.shape[0]
+    for t in range(order.shape[0]):
+        j = order[t]
+        clipped_sum(X, j, loss, Z, y, bound[j], g, work)
+        gaussian_mechanism(rng, g, grid[j])
+        for k in range(g.shape[0]):
+            old = w[k * D + j]
+            v = old - step[t] * (g[k] / n)
+            w[k * D + j] = scaled_prox(penalty, v, step[t] * weight, unit[j])
+            add_column(X, j, w[k * D + j] - old, Z, k)
+
+
+@njit
+def shuffle(rng, order):
+    """Permute ``order`` in place, uniformly (Fisher and Yates)."""
+    for t in range(order.shape[0] - 1, 0, -1):
+        k = below(rng, t + 1)
+        order[t], order[k] = order[k], order[t]

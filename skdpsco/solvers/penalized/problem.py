@@ -1,0 +1,56 @@
+"""Problems with a penalty: mean loss plus a separable convex function of the coefficients."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco.losses.library import Huber, Squared
+from skdpsco.penalties import checked
+from skdpsco.solvers.base import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompositeProblem(Problem):
+    """Minimise ``mean_i loss(x_i'v, y_i) + weight * sum_j psi(unit_j v_j)`` over all v.
+
+    Every output has its own coefficients, all penalised alike. ``constraint`` is None.
+
+    Parameters
+    ----------
+    penalty : NamedTuple of `skdpsco.penalties`, or None
+        psi, a function of a coefficient in the user's units, ``unit_j v_j``.
+    unit : tuple of float, length n_features
+        0 where a feature is not penalised, as that of an intercept.
+    weight : float, default=1.0
+        One over the square of the target's scale.
+    """
+
+    penalty: Any
+    unit: tuple[float, ...]
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.constraint is not None:
+            raise ValueError("A composite problem has a penalty, and no constraint.")
+        if len(self.unit) != self.n_features:
+            raise ValueError(
+                f"unit must have one entry per feature, {self.n_features}, got {len(self.unit)}."
+            )
+        if not 0.0 < self.weight < math.inf:
+            raise ValueError(f"weight must be positive and finite, got {self.weight!r}.")
+        if not all(0.0 <= u and self.weight * u * u < math.inf for u in self.unit):
+            raise ValueError("unit must be at least 0, and weight * unit**2 finite.")
+        if self.penalty is not None:
+            object.__setattr__(self, "penalty", checked(self.penalty))
+
+    @property
+    def penalty_curvature(self) -> np.ndarray:
+        """Curvature of the penalty in every feature's coefficients, of shape (n_features,)."""
+        return self.weight * self.penalty.curvature * np.array(self.unit) ** 2
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether derivatives are residuals, whose size follows the targets'."""
+        return isinstance(self.loss, Squared | Huber)

@@ -1,0 +1,253 @@
+"""Private stochastic gradient descent on Poisson samples. Proof: docs/proofs/sgd.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._kernels import njit
+from skdpsco._random import next_uint64, warn_utility
+from skdpsco._validation import check_bound
+from skdpsco.data.design import CSR, Dense
+from skdpsco.data.map_reduce import in_pieces
+from skdpsco.losses.library import derivative, derivatives
+from skdpsco.penalties import prox
+from skdpsco.privacy import (
+    Event,
+    NoOpEvent,
+    PoissonSampledGaussianEvent,
+    RepeatedEvent,
+    allows,
+    compose,
+)
+from skdpsco.privacy._cache import cached
+from skdpsco.privacy._pld import MOST_STEPS, pld_applies
+from skdpsco.solvers.base import Result
+from skdpsco.solvers.penalized.gradient_descent import (
+    TAIL,
+    GradientDescent,
+    GradientDescentPlan,
+    gradient_grid,
+    noisy_gradient,
+    passes,
+    plenty,
+    proximal_step,
+    release_geometry,
+    share_scales,
+    unscaled,
+)
+from skdpsco.solvers.penalized.problem import CompositeProblem
+
+SAMPLED = 0.05  # of the records, where noise matters
+SMALLEST = 1e-9
+LENGTH = 1.0  # of a step, over smoothness times the trace of the second moments
+PRECISION = 1e-3  # relative, of the noise multiplier
+ACCOUNTANTS = ("auto", "rdp", "pld")
+
+
+@dataclass(frozen=True)
+class SGDPlan(GradientDescentPlan):
+    """The plan of full batches, with the event of every step, which its sampler obeys."""
+
+    sampling: PoissonSampledGaussianEvent | None = None
+
+
+class SGD:
+    """Proximal stochastic gradient descent on Poisson samples, with clipping and Gaussian noise.
+
+    DP-SGD: in every step each record takes part with the same probability. Nobody learns which do,
+    so that a step costs less than its noise alone would. The accountant charges for replaced
+    records, which is more than what is usually quoted, for added or removed ones. Sums are divided
+    by the expected size of a sample. The result is a mean over the last quarter of the steps.
+
+    As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
+    nothing where the budget is one of zCDP: with a ledger.
+
+    Parameters
+    ----------
+    clip : "auto" or float, default="auto"
+        As in `GradientDescent`.
+    batch_size : "auto" or float, default="auto"
+        Expected number of records in a sample, at least 1e-9 of all. "auto" is a twentieth of the
+        records, and all, which is `GradientDescent`, where noise is small or sampling counts for
+        nothing. So is any number from ``n_samples``.
+    preconditioned : bool, default=True
+        As in `GradientDescent`.
+    accountant : {"auto", "rdp", "pld"}, default="auto"
+        "rdp" accounts with Renyi divergences. "pld" does with privacy loss distributions: less
+        noise, but it needs dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld" if that
+        is installed, else "rdp". The guarantee is the same. With more than a million steps "pld"
+        is "rdp", with a warning if it was asked for.
+
+    References
+    ----------
+    R. Bassily, A. Smith, A. Thakurta. Private Empirical Risk Minimization: Efficient Algorithms
+    and Tight Error Bounds. FOCS 2014.
+    M. Abadi et al. Deep Learning with Differential Privacy. CCS 2016.
+    """
+
+    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    fixed_cost = samples = True
+
+    def __init__(
+        self,
+        clip: float | str = "auto",
+        batch_size: float | str = "auto",
+        preconditioned: bool = True,
+        accountant: str = "auto",
+    ) -> None:
+        self.full_batch = GradientDescent(clip, preconditioned)  # checks both
+        self.clip, self.preconditioned = self.full_batch.clip, preconditioned
+        automatic = batch_size == "auto"
+        self.batch_size: Any = batch_size if automatic else check_bound("batch_size", batch_size)
+        if accountant not in ACCOUNTANTS:
+            raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
+        self.accountant = accountant
+
+    def plan(
+        self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
+    ) -> GradientDescentPlan:
+        """Share ``budget`` among the scales and ``n_iter`` steps, each on a sample.
+
+        Raises
+        ------
+        ValueError
+            If the noise of a step would be too large for the grid.
+        ImportError
+            If ``accountant="pld"`` and dp-accounting is not installed.
+        """
+        n, ratio = problem.n_samples, plenty(problem, budget)
+        probability = SAMPLED * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
+        if self.batch_size != "auto":
+            probability = max(self.batch_size / n, SMALLEST)
+        if probability >= 1.0:
+            return self.full_batch.plan(problem, budget, n_iter)
+        n_steps = n_iter or max(1, round(passes(ratio) / probability))
+        scales, mu_steps = share_scales(self, problem, budget.mu * (1.0 - 2.0**-40))
+        others = scales.event if scales else NoOpEvent()
+        start = 2.0 * math.sqrt(n_steps) / mu_steps  # enough without sampling
+        multiplier = noise_multiplier(budget, others, probability, n_steps, self.accountant, start)
+        sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        event = compose(others, RepeatedEvent(sampling, n_steps))
+        if self.accountant == "pld" and hasattr(budget, "delta") and not pld_applies(event, "pld"):
+            warn_utility(
+                f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan "
+                "are accounted for with 'rdp', which draws a little more noise.",
+                stacklevel=2,
+            )
+        return SGDPlan(
+            event=event,
+            n_iter=n_steps,
+            scales=scales,
+            preconditioned=self.preconditioned,
+            grid=gradient_grid(problem, multiplier, 1.0),
+            slack=max(1.0, ratio**0.25),
+            sampling=sampling,
+        )
+
+    def run(
+        self, plan: GradientDescentPlan, problem: CompositeProblem, X, y, rng, progress
+    ) -> Result:
+        """Follow ``plan`` on the data."""
+        if not isinstance(plan, SGDPlan):
+            return self.full_batch.run(plan, problem, X, y, rng, progress)
+        assert plan.sampling is not None
+        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
+        grid = plan.grid * geometry.clip
+        expected = plan.sampling.sampling_probability * problem.n_samples
+        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        point = np.zeros(problem.n_coefficients)
+        sums = np.zeros((2, len(point)))
+        n_averaged = max(1, round(TAIL * plan.n_iter))
+        members = np.empty(problem.n_samples, dtype=np.int64)
+        rows = Rows(X)
+        for t in range(plan.n_iter):
+            batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
+            targets = y[batch]
+            some = in_pieces(rows[batch], targets)
+            total = noisy_gradient(problem, geometry, some, targets, point, grid, rng)
+            gradient = total / expected
+            if t >= plan.n_iter - n_averaged:
+                sums += point, gradient
+            point = proximal_step(problem, geometry, point, gradient, step)
+            progress[0] += 1
+        mean_point, mean_gradient = sums / n_averaged
+        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, geometry, u), plan.n_iter)
+
+
+class Rows:
+    """Some records of a design, as a design."""
+
+    def __init__(self, X: Dense | CSR) -> None:
+        self.X = X
+        if isinstance(X, CSR):
+            shape = (len(X.indptr) - 1, len(X.bounds))
+            self.matrix = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=shape)
+
+    def __getitem__(self, rows: np.ndarray) -> Dense | CSR:
+        if isinstance(self.X, Dense):
+            return self.X._replace(values=self.X.values[rows])
+        some = self.matrix[rows]
+        return self.X._replace(data=some.data, indices=some.indices, indptr=some.indptr)
+
+
+@cached(64)
+def noise_multiplier(
+    budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
+) -> float:
+    """About the smallest noise multiplier at which ``n_steps`` and ``others`` keep to ``budget``.
+
+    Noise that is large enough without sampling, which is about ``start``, is where it starts from.
+    """
+
+    def enough(multiplier: float) -> bool:
+        sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        return allows(budget, compose(others, RepeatedEvent(sampling, n_steps)), accountant)
+
+    high = start
+    while not enough(high):
+        high *= 1.01
+    low = high / 2.0
+    while enough(low):
+        low, high = low / 2.0, low
+    while high > low * (1.0 + PRECISION):
+        middle = math.sqrt(low * high)
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@njit
+def poisson_sample(rng, threshold, out):
+    """Write the members of a sample and return their number; probability ``threshold / 2**53``.
+
+    A record is in if 53 random bits are below the threshold. Those of 64 records are drawn
+    together, the most significant first, until the last of them has a bit that differs.
+    """
+    n, size = out.shape[0], 0
+    one, top = np.uint64(1), np.uint64(2**64 - 1)
+    for start in range(0, n, 64):
+        open_ = top >> np.uint64(max(0, 64 - (n - start)))
+        chosen = np.uint64(0)
+        place = 52
+        while open_ != np.uint64(0) and place >= 0:
+            word = np.uint64(next_uint64(rng))
+            if (threshold >> place) & 1:
+                chosen |= open_ & ~word
+                open_ &= word
+            else:
+                open_ &= ~word
+            place -= 1
+        i = start
+        while chosen != np.uint64(0):
+            if chosen & one:
+                out[size] = i
+                size += 1
+            chosen >>= one
+            i += 1
+    return size

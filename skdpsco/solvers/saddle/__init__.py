@@ -1,0 +1,1 @@
+"""Solvers of saddle points and variational inequalities."""

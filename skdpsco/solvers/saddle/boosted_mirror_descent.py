@@ -1,0 +1,287 @@
+"""The best of several private saddle points, with high probability.
+
+Proof: docs/proofs/boosted_mirror_descent.md.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import within
+from skdpsco._validation import check_bound
+from skdpsco.data.record_functions import numbers_or_nan
+from skdpsco.mechanisms.samplers import exponential_grid
+from skdpsco.privacy import ZCDPEvent
+from skdpsco.scaling.quantiles import choose_index
+from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
+from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
+from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
+from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
+from skdpsco.solvers.steps import whole_steps
+
+__all__ = ["BoostedMirrorDescent", "BoostedPlan"]
+
+LEAST_FAILURE = 1e-6
+
+
+@dataclass(frozen=True)
+class BoostedPlan(Plan):
+    """Parts of the records, the plan of every run, and the grids of responses and of the choice.
+
+    Parameters
+    ----------
+    parts : tuple of int
+        Records of a run, of a response and of the choice.
+    counts : tuple of int
+        Runs, and responses of either player to each.
+    solver : object
+        Of the runs.
+    base : Plan or None
+        Of every run.
+    steps : tuple of int
+        Of a response, for either player.
+    response_grid : tuple of float
+        For either player.
+    choice_grid : float
+    """
+
+    parts: tuple[int, int, int] = (0, 0, 0)
+    counts: tuple[int, int] = (0, 0)
+    solver: Any = None
+    base: Any = None
+    steps: tuple[int, int] = (0, 0)
+    response_grid: tuple[float, float] = (0.0, 0.0)
+    choice_grid: float = 0.0
+
+
+class BoostedMirrorDescent:
+    """Several runs of mirror descent on their own records, of which the best is chosen privately.
+
+    The gap of a run is small on average, or with probability one half. Here a quarter of the
+    records is for several runs, two quarters for either player's best responses to each, by private
+    Frank-Wolfe, and the last one for a comparison of what the responses gain: the exponential
+    mechanism chooses a run whose gap is small. The chance that all of this fails is ``failure``.
+    Every record is in one part only, and so pays once.
+
+    A run has few records: without the need for a guarantee that holds with high probability,
+    `MirrorDescent` and `BiasReducedMirrorDescent` are better.
+
+    Parameters
+    ----------
+    failure : float, default=0.1
+        In [1e-6, 1]. There are ``log2(4 / failure)`` runs (I), and ``log2(8 I / failure)``
+        responses of either player to each.
+    solver : object or None, default=None
+        Of the runs: with ``plan`` and ``run``. None for `MirrorDescent` if the operator's
+        ``second_smoothness`` is 0, else `BiasReducedMirrorDescent`.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Notes
+    -----
+    Besides ``total`` the operator has ``value(z, *data)``, the payoffs of the records that the
+    first player pays to the second, an array of shape (n_records,), and ``value_bound``: they are
+    clipped to +-value_bound. It also has ``smoothness``, which decides the steps of a response.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
+    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024,
+    Algorithm 4, with exact accounting.
+    """
+
+    def __init__(self, failure: float = 0.1, solver: Any = None):
+        given: Any = failure
+        legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
+        if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):
+            raise TypeError(legal)
+        if not LEAST_FAILURE <= float(given) <= 1.0:
+            raise ValueError(legal)
+        self.failure = float(given)
+        made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
+        if solver is not None and not made:
+            raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")
+        self.solver: Any = solver
+
+    def plan(
+        self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
+    ) -> BoostedPlan:
+        """Cut the records into parts, and plan what happens on each.
+
+        Parameters
+        ----------
+        problem : VariationalProblem
+            Of two players, on simplices of radius 1.
+        budget : Budget or Allowance
+        n_iter : int or None
+            Steps of every run.
+
+        Returns
+        -------
+        plan : BoostedPlan
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the blocks are not two simplices, if the operator has no value, value_bound or
+            smoothness, or if there are too few records.
+        """
+        check_game(self, problem)
+        operator, n, rho = problem.operator, problem.n_samples, budget.rho
+        bound = check_value(self, operator)
+        if operator.smoothness is None:
+            raise ValueError(
+                "BoostedMirrorDescent needs the operator's smoothness, for the responses."
+            )
+        runs = math.ceil(math.log2(4.0 / self.failure))
+        responses = math.ceil(math.log2(8.0 * runs / self.failure))
+        least = 4 * runs * responses
+        if n < least:
+            raise ValueError(
+                f"n_samples must be at least {least} for {runs} runs and {responses} responses of "
+                f"either player to each, got {n}: allow a larger failure."
+            )
+        own, answer = n // (4 * runs), n // (4 * runs * responses)
+        last = n - runs * own - 2 * runs * responses * answer
+        solver = self.solver
+        if solver is None:
+            affine = second_smoothness(operator) == 0.0
+            solver = MirrorDescent() if affine else BiasReducedMirrorDescent()
+        allowance = Allowance(rho)  # in zCDP, as all other parts
+        base = solver.plan(VariationalProblem(operator, own), allowance, n_iter)
+        check_cost(base.event, allowance)
+        planned = [plan_response(problem, k, answer, rho) for k in (0, 1)]
+        # The two terms of a gap change by at most 2 bound each, in either direction.
+        change = 4.0 * replace_one(last + 2, bound)
+        return BoostedPlan(
+            event=worst_of([ZCDPEvent(rho), base.event]),
+            n_iter=base.n_iter,
+            summary=(
+                f"boosted mirror-descent: {runs} runs on {own} records, {responses} responses of "
+                f"either player to each on {answer}, a choice on {last}",
+                *base.summary,
+            ),
+            parts=(own, answer, last),
+            counts=(runs, responses),
+            solver=solver,
+            base=base,
+            steps=(planned[0][0], planned[1][0]),
+            response_grid=(planned[0][1], planned[1][1]),
+            choice_grid=exponential_grid(change, math.sqrt(8.0 * rho), 2.0 * (last + 1) * bound),
+            **base.passed_on(),
+        )
+
+    def run(
+        self,
+        plan: BoostedPlan,
+        problem: VariationalProblem,
+        data: Data,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Follow ``plan`` on the data.
+
+        Parameters
+        ----------
+        plan : BoostedPlan
+        problem : VariationalProblem
+        data : tuple of ndarray
+            One entry per record each.
+        rng : numpy.random.Generator
+        progress : ndarray of shape (1,), int64, or None
+
+        Returns
+        -------
+        z : ndarray of shape (size,)
+        """
+        operator, (own, answer, last) = problem.operator, plan.parts
+        runs, responses = plan.counts
+        sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
+        rows = np.split(rng.permutation(problem.n_samples), np.cumsum(sizes)[:-1])
+        parts = (tuple(array[chosen] for array in data) for chosen in rows)
+        base = VariationalProblem(operator, own)
+        points = [plan.solver.run(plan.base, base, next(parts), rng, progress) for _ in range(runs)]
+        answers = [
+            [
+                respond(problem, player, z, next(parts), steps, grid, rng)
+                for player, (steps, grid) in enumerate(
+                    zip(plan.steps, plan.response_grid, strict=True)
+                )
+                for _ in range(responses)
+            ]
+            for z in points
+        ]
+        batch = next(parts)
+        scores = np.empty(runs)
+        for i, replies in enumerate(answers):
+            totals = [total_value(operator, z, batch) for z in replies]
+            # The first half are replies of the first player, who pays: what both gain at most.
+            scores[i] = min(totals[:responses]) - max(totals[responses:])
+        return points[choose_index(rng, scores, plan.choice_grid)]
+
+
+def check_value(solver: Any, operator: Any) -> float:
+    """The bound on the payoffs of records.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    bound = getattr(operator, "value_bound", None)
+    if bound is None or not hasattr(operator, "value"):
+        raise TypeError(
+            f"{type(solver).__name__} needs an operator with value(z, *data), the payoffs of "
+            "records, and value_bound, a bound on them."
+        )
+    return check_bound("value_bound", bound)
+
+
+def plan_response(
+    problem: VariationalProblem, player: int, n_records: int, rho: float
+) -> tuple[int, float]:
+    """Steps of a best response on so many records, and the grid of their vertices.
+
+    Raises
+    ------
+    ValueError
+        If the bound on the error overflows.
+    """
+    bound, log_size = lipschitz(problem)[player], log_sizes(problem)[player]
+    smoothness = float(np.asarray(problem.operator.smoothness, np.float64)[player, player])
+    # As in `FrankWolfe`; the l1 diameter is 2. One step solves a linear problem.
+    steps = whole_steps(math.sqrt(32.0 * rho) * 2.0 * smoothness * n_records / (bound * log_size))
+    change = 2.0 * replace_one(n_records, bound)
+    return steps, exponential_grid(change, math.sqrt(8.0 * rho / steps), (n_records + 1) * bound)
+
+
+def respond(
+    problem: VariationalProblem,
+    player: int,
+    z: np.ndarray,
+    data: Data,
+    steps: int,
+    grid: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """``z`` with a private best response of a player in its part, by Frank-Wolfe."""
+    z, part, runs = z.copy(), problem.geometry.parts[player], runs_of(data)
+    for t in range(steps):
+        total = problem.total(z, runs)[part]  # its sign is that of the player
+        step = 2.0 / (t + 2.0)
+        z[part] *= 1.0 - step
+        z[part.start + choose_index(rng, -total, grid)] += step
+    return z
+
+
+def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
+    """Sum of the payoffs of records, each clipped to the bound, whatever `value` does."""
+    bound = operator.value_bound
+    values = numbers_or_nan("value", partial(operator.value, z), data)
+    return float(within(values, -bound, bound).sum())

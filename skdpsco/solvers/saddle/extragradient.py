@@ -1,0 +1,140 @@
+"""Strongly monotone inequalities, solved to a certified distance by extragradient.
+
+Nothing here is private: noise on a solution makes it so. Proof: docs/proofs/mirror_prox.md,
+section 6.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import L1Ball, Simplex, project
+from skdpsco.solvers.saddle.geometry import Geometry
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+
+BATCH = 128  # records of a variance-reduced step
+CHUNK = 4096  # records of one call of the operator
+
+
+class Round(NamedTuple):
+    """Public numbers of one round.
+
+    Parameters
+    ----------
+    n_samples : int
+    weights : tuple of float
+        Of the regularisers around the earlier centres.
+    smoothness : float
+        Lipschitz constant of the records' operator alone, l2.
+    error : float
+        Largest distance between what is released, before noise, and the exact solution.
+    tolerance : float
+        Largest residual, as computed, of a point that is within ``error``.
+    n_warm, n_iter : int
+        Limits on variance-reduced steps, and on steps of extragradient; the latter is enough.
+    grid : float
+    """
+
+    n_samples: int
+    weights: tuple[float, ...]
+    smoothness: float
+    error: float
+    tolerance: float
+    n_warm: int
+    n_iter: int
+    grid: float
+
+    @property
+    def mu(self) -> float:
+        """Modulus of strong monotonicity."""
+        return sum(self.weights)
+
+    @property
+    def step(self) -> float:
+        """Step of extragradient."""
+        return 1.0 / (3.0 * (self.smoothness + self.mu))
+
+
+def nearest(geometry: Geometry, v: np.ndarray) -> np.ndarray:
+    """Euclidean projection of ``v`` onto the sets of all blocks."""
+    z = v.copy()
+    for block, part in zip(geometry.blocks, geometry.parts, strict=True):
+        constraint = block.constraint
+        if isinstance(constraint, Simplex):
+            # A constant makes no difference, and non-negative vectors go to the face of the ball.
+            z[part] += constraint.radius - z[part].min()
+            constraint = L1Ball(constraint.radius)
+        _project(constraint, z[part])
+    return z
+
+
+@njit
+def _project(constraint, w):
+    project(constraint, w)
+
+
+class Solve:
+    """One round on its records. Nothing here is private, and nothing but `solution` leaves."""
+
+    def __init__(
+        self, problem: VariationalProblem, round_: Round, data: Data, centres: list[np.ndarray]
+    ):
+        self.problem, self.round, self.data = problem, round_, data
+        self.centre = np.average(centres, axis=0, weights=round_.weights)
+
+    def mean(self, z: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
+        """Mean operator of some records."""
+        data = tuple(array[rows] for array in self.data)
+        n = len(data[0])
+        total = np.zeros(len(z))
+        for start in range(0, n, CHUNK):
+            part = tuple(array[start : start + CHUNK] for array in data)
+            total += self.problem.operator.total(z, part)
+        return self.problem.mean(z, total, n)
+
+    def pull(self, z: np.ndarray) -> np.ndarray:
+        """Gradient of the regularisers."""
+        return self.round.mu * (z - self.centre)
+
+    def nearest(self, v: np.ndarray) -> np.ndarray:
+        return nearest(self.problem.geometry, v)
+
+    def solution(self, coins: np.random.Generator) -> np.ndarray:
+        """A point with the certificate of the round, by extragradient."""
+        step, tolerance = self.round.step, self.round.tolerance
+        x = self.warm(coins) if self.round.n_warm > 0 else self.nearest(self.centre)
+        for _ in range(self.round.n_iter):
+            w = x - step * (self.mean(x) + self.pull(x))
+            y = self.nearest(w)
+            g = self.mean(y) + self.pull(y)
+            if np.linalg.norm(g + (w - y) / step) <= tolerance:
+                return y
+            x = self.nearest(x - step * g)
+        # Not for operators that are what they declare. A public point tells less than an exception.
+        return self.nearest(self.centre)
+
+    def warm(self, coins: np.random.Generator) -> np.ndarray:
+        """Where to start: loopless variance-reduced extragradient, Alacaoglu and Malitsky."""
+        r, n = self.round, self.round.n_samples
+        p = 2.0 * BATCH / n
+        tau = 0.5 * math.sqrt(p) / r.smoothness
+        near = r.tolerance * r.step * 0.75  # 4 / (3 step) times this is the tolerance
+
+        def prox(v: np.ndarray) -> np.ndarray:
+            return self.nearest((v + tau * r.mu * self.centre) / (1.0 + tau * r.mu))
+
+        z = snapshot = self.nearest(self.centre)
+        full = self.mean(snapshot)
+        for _ in range(r.n_warm):
+            back = (1.0 - p) * z + p * snapshot
+            half = prox(back - tau * full)
+            rows = coins.integers(n, size=BATCH)
+            z = prox(back - tau * (full + self.mean(half, rows) - self.mean(snapshot, rows)))
+            if coins.random() < p:
+                snapshot, full = z, self.mean(z)
+                y = self.nearest(z - r.step * (full + self.pull(z)))
+                if np.linalg.norm(z - y) <= near:
+                    break
+        return snapshot

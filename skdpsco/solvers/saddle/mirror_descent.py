@@ -1,0 +1,203 @@
+"""Private entropic mirror descent for games over two simplices.
+
+Proof: docs/proofs/mirror_descent.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsco.privacy import ZCDPEvent
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem, check_count
+from skdpsco.solvers.saddle.vertex_draws import (
+    EASE,
+    MAX_ITER,
+    Batches,
+    Scores,
+    check_game,
+    choose_steps,
+    left_for,
+    linear_weights,
+    second_smoothness,
+    spend,
+    walk,
+)
+
+__all__ = ["MirrorDescent", "MirrorDescentPlan"]
+
+MAX_DRAWS = 1 << 14  # of one point, by the automatic rule
+LIMIT = 10**6
+
+
+@dataclass(frozen=True)
+class MirrorDescentPlan(Plan):
+    """Batches, the weights of the points, and how many vertices are drawn for each."""
+
+    batches: Batches | None = None
+    weight: tuple[float, ...] = ()
+    n_draws: int = 1
+
+
+class MirrorDescent:
+    """Mirror descent on gradients at privately drawn vertices, with one pass over the records.
+
+    Both players multiply their weights by ``exp(-step * gradient)``. The weights stay secret: what
+    is known of them are vertices that are drawn from them by the exponential mechanism. The mean of
+    the vertices of one step is where the gradient of the next batch of records is taken; the
+    weighted mean of all of them is the result. Noise grows with the logarithm of the number of
+    vertices only. But where good strategies are spread over many actions, a mean of a few hundred
+    vertices is far from them, and may be worse than the uniform strategies.
+
+    Both blocks must be simplices of radius 1. A player in the l1 ball of radius R has the 2 d
+    vertices ``R e_j`` and ``-R e_j``: let it play their weights p, with the point
+    ``R (p[:d] - p[d:])`` and the gradient ``R (g, -g)``.
+
+    Parameters
+    ----------
+    n_draws : int or "auto", default="auto"
+        Vertices that are drawn for each point, in [1, 10**6]. "auto" is 1 if the operator's
+        ``second_smoothness`` is 0, which says that it is affine, as in bilinear and quadratic
+        games. Else it balances the error of replacing weights by a few vertices, which needs the
+        operator's ``smoothness``, with what draws cost.
+    max_iter : int, default=10000
+        Limit >= 1 on the steps that the automatic rule plans.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
+    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024,
+    Algorithm 1. The vertices at which gradients are taken are the result too, so that there are
+    half as many draws; batches shrink towards the end, where a record pays for fewer draws; and the
+    accounting is exact.
+    """
+
+    def __init__(self, n_draws: int | str = "auto", max_iter: int = MAX_ITER):
+        if n_draws != "auto":
+            n_draws = check_count("n_draws", n_draws, "'auto' or ")
+            if n_draws > LIMIT:  # their sums are whole numbers of 64 bits
+                raise ValueError(f"n_draws must be at most {LIMIT}, got {n_draws!r}.")
+        self.n_draws = n_draws
+        self.max_iter = check_count("max_iter", max_iter)
+
+    def plan(
+        self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
+    ) -> MirrorDescentPlan:
+        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the gap.
+
+        Parameters
+        ----------
+        problem : VariationalProblem
+            Of two players, on simplices of radius 1.
+        budget : Budget or Allowance
+        n_iter : int or None
+            Steps, each on its own records.
+
+        Returns
+        -------
+        plan : MirrorDescentPlan
+
+        Raises
+        ------
+        ValueError
+            If the blocks are not two simplices, if there is no ``smoothness`` and it is needed, or
+            if there are fewer records than steps.
+        """
+        check_game(self, problem)
+        steps, n_draws = self.schedule(problem, budget.rho, n_iter)
+        weight = linear_weights(steps + 1)
+        draws = n_draws * np.arange(steps, 0, -1)
+        batches = spend(problem, weight[:-1], np.ones(steps), draws, budget.rho)
+        summary = (
+            f"mirror-descent: {steps} steps on {min(batches.sizes)} to {max(batches.sizes)} "
+            f"records, {n_draws} vertices of either player for each",
+        )
+        return MirrorDescentPlan(
+            event=ZCDPEvent(batches.rho),
+            n_iter=steps,
+            summary=summary,
+            batches=batches,
+            weight=tuple(weight.tolist()),
+            n_draws=n_draws,
+        )
+
+    def schedule(
+        self, problem: VariationalProblem, rho: float, n_iter: int | None = None
+    ) -> tuple[int, int]:
+        """Steps and draws with the smallest bound on the gap: section 4 of the proof.
+
+        Raises
+        ------
+        ValueError
+            If the operator has no ``smoothness`` and it is needed.
+        """
+        n, bias, counts = problem.n_samples, 0.0, [1]
+        if self.n_draws != "auto":
+            counts = [int(self.n_draws)]
+        elif second_smoothness(problem.operator) != 0.0:
+            if problem.operator.smoothness is None:
+                raise ValueError(
+                    "MirrorDescent needs the operator's smoothness, or second_smoothness=0, to "
+                    "choose how many vertices to draw. Or pass n_draws."
+                )
+            bias = EASE * 2.0 * float(np.trace(np.asarray(problem.operator.smoothness, np.float64)))
+            if bias > 0.0:
+                counts = [1 << k for k in range(MAX_DRAWS.bit_length())]
+        if n_iter is None:
+            most = min(n, self.max_iter)
+            lengths = np.unique(np.geomspace(1.0, most, 100).round().astype(int)).tolist()
+        else:
+            lengths = [n_iter]
+
+        def bound(steps: int, n_draws: int) -> float:
+            # Sizes in proportion to weights times roots of draws: these sum to 8/15 T^1.5.
+            ratio = n / (8.0 / 15.0 * math.sqrt(n_draws) * (steps + 1.0) ** 1.5)
+            rest = left_for(rho, float(n_draws) * steps)
+            if not rest > 0.0:
+                return math.inf
+            return choose_steps(problem, 0.5 * rest * ratio**2, steps + 1)[1] + bias / n_draws
+
+        return min(((s, k) for s in lengths for k in counts), key=lambda pair: bound(*pair))
+
+    def run(
+        self,
+        plan: MirrorDescentPlan,
+        problem: VariationalProblem,
+        data: Data,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Follow ``plan`` on the data.
+
+        Parameters
+        ----------
+        plan : MirrorDescentPlan
+        problem : VariationalProblem
+        data : tuple of ndarray
+            One entry per record each; the operator's ``total`` gets them.
+        rng : numpy.random.Generator
+        progress : ndarray of shape (1,), int64, or None
+
+        Returns
+        -------
+        z : ndarray of shape (size,)
+        """
+        assert plan.batches is not None
+        scores, z = Scores(problem), problem.geometry.start()
+        result = plan.weight[0] * z
+        batches = walk(rng, plan.batches, problem.n_samples, data)
+        for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
+            scores.add(problem.total(z, batch), grid)
+            z = np.zeros(len(z))
+            scores.draw(rng, plan.n_draws, z)
+            z /= plan.n_draws
+            result += weight * z
+            if progress is not None:
+                progress[0] += 1
+        return result / math.fsum(plan.weight)

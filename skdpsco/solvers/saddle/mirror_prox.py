@@ -1,0 +1,331 @@
+"""Private mirror prox for saddle points and variational inequalities.
+
+Proof: docs/proofs/mirror_prox.md.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._random import below
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import GaussianEvent
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.problem import (
+    Data,
+    MonotoneOperator,
+    VariationalProblem,
+    calibration,
+    check_count,
+    runs_of,
+)
+
+__all__ = [
+    "METHODS",
+    "Data",
+    "MirrorProx",
+    "MirrorProxPlan",
+    "MonotoneOperator",
+    "Pull",
+    "Schedule",
+    "VariationalProblem",
+    "calibration",
+]
+
+MAX_CALLS = 1_000  # of the oracle, by the automatic rule
+METHODS = ("auto", "mirror-prox", "mirror-descent")
+
+
+class Pull(NamedTuple):
+    """A public regulariser ``weight / 2 * norm(z - centre)**2``."""
+
+    weight: float
+    centre: np.ndarray
+
+
+class Schedule(NamedTuple):
+    """Steps of the mirror map, and the bound on the error that they are chosen for."""
+
+    method: str
+    n_iter: int
+    step: float
+    bound: float
+    n_batches: int = 1
+
+    @property
+    def n_calls(self) -> int:
+        """Calls of the oracle; after the last iterate none is needed."""
+        return _calls(self.method, self.n_iter)
+
+    @property
+    def n_epochs(self) -> int:
+        """Most calls that see one record."""
+        return -(-self.n_calls // self.n_batches)
+
+
+@dataclass(frozen=True)
+class MirrorProxPlan(Plan):
+    """The schedule, and the grid of the noise of each block."""
+
+    schedule: Schedule | None = None
+    grid: tuple[float, ...] = ()
+
+
+class MirrorProx:
+    """Mirror prox with Gaussian noise on the operator of all records, or of batches of them.
+
+    Parameters
+    ----------
+    method : {"auto", "mirror-prox", "mirror-descent"}, default="auto"
+        Mirror prox calls the oracle twice per step and profits from a smooth operator. Mirror
+        descent calls it once. "auto" takes the one with the smaller bound on its error, and for a
+        single step mirror prox: the first point of mirror descent is its start.
+    max_calls : int, default=1000
+        Limit >= 1 on the calls of the oracle that the automatic rule plans.
+    n_batches : int, "auto" or None, default=None
+        Disjoint random batches of records, at most one per record, that the calls take in turn: a
+        record pays for the calls on its own batch. None for all records in every call. "auto" is
+        the number with the smallest bound on the error, or, for a given ``n_iter``, the least for
+        which ``n_epochs`` is kept. Batches save time; all records in every call mean less noise.
+    n_epochs : int, default=1
+        Passes over the records, >= 1, that the automatic rules plan if there are batches.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    References
+    ----------
+    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithm 2. Its oracle's
+    noise has an unspecified constant; ours is exact, see docs/errata.md.
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        max_calls: int = MAX_CALLS,
+        n_batches: int | str | None = None,
+        n_epochs: int = 1,
+    ):
+        if not isinstance(method, str) or method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+        self.method = method
+        self.max_calls = check_count("max_calls", max_calls)
+        self.n_batches = n_batches
+        if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
+            self.n_batches = check_count("n_batches", n_batches, "None, 'auto' or ")
+        self.n_epochs = check_count("n_epochs", n_epochs)
+
+    def plan(
+        self,
+        problem: VariationalProblem,
+        budget: Any,
+        n_iter: int | None = None,
+        distance: float | None = None,
+        drift: float = 0.0,
+    ) -> MirrorProxPlan:
+        """Calibrate ``n_iter`` steps, or as many as the noise leaves useful.
+
+        Parameters
+        ----------
+        problem : VariationalProblem
+        budget : Budget or Allowance
+        n_iter : int or None, default=None
+        distance : float or None, default=None
+            Public guess of the distance between start and solution, in the problem's norm, for
+            the step size; None for the largest possible.
+        drift : float, default=0.0
+            Bound on what public regularisers outside the prox add to the operator's dual norm.
+
+        Returns
+        -------
+        plan : MirrorProxPlan
+        """
+        geometry, n, mu = problem.geometry, problem.n_samples, budget.mu
+        sensitivity, share, _ = calibration(problem, mu)
+        schedule = self.schedule(problem, budget, n_iter, distance, drift)
+        grid = tuple(
+            gaussian_grid(s, math.sqrt(schedule.n_epochs / part) / mu, b.size, n * b.lipschitz)
+            for s, b, part in zip(sensitivity, geometry.blocks, share, strict=True)
+        )
+        batches = f", {schedule.n_batches} batches" if schedule.n_batches > 1 else ""
+        summary = (
+            f"{schedule.method}: {schedule.n_iter} steps of size {schedule.step:.3g}, "
+            f"{schedule.n_calls} noisy operators{batches}",
+        )
+        return MirrorProxPlan(
+            event=GaussianEvent(1.0 / mu),
+            n_iter=schedule.n_iter,
+            summary=summary,
+            schedule=schedule,
+            grid=grid,
+        )
+
+    def schedule(
+        self,
+        problem: VariationalProblem,
+        budget: Any,
+        n_iter: int | None = None,
+        distance: float | None = None,
+        drift: float = 0.0,
+    ) -> Schedule:
+        """The better of the methods that are allowed; parameters as in `plan`."""
+        if distance is None:
+            distance = problem.geometry.radius
+        noise = calibration(problem, budget.mu)[2]
+        methods = METHODS[1:] if self.method == "auto" else (self.method,)
+        if self.method == "auto" and n_iter == 1:
+            methods = ("mirror-prox",)  # mirror descent would return its start, for all the budget
+        schedules = [
+            _schedule(method, problem, noise, distance, drift, steps, self.max_calls, batches)
+            for method in methods
+            for batches, steps in self._batches(method, problem.n_samples, n_iter)
+        ]
+        return min(schedules, key=lambda schedule: schedule.bound)
+
+    def _batches(
+        self, method: str, n_samples: int, n_iter: int | None
+    ) -> list[tuple[int, int | None]]:
+        """Numbers of batches to choose from, each with a number of steps, None for `_schedule`."""
+        if self.n_batches is None:
+            return [(1, n_iter)]
+        if n_iter is not None:
+            least = -(-_calls(method, n_iter) // self.n_epochs)
+            wanted = least if self.n_batches == "auto" else int(self.n_batches)
+            return [(min(wanted, n_samples), n_iter)]
+        most = min(n_samples, max(self.max_calls // self.n_epochs, 1))
+        if self.n_batches == "auto":
+            counts = [1 << k for k in range(most.bit_length())]
+        else:
+            counts = [min(int(self.n_batches), n_samples)]
+        calls = [min(count * self.n_epochs, self.max_calls) for count in counts]
+        steps = [(c + 1) // 2 if method == "mirror-prox" else c + 1 for c in calls]
+        return list(zip(counts, steps, strict=True))
+
+    def run(
+        self,
+        plan: MirrorProxPlan,
+        problem: VariationalProblem,
+        data: Data,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+        pull: Pull | None = None,
+        drift: tuple[Pull, ...] = (),
+    ) -> np.ndarray:
+        """Follow ``plan`` on the data.
+
+        Parameters
+        ----------
+        plan : MirrorProxPlan
+        problem : VariationalProblem
+        data : tuple of ndarray
+            One entry per record each; the operator's ``total`` gets them.
+        rng : numpy.random.Generator
+        progress : ndarray of shape (1,), int64, or None
+        pull : Pull or None
+            Regulariser of the prox. Its centre is where the run starts.
+        drift : tuple of Pull
+            Regularisers that are added to the operator.
+
+        Returns
+        -------
+        z : ndarray of shape (size,)
+        """
+        geometry, schedule = problem.geometry, plan.schedule
+        assert schedule is not None
+        batches = cycle(_partition(rng, problem.n_samples, schedule.n_batches, data))
+        centre = geometry.start() if pull is None else pull.centre
+        n_iter, step = schedule.n_iter, schedule.step
+        weight = geometry.kappa + step * (pull.weight if pull is not None else 0.0)
+        chosen = -1 if problem.operator.saddle else below(rng, n_iter)
+
+        def oracle(z: np.ndarray) -> np.ndarray:
+            """Noisy mean operator of the next batch at ``z``, and the public regularisers."""
+            size, batch = next(batches)
+            total = problem.total(z, batch)
+            for part, grid in zip(geometry.parts, plan.grid, strict=True):
+                gaussian_mechanism(rng, total[part], grid)
+            g = problem.mean(z, total, size)
+            for other in drift:
+                g += other.weight * geometry.gradient(z - other.centre)
+            return g
+
+        def move(g: np.ndarray, u: np.ndarray) -> np.ndarray:
+            dual = step * g - geometry.kappa * geometry.gradient(u)
+            return geometry.prox(dual, centre, weight)
+
+        # Points are displacements from the centre: see `_prox.nearest`.
+        u = np.zeros(geometry.size)
+        average = np.zeros(geometry.size)
+        for t in range(n_iter):
+            z = geometry.point(centre, u)
+            if schedule.method == "mirror-prox":
+                z = geometry.point(centre, move(oracle(z), u))
+            if t == chosen:
+                average = z  # the others are computed all the same
+            elif chosen < 0:
+                average += (z - average) / (t + 1)
+            if t < n_iter - 1:
+                u = move(oracle(z), u)
+            if progress is not None:
+                progress[0] += 1
+        return geometry.point(average, np.zeros(geometry.size))
+
+
+def _calls(method: str, n_iter: int) -> int:
+    return 2 * n_iter - 1 if method == "mirror-prox" else max(n_iter - 1, 1)
+
+
+def _partition(
+    rng: np.random.Generator, n_samples: int, n_batches: int, data: Data
+) -> list[tuple[int, list[Data]]]:
+    """Size and records of each of ``n_batches`` batches, disjoint and independent of the data."""
+    if n_batches == 1:
+        return [(n_samples, runs_of(data))]
+    batches = np.array_split(rng.permutation(n_samples), n_batches)
+    return [(len(rows), runs_of(tuple(array[rows] for array in data))) for rows in batches]
+
+
+def _schedule(
+    method: str,
+    problem: VariationalProblem,
+    noise: float,
+    distance: float,
+    drift: float,
+    n_iter: int | None,
+    max_calls: int,
+    n_batches: int,
+) -> Schedule:
+    """Steps that minimise ``kappa D**2 / (2 step T) + step b``: section 4 of the proof."""
+    geometry, beta = problem.geometry, problem.smoothness
+    bound, kappa = geometry.bound, geometry.kappa
+    variance = noise**2
+    if method == "mirror-prox" and beta < math.inf:
+        useful = max(0.5 * beta * distance * math.sqrt(kappa / variance), drift**2 / variance)
+    else:
+        useful = (bound + drift) ** 2 / variance
+    # The first point of mirror descent is its start, which knows nothing of the data.
+    least, longest = (2, max_calls) if method == "mirror-descent" else (1, max_calls // 2)
+    T = n_iter if n_iter is not None else math.ceil(max(least, min(useful, longest)))
+    size = problem.n_samples // n_batches
+    epochs = -(-_calls(method, T) // n_batches)
+    error = epochs * variance * (problem.n_samples / size) ** 2  # of a call, squared dual norm
+    limit = math.inf
+    if method == "mirror-descent":
+        euclidean = kappa == 1.0  # then the noise is orthogonal to the operator in the mean
+        b = ((bound + drift) ** 2 + error) * (0.5 if euclidean else 1.0)
+    elif math.isinf(beta):
+        b = 1.5 * (4.0 * (bound + drift) ** 2 + 2.0 * error)
+    else:
+        if n_batches > 1:  # what two batches differ by
+            error = 2.0 * (error + 4.0 * kappa * bound**2 / size)
+        terms = 3.0 if drift == 0.0 else 4.0
+        b = 0.5 * terms * (4.0 * drift**2 + 2.0 * error)
+        limit = 1.0 / (math.sqrt(terms) * beta) if beta > 0.0 else math.inf
+    step = min(limit, distance * math.sqrt(kappa / (2.0 * T * b)))
+    value = kappa * distance**2 / (2.0 * step * T) + step * b
+    return Schedule(method, T, step, value, n_batches)

@@ -1,0 +1,209 @@
+"""Recursive regularisation: strong gaps from relative accuracy.
+
+Proof: docs/proofs/mirror_prox.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdpsco.solvers.base import Plan, check_cost, worst_of
+from skdpsco.solvers.saddle.mirror_prox import (
+    Data,
+    MirrorProx,
+    MirrorProxPlan,
+    Pull,
+    VariationalProblem,
+)
+from skdpsco.solvers.saddle.problem import check_count
+
+MAX_ROUNDS = 40  # halvings of the error: theory asks for less than log2(n_samples)
+
+
+@dataclass(frozen=True)
+class RecursivePlan(Plan):
+    """One plan per round, and the strength of the regularisers.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Records of each round.
+    plans : tuple of MirrorProxPlan
+    lam : float
+        Strength of the first regulariser. With 0 there is none, and a single round.
+    gap : float
+        Bound on the expected gap that theory has; infinite if it has none.
+    """
+
+    sizes: tuple[int, ...] = ()
+    plans: tuple[MirrorProxPlan, ...] = ()
+    lam: float = 0.0
+    gap: float = math.inf
+
+
+def check_rounds(n_rounds: Any) -> int | None:
+    """None, or a number of rounds.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if n_rounds is None:
+        return None
+    number = check_count("n_rounds", n_rounds, "None or ")
+    if number > MAX_ROUNDS:
+        raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
+    return number
+
+
+class RecursiveRegularization:
+    """Rounds on disjoint parts of the data, each pulled towards the solutions of those before.
+
+    Parameters
+    ----------
+    solver : MirrorProx or None, default=None
+        What solves each round.
+    n_rounds : int or None, default=None
+        In [1, 40], at most one per record. None for as many as theory asks for. Its constants ask
+        for thousands of calls of the operator: within the limit of the default solver, 1000 calls,
+        there is as a rule a single round without a regulariser, which is `MirrorProx`, however
+        many records there are. The plan's ``warnings`` say so. With ``MirrorProx(max_calls=10**6)``
+        there are several rounds from about 10,000 to 100,000 records on.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    References
+    ----------
+    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithms 1 and 3.
+    """
+
+    def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None):
+        needed = ("plan", "schedule", "run")
+        if isinstance(solver, type) or not (
+            solver is None or all(hasattr(solver, name) for name in needed)
+        ):
+            raise TypeError(f"solver must be None or a MirrorProx, got {solver!r}.")
+        self.solver = MirrorProx() if solver is None else solver
+        self.n_rounds = check_rounds(n_rounds)
+
+    def plan(
+        self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
+    ) -> RecursivePlan:
+        """Divide the records among rounds, and calibrate each.
+
+        Parameters
+        ----------
+        problem : VariationalProblem
+        budget : Budget or Allowance
+            A record is in one round only, so each round spends all of it.
+        n_iter : int or None, default=None
+            Steps of every round.
+        """
+        n, geometry = problem.n_samples, problem.geometry
+        rounds, lam = self.rounds(problem, budget, n_iter)
+        sizes = tuple(n // rounds + (t < n % rounds) for t in range(rounds))
+        plans = []
+        for t, size in enumerate(sizes, start=1):
+            weights = _weights(problem, lam, t)
+            drift = sum(weights[:-1] if problem.operator.saddle else weights) * geometry.diameter
+            # 2.25 B / 2**t, but no further than the solution can be.
+            reach = geometry.radius if t == 1 else geometry.diameter
+            distance = min(2.25 * geometry.diameter / 2**t, reach) if lam > 0.0 else reach
+            part = replace(problem, n_samples=size)
+            plans.append(self.solver.plan(part, budget, n_iter, distance, drift))
+            check_cost(plans[-1].event, budget)
+        factor = 12 * rounds + 2 * math.sqrt(2) if problem.operator.saddle else 6 * rounds + 2
+        proved = self.n_rounds is None and lam > 0.0
+        return RecursivePlan(
+            event=worst_of([plan.event for plan in plans]),
+            n_iter=sum(plan.n_iter for plan in plans),
+            summary=(
+                f"{rounds} rounds on {min(sizes)} records or more"
+                if rounds > 1
+                else "no recursion: a single round on all records",
+                *(line for plan in plans for line in plan.summary),
+            ),
+            assumptions=tuple(dict.fromkeys(a for plan in plans for a in plan.assumptions)),
+            warnings=(_no_recursion(problem),) if rounds == 1 and self.n_rounds is None else (),
+            n_rounds=rounds,
+            sizes=sizes,
+            plans=tuple(plans),
+            lam=lam,
+            gap=factor * lam * geometry.diameter**2 if proved else math.inf,
+        )
+
+    def rounds(
+        self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
+    ) -> tuple[int, float]:
+        """Number of rounds, and the strength of the first regulariser: section 5 of the proof."""
+        geometry, operator = problem.geometry, problem.operator
+        L, B, kappa = geometry.bound, geometry.diameter, geometry.kappa
+        if self.n_rounds is not None:
+            # The sum of all regularisers stays below the operator itself, whatever else.
+            n_rounds = min(self.n_rounds, problem.n_samples)
+            return n_rounds, L / (B * 2**n_rounds)
+        if not operator.saddle and math.isinf(problem.smoothness):
+            return 1, 0.0
+        for T in range(int(math.log2(problem.n_samples)), 0, -1):
+            part = replace(problem, n_samples=problem.n_samples // T)
+            alpha = self.solver.schedule(part, budget, n_iter, B, 2.0 * L).bound / B
+            drift = L * L if operator.saddle else 2.0 * L * (L + problem.smoothness * B)
+            drift *= max(problem.largest_weights) ** 2  # a record's operator, and not the mean's
+            lam = 4.0 * kappa / B * (alpha + math.sqrt(drift / part.n_samples))
+            if 2**T * lam * B <= L:
+                # More pull than needed is fine; with less, the last round would end too far off.
+                return T, max(lam, L / (B * 2 ** (T + 1)))
+        return 1, 0.0
+
+    def run(
+        self,
+        plan: RecursivePlan,
+        problem: VariationalProblem,
+        data: Data,
+        rng: np.random.Generator,
+        progress: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
+        order = rng.permutation(problem.n_samples)  # independent of the data
+        centres = [problem.geometry.start()]
+        ends = np.cumsum(plan.sizes)
+        for t, (end, size) in enumerate(zip(ends, plan.sizes, strict=True), start=1):
+            rows = order[end - size : end]
+            weights = _weights(problem, plan.lam, t)
+            pulls = tuple(Pull(w, c) for w, c in zip(weights, centres, strict=True))
+            newest = pulls[-1]
+            if not problem.operator.saddle:  # all are part of the operator
+                newest = Pull(0.0, centres[-1])
+            z = self.solver.run(
+                plan.plans[t - 1],
+                replace(problem, n_samples=size),
+                tuple(array[rows] for array in data),
+                rng,
+                progress,
+                newest,
+                pulls[:-1] if problem.operator.saddle else pulls,
+            )
+            centres.append(z)
+        return centres[-1]
+
+
+def _no_recursion(problem: VariationalProblem) -> str:
+    why = "more records, or more calls of the operator than its solver may plan (max_calls)"
+    if not problem.operator.saddle and math.isinf(problem.smoothness):
+        why = "the operator's smoothness"
+    return (
+        f"Recursive regularisation does not recurse on {problem.n_samples} records: its theory "
+        f"asks for {why}. It runs a single round, as mirror prox does. "
+        "RecursiveRegularization(n_rounds=...) insists on rounds."
+    )
+
+
+def _weights(problem: VariationalProblem, lam: float, t: int) -> list[float]:
+    """Weights of the regularisers of round t, the one around the newest centre last."""
+    power = 2 if problem.operator.saddle else 1
+    return [2.0 ** (k + power) * lam for k in range(t)]

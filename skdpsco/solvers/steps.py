@@ -1,0 +1,28 @@
+"""How many steps pay, and a step into a set."""
+
+import math
+
+from skdpsco._kernels import njit
+from skdpsco.constraints.sets import project
+
+MOST_STEPS = 10_000  # the most that the automatic rule takes
+
+
+def whole_steps(useful: float) -> int:
+    """Number of Frank-Wolfe steps at which the bound on the excess risk is smallest.
+
+    Raises
+    ------
+    ValueError
+        If the bound overflows.
+    """
+    if not useful < math.inf:
+        raise ValueError("The bound on the excess risk overflows.")
+    # The bound is for the worst case: on data, a twentieth of its steps is about best.
+    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_STEPS)))
+
+
+@njit
+def move_into(constraint, w):
+    """Move ``w`` to the nearest point of the set, in place."""
+    project(constraint, w)

@@ -1,0 +1,254 @@
+"""Synthetic data by measuring once: noisy contrasts, a model of them, and a projection.
+
+Proof: docs/proofs/measure_project.md. All noise is in one release; what is made of it is in
+`skdpsco.solvers.synthesis.reconstruction`.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import GaussianEvent
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.synthesis.contrasts import (
+    Subset,
+    helmert,
+    interchangeable,
+    largest_move,
+    n_contrasts,
+    positions,
+    scales,
+    sensitivity,
+    singles,
+    values,
+)
+from skdpsco.solvers.synthesis.reconstruction import NoisyContrasts, by_size, project_queries
+from skdpsco.solvers.synthesis.workload import (
+    LinearQueries,
+    QueryProblem,
+    SynthesisResult,
+    count_table,
+)
+
+CONTRASTS, CELLS, QUERIES = "contrasts", "cells", "queries"
+
+PRIOR = 4.0  # a model is taken to know contrasts to within a variance of PRIOR / n_samples
+PRIOR_SHARE = 0.9  # of the budget is shared out as if that were so, the rest as if it knew nothing
+MAX_SUBSETS = 2**15  # of the contrasts that linear queries depend on
+CLEAR = 0.95  # of the predicted error: with less, a strategy is preferred to a simpler one
+EXACT = 2**53  # whole numbers up to here are exact in floating point
+
+
+@dataclass(frozen=True)
+class MeasurePlan(Plan):
+    """What is measured, and how precisely.
+
+    Parameters
+    ----------
+    strategy : str
+        "contrasts", "cells" or "queries".
+    grid : float
+        In records, times the weights.
+    subsets : tuple of tuple of int
+        Whose contrasts are measured, if the strategy is that; small subsets first.
+    weights : tuple of float
+        What the contrasts of each are multiplied with before noise is added.
+    error : float
+        Predicted: sum of the squared errors of all answers, times n_samples.
+    """
+
+    strategy: str = CELLS
+    grid: float = 1.0
+    subsets: tuple[Subset, ...] = ()
+    weights: tuple[float, ...] = ()
+    error: float = math.inf
+
+
+class MeasureProject:
+    """Measure contrasts, cells or queries, all at once; then find a distribution that fits.
+
+    What is measured is what promises the smallest error of the answers, by public numbers: the
+    contrasts that the answers depend on, weighted by how much they matter; all cells of a small
+    domain; or the queries themselves. The answers are those of the distribution. But for a domain
+    of more than 2**20 cells the distribution is only a model, a mixture of products, and the
+    answers are its answers corrected by what it leaves of the measurements.
+
+    References
+    ----------
+    Proof and sources: docs/proofs/measure_project.md.
+    """
+
+    def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> MeasurePlan:
+        """Spend ``budget`` (its ``mu``) on one release; ``n_iter`` must be None or 1.
+
+        Raises
+        ------
+        ValueError
+            For another ``n_iter``, too many records, or noise that is too large for the grids.
+        """
+        if n_iter not in (None, 1):
+            raise ValueError(
+                f"MeasureProject measures once: n_iter must be 'auto' (here None) or 1, got "
+                f"{n_iter!r}."
+            )
+        worth, mu = values(problem), budget.mu
+        if not problem.dense:
+            return plan_contrasts(problem, mu, worth or singles(problem))
+        plan = _plan_cells(problem, mu, worth)
+        if 0 < len(worth) <= MAX_SUBSETS:
+            plan = _better(plan_contrasts(problem, mu, worth), plan)
+        workload = problem.workload
+        # The sensitivity is at least the reach, which is found sooner.
+        if isinstance(workload, LinearQueries) and (
+            _error_of_queries(problem, mu, workload.reach) < CLEAR * plan.error
+        ):
+            plan = _better(_plan_queries(problem, mu), plan)
+        return plan
+
+    def run(
+        self, plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+    ) -> SynthesisResult:
+        """Follow ``plan`` on records."""
+        measured = statistic(plan, problem, codes)
+        gaussian_mechanism(rng, measured, plan.grid)
+        progress[0] += 1
+        measured /= problem.n_samples
+        deviation = plan.grid * 2.0**SCALE_BITS / problem.n_samples
+        if plan.strategy == QUERIES:
+            return project_queries(
+                problem, slice(None), measured, np.full(measured.size, deviation)
+            )
+        if plan.strategy == CELLS:
+            found = NoisyContrasts.of_cells(problem, measured, deviation)
+        else:
+            found = NoisyContrasts.of_subsets(
+                problem, plan.subsets, plan.weights, measured, deviation
+            )
+        model = found.model(rng)
+        return found.project(model) if problem.dense else found.correct(model)
+
+
+def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
+    return plan if plan.error < CLEAR * simpler.error else simpler
+
+
+def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), weights=()):
+    """A plan to release ``size`` numbers within ``magnitude``, of l2 sensitivity ``change``."""
+    grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
+    noise = grid * 2.0**SCALE_BITS / problem.n_samples
+    summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} over their weights")
+    event = GaussianEvent(1.0 / mu)
+    return MeasurePlan(event, 1, summary, strategy, grid, tuple(subsets), tuple(weights), error)
+
+
+def _precision(problem: QueryProblem, mu: float, change: float) -> float:
+    """Precision of a mean, over that of the model, with noise for a change of the sum."""
+    return PRIOR * problem.n_samples * (mu / change) ** 2
+
+
+def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
+    """Counts of all cells; one record leaves a cell for another."""
+    x = _precision(problem, mu, math.sqrt(2.0)) / problem.n_cells
+    error = PRIOR * sum(worth.values()) / (1.0 + x)
+    n = problem.n_samples
+    return _plan(problem, mu, CELLS, math.sqrt(2.0), problem.n_cells, float(n), error)
+
+
+def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
+    """Contrasts of the subsets of ``worth``, weighted.
+
+    With precision x of the contrasts of a subset over that of the model, the error is about the sum
+    of worth / (1 + x), and x times `largest_move`, summed, at most what the budget allows.
+    """
+    shape = problem.shape
+    subsets = by_size(worth, shape)
+    worths = np.array([worth[s] for s in subsets])
+    costs = np.array([largest_move(s, shape) for s in subsets])
+    total = _precision(problem, mu, 1.0)
+    ratio = np.sqrt(worths / costs)
+    low, high = 0.0, total / (costs @ ratio) + 1.0 / ratio.min()
+    for _ in range(100):  # bisection
+        level = (low + high) / 2
+        low, high = (
+            (low, level)
+            if costs @ np.maximum(level * ratio - 1.0, 0.0) > PRIOR_SHARE * total
+            else (level, high)
+        )
+    x = np.maximum(low * ratio - 1.0, 0.0) + (1 - PRIOR_SHARE) * total * ratio / (costs @ ratio)
+    return plan_weighted(problem, mu, subsets, x / x.max(), worths)
+
+
+def plan_weighted(
+    problem: QueryProblem, mu: float, subsets: list[Subset], squares: np.ndarray, worths: np.ndarray
+) -> MeasurePlan:
+    """Contrasts of some subsets with given squared weights, the largest 1."""
+    shape, n = problem.shape, problem.n_samples
+    tables = (table for table, _ in _sources(problem, subsets))
+    if n * max(math.prod(shape[j] for j in table) for table in tables) > EXACT:
+        raise ValueError(f"n_samples={n!r} is too large for tables of that size.")
+    weights = np.sqrt(squares)
+    exact = sensitivity(shape, dict(zip(subsets, squares, strict=True)), interchangeable(problem))
+    error = PRIOR * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())
+    # Entries of contrasts are below sqrt(size) for every column.
+    magnitude = n * max(
+        w * math.sqrt(math.prod(shape[j] for j in s)) for s, w in zip(subsets, weights, strict=True)
+    )
+    size = sum(n_contrasts(s, shape) for s in subsets)
+    # A contrast is a whole number times a constant: one rounding in each of two data sets.
+    change = exact + 2.0 * math.sqrt(size) * magnitude * 2.0**-52
+    return _plan(problem, mu, CONTRASTS, change, size, magnitude, error, subsets, weights.tolist())
+
+
+def _plan_queries(problem: QueryProblem, mu: float) -> MeasurePlan:
+    """The queries themselves, centred."""
+    m, n_cells = problem.workload.matrix.shape
+    # Products of a matrix and counts: Higham's bound for sums of n_cells products, twice.
+    rounding = 2.0 * math.sqrt(m) * (n_cells + 2) * 2.0**-52 * problem.n_samples
+    change = problem.workload.sensitivity + rounding
+    error = _error_of_queries(problem, mu, change)
+    return _plan(problem, mu, QUERIES, change, m, float(problem.n_samples), error)
+
+
+def _error_of_queries(problem: QueryProblem, mu: float, change: float) -> float:
+    """Where one record moves the sums of the centred queries by ``change``."""
+    variances = problem.workload.centred.var(axis=1)
+    noise = 1.0 / _precision(problem, mu, change) if change else 0.0
+    left = (variances * noise / (variances + noise + 1e-300)).sum()
+    return PRIOR * problem.workload.scale**2 * float(left)
+
+
+def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]]:
+    """Tables to count, each with the subsets whose contrasts are taken from it."""
+    everything = tuple(range(problem.n_columns))
+    if problem.dense:
+        return [(everything, list(subsets))]
+    tables = [tuple(sorted(t)) for t in problem.workload.columns(problem.n_columns)]
+    left, found = set(subsets), []
+    for table in sorted(tables, key=len, reverse=True):
+        orders = range(1, len(table) + 1)
+        here = [s for order in orders for s in combinations(table, order) if s in left]
+        if here:
+            found.append((table, here))
+            left -= set(here)
+    return found + [(s, [s]) for s in sorted(left)]
+
+
+def statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
+    """What is released, before noise; float64."""
+    everything = tuple(range(problem.n_columns))
+    if plan.strategy != CONTRASTS:
+        counts = count_table(codes, everything, problem.shape).ravel().astype(np.float64)
+        return counts if plan.strategy == CELLS else problem.workload.centred @ counts
+    weights = dict(zip(plan.subsets, plan.weights, strict=True))
+    parts = {}
+    for table, subsets in _sources(problem, plan.subsets):
+        whole = helmert(count_table(codes, table, problem.shape)).ravel()
+        constants = scales([problem.shape[j] for j in table]).ravel()
+        for subset in subsets:
+            at = positions(table, subset, problem.shape)
+            parts[subset] = whole[at] * (constants[at] * weights[subset])
+    return np.concatenate([parts[subset] for subset in plan.subsets])

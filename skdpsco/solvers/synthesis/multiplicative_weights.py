@@ -1,0 +1,233 @@
+"""Synthetic data by private multiplicative weights: one query is chosen at a time.
+
+Proof: docs/proofs/multiplicative_weights.md.
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
+from skdpsco.privacy import ExponentialMechanismEvent, compose
+from skdpsco.scaling.quantiles import choose_index
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.problem import check_count
+from skdpsco.solvers.synthesis.distributions import Histogram
+from skdpsco.solvers.synthesis.workload import (
+    DENSE_CELLS,
+    MAX_AXES,
+    LinearQueries,
+    QueryProblem,
+    SynthesisResult,
+    count_table,
+)
+
+BEST_RESPONSE, MIRROR_DESCENT = "best-response", "mirror-descent"
+VARIANTS = (BEST_RESPONSE, MIRROR_DESCENT)
+
+MAX_ITER = 10_000
+WORK = 2**28  # numbers read in all rounds together, but for ENOUGH rounds
+ENOUGH = 16
+
+
+@dataclass(frozen=True)
+class WeightsPlan(Plan):
+    """Step size and the grids of all draws.
+
+    Parameters
+    ----------
+    step : float
+        Of the logarithms of probabilities, along queries in [-1, 1].
+    multiples : tuple of int, length n_iter
+        How often the answers of the data are counted in the scores of each draw.
+    grids : tuple of float, length n_iter
+        Of the scores, in records times answers.
+    error : float
+        Bound on the expected largest error of an answer.
+    """
+
+    step: float = 0.0
+    multiples: tuple[int, ...] = ()
+    grids: tuple[float, ...] = ()
+    error: float = math.inf
+
+
+class MultiplicativeWeights:
+    """A game of a histogram against queries: they seek its errors, it moves towards them.
+
+    In each round the exponential mechanism draws a query, or the negation of one, and the
+    histogram's probabilities are multiplied by the exponential of a multiple of it. The mean of all
+    histograms is released. Nothing is measured: the draws alone tell about the data. For domains of
+    at most 2**20 cells.
+
+    Parameters
+    ----------
+    variant : {"best-response", "mirror-descent"}, default="best-response"
+        Draws by the errors of the newest histogram, or by the sums of the errors of all so far.
+        The latter is the algorithm of the paper; the former has the better constants.
+
+    Raises
+    ------
+    ValueError
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent
+    Rates for Differentially-Private Stochastic Saddle-Point Problems. Theorem 1.1.
+    """
+
+    def __init__(self, variant: str = BEST_RESPONSE):
+        if variant not in VARIANTS:
+            raise ValueError(f"variant must be one of {list(VARIANTS)}, got {variant!r}.")
+        self.variant = variant
+
+    def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> WeightsPlan:
+        """Calibrate ``n_iter`` draws, or as many as minimise the bound on the largest error.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For an ``n_iter`` that is not an int >= 1, a domain of too many cells, or noise that is
+            too large for the grids.
+        """
+        if not problem.dense:
+            raise ValueError(
+                f"shape must have at most {DENSE_CELLS} cells and {MAX_AXES} columns for "
+                f"MultiplicativeWeights, got {problem.n_cells} and {problem.n_columns}: use "
+                "SelectMeasure or MeasureProject, or merge categories."
+            )
+        n, factor = problem.n_samples, _factor(problem)
+        log_queries = math.log(2.0 * problem.n_answers)
+        if n_iter is None:
+            work = problem.n_cells + problem.n_answers
+            if isinstance(problem.workload, LinearQueries):
+                work = problem.workload.matrix.size // 8 + problem.n_cells
+            limit = min(MAX_ITER, max(ENOUGH, WORK // work))
+            draws = np.arange(1, limit + 1)
+        else:
+            draws = np.array([check_count("n_iter", n_iter)])
+        rounds = draws + 1.0
+        free = np.sqrt(2.0 * math.log(problem.n_cells) / rounds)
+        with np.errstate(divide="ignore"):  # a rate of 0 has an infinite error
+            if self.variant == BEST_RESPONSE:
+                rates = n / 4.0 * _per_multiple(budget.rho, draws, draws, draws)
+                errors = free + log_queries / rates
+            else:
+                paid = draws - 1.0
+                sums, squares = paid * draws / 2.0, paid * draws * (2.0 * draws - 1.0) / 6.0
+                best = np.sqrt(log_queries / (2.0 * rounds))
+                rates = np.minimum(best, n / 4.0 * _per_multiple(budget.rho, paid, sums, squares))
+                errors = free + log_queries / (rates * rounds) + 2.0 * rates
+        least = int(np.argmin(errors))
+        n_draws, rate = int(draws[least]), float(rates[least])
+        once = self.variant == BEST_RESPONSE
+        multiples = (1,) * n_draws if once else tuple(range(n_draws))
+        # The first draw of mirror descent does not look at the data.
+        epsilons = [4.0 * rate * k / n + LEAST_EPSILON0 if k else 0.0 for k in multiples]
+        grids = {
+            k: _grid(problem, k, epsilon) if k else 1.0
+            for k, epsilon in dict(zip(multiples, epsilons, strict=True)).items()
+        }
+        error = factor * float(errors[least])
+        return WeightsPlan(
+            compose(*(ExponentialMechanismEvent(e) for e in epsilons if e)),
+            n_draws,
+            (f"{n_draws} queries are drawn", f"bound on the expected largest error: {error:.3g}"),
+            float(free[least]),
+            multiples,
+            tuple(grids[k] for k in multiples),
+            error,
+        )
+
+    def run(
+        self, plan: WeightsPlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+    ) -> SynthesisResult:
+        """Follow ``plan`` on records."""
+        n, N = problem.n_samples, problem.n_cells
+        totals = _totals(problem, codes)
+        logits = np.zeros(N)
+        x = np.full(N, 1.0 / N)
+        mean = x.copy()
+        past = np.zeros(totals.size)
+        for k, grid in zip(plan.multiples, plan.grids, strict=True):
+            now = n * _answers(problem, x)
+            errors = k * totals - (now if self.variant == BEST_RESPONSE else past)
+            past += now
+            drawn = choose_index(rng, np.concatenate([errors, -errors]), grid)
+            negated, query = divmod(drawn, totals.size)
+            _move(problem, query, plan.step * (1 - 2 * negated), logits)
+            x = np.exp(logits - logits.max())
+            x /= x.sum()
+            mean += x
+            progress[0] += 1
+        distribution = Histogram(mean / mean.sum(), problem.shape)
+        return SynthesisResult(distribution, distribution.answers(problem.workload), plan.n_iter)
+
+
+def _per_multiple(rho: float, count: Any, sums: Any, squares: Any) -> np.ndarray:
+    """The u of draws that cost (u k + `LEAST_EPSILON0`)**2 / 8 each, ``rho`` in all; 0 if too many.
+
+    There are ``count`` of them; the multiples k and their squares have these sums.
+    """
+    linear = LEAST_EPSILON0 * sums
+    left = np.maximum(8.0 * rho - LEAST_EPSILON0**2 * count, 0.0)
+    return left / (np.sqrt(linear**2 + np.maximum(squares, 1e-9) * left) + linear)
+
+
+def _factor(problem: QueryProblem) -> float:
+    """What an error of a query in [-1, 1] is worth in answers, within `_answers`."""
+    return problem.workload.scale if isinstance(problem.workload, LinearQueries) else 0.5
+
+
+def _width(problem: QueryProblem) -> float:
+    """How much one record can move an answer, summed over records."""
+    return 2.0 if isinstance(problem.workload, LinearQueries) else 1.0
+
+
+def _grid(problem: QueryProblem, multiple: int, epsilon0: float) -> float:
+    n = float(problem.n_samples)
+    rounding = n * 2.0**-50
+    if isinstance(problem.workload, LinearQueries):  # counts are exact, products are not
+        rounding += (problem.n_cells + 2) * 2.0**-52 * n
+    change = 2.0 * _width(problem) + 4.0 * rounding
+    return exponential_grid(multiple * change, epsilon0, 2.0 * multiple * n)
+
+
+def _answers(problem: QueryProblem, p: np.ndarray) -> np.ndarray:
+    """Answers of a histogram: centred queries, or shares of cells."""
+    if isinstance(problem.workload, LinearQueries):
+        return problem.workload.centred @ p
+    return Histogram(p, problem.shape).answers(problem.workload)
+
+
+def _totals(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
+    """The same of data, summed over records."""
+    if isinstance(problem.workload, LinearQueries):
+        counts = count_table(codes, tuple(range(problem.n_columns)), problem.shape).ravel()
+        return problem.workload.centred @ counts.astype(np.float64)
+    tables = problem.workload.columns(problem.n_columns)
+    parts = [count_table(codes, table, problem.shape).ravel() for table in tables]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _move(problem: QueryProblem, query: int, step: float, logits: np.ndarray) -> None:
+    """Add ``step`` times a query, in [-1, 1] up to a constant, to ``logits``."""
+    if isinstance(problem.workload, LinearQueries):
+        logits += step * problem.workload.centred[query]
+        return
+    tables = problem.workload.columns(problem.n_columns)
+    sizes = [math.prod(problem.shape[j] for j in table) for table in tables]
+    ends = list(accumulate(sizes))
+    at = bisect_right(ends, query)
+    table = tables[at]
+    values = np.unravel_index(
+        query - (ends[at] - sizes[at]), tuple(problem.shape[j] for j in table)
+    )
+    where: list[Any] = [slice(None)] * problem.n_columns
+    for j, value in zip(table, values, strict=True):
+        where[j] = value
+    logits.reshape(problem.shape)[tuple(where)] += 2.0 * step

@@ -1,0 +1,276 @@
+"""From noisy contrasts, or noisy queries, to a distribution; all of it is post-processing.
+
+Source: docs/proofs/measure_project.md, section 5.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsco.solvers.synthesis import product_mixture_fit as _latent_class
+from skdpsco.solvers.synthesis.contrasts import (
+    Subset,
+    helmert,
+    n_contrasts,
+    positions,
+    scales,
+    synthesis,
+)
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest
+from skdpsco.solvers.synthesis.workload import QueryProblem, SynthesisResult
+
+COMPONENTS, LARGE_COMPONENTS = 4, 8  # of the model; of one that is itself the release
+MODEL_ORDER, MODEL_SIZE = 3, 2**16  # the model is fitted to contrasts of low orders, so many
+MODEL_STEPS, LARGE_MODEL_STEPS = 100, 200
+STEPS, WORK = 500, 2**24  # of a projection: at most so many, and so many times cells
+ENOUGH = 10  # but at least so many
+# Variance of what a model leaves, times n_samples, at least: that of sampling, and as much again.
+LEAST = 2.0
+
+
+@dataclass(frozen=True)
+class NoisyContrasts:
+    """Contrasts of a mean over records, with the standard deviation of the noise in them.
+
+    Parameters
+    ----------
+    problem : QueryProblem
+    values, deviations, orders : ndarray of shape (n_contrasts,)
+        The order of a contrast is the number of its columns.
+    subsets : tuple of tuple of int
+        If not empty, what the contrasts are of, one subset after the other. If empty, all contrasts
+        of the domain were measured, in the order of its cells.
+    """
+
+    problem: QueryProblem
+    values: np.ndarray
+    deviations: np.ndarray
+    orders: np.ndarray
+    subsets: tuple[Subset, ...] = ()
+
+    @classmethod
+    def of_cells(cls, problem: QueryProblem, cells: np.ndarray, deviation: float):
+        """From noisy shares of all cells."""
+        shape = problem.shape
+        values = (scales(shape) * helmert(cells.reshape(shape))).ravel()[1:]
+        orders = reduce(np.add.outer, [np.minimum(np.arange(s), 1) for s in shape]).ravel()[1:]
+        deviations = np.full(values.shape, deviation * math.sqrt(cells.size))
+        return cls(problem, values, deviations, orders)
+
+    @classmethod
+    def of_subsets(cls, problem: QueryProblem, subsets, weights, weighted, deviation: float):
+        """From noisy contrasts of subsets, each with its weight."""
+        counts = [n_contrasts(subset, problem.shape) for subset in subsets]
+        weight = np.repeat(weights, counts)
+        orders = np.repeat([len(subset) for subset in subsets], counts)
+        return cls(problem, weighted / weight, deviation / weight, orders, tuple(subsets))
+
+    @cached_property
+    def _positions(self) -> np.ndarray | slice:
+        """Where in the output of `helmert` for the domain the contrasts are."""
+        if not self.subsets:
+            return slice(1, None)
+        return _in_domain(self.problem, self.subsets)
+
+    @cached_property
+    def _scales(self) -> np.ndarray:
+        return scales(self.problem.shape)
+
+    def _contrasts_of(self, p: np.ndarray) -> np.ndarray:
+        """The same contrasts of a histogram."""
+        found = self._scales * helmert(p.reshape(self.problem.shape))
+        return found.ravel()[self._positions]
+
+    def _combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Combination of the functions whose means the contrasts are, on all cells."""
+        tensor = np.zeros(self.problem.n_cells)
+        tensor[self._positions] = coefficients
+        return synthesis(self._scales * tensor.reshape(self.problem.shape)).ravel()
+
+    def model(self, rng: np.random.Generator) -> ProductMixture:
+        """A mixture of products, fitted to contrasts of low orders."""
+        problem, low = self.problem, self._low()
+        if not low:
+            return ProductMixture(np.ones(1), tuple(np.ones((1, s)) for s in problem.shape))
+        if self.subsets:
+            chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
+        else:
+            chosen = _in_domain(problem, low) - 1
+        # A perfect model would differ from records by the noise, and as one sample from another.
+        precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
+        return _latent_class.fit(
+            problem.shape,
+            _latent_class.terms(low, problem.shape),
+            self.values[chosen],
+            precisions,
+            COMPONENTS if problem.dense else LARGE_COMPONENTS,
+            rng,
+            max_iter=MODEL_STEPS if problem.dense else LARGE_MODEL_STEPS,
+        )
+
+    def _low(self) -> tuple[Subset, ...]:
+        """Subsets of low order, first those with few contrasts; a prefix of `subsets`."""
+        subsets: Iterable[Subset] = self.subsets
+        low: list[Subset] = []
+        total = 0
+        if not self.subsets:
+            columns = [j for j, size in enumerate(self.problem.shape) if size > 1]
+            orders = range(1, min(MODEL_ORDER, len(columns)) + 1)
+            subsets = by_size(
+                (s for order in orders for s in combinations(columns, order)), self.problem.shape
+            )
+        for subset in subsets:
+            total += n_contrasts(subset, self.problem.shape)
+            if low and (total > MODEL_SIZE or len(subset) > max(MODEL_ORDER, len(low[0]))):
+                break
+            low.append(subset)
+        return tuple(low)
+
+    def _variances(self, residuals: np.ndarray) -> np.ndarray:
+        """Mean squares of what a model leaves of contrasts, without the noise.
+
+        For every order of contrasts the mean, less one standard error, with the weights that are
+        best if the least is true. A subset whose residuals are larger than that and noise explain
+        has its own mean.
+        """
+        least = LEAST / self.problem.n_samples
+        noise = np.square(self.deviations)
+        squares = np.square(residuals)
+        found = np.empty(residuals.shape)
+        for order in np.unique(self.orders):
+            here = self.orders == order
+            weights = 1.0 / np.square(noise[here] + least)
+            excess = weights @ (squares[here] - noise[here]) - math.sqrt(2.0 * weights.sum())
+            found[here] = max(least, excess / weights.sum())
+        # Of k squares of Gaussian numbers of variance 1 the mean exceeds 1 + 2 sqrt(t/k) + 2 t/k
+        # with probability exp(-t) at most (Laurent and Massart 2000): t is such that none should.
+        t, end = math.log(1 + len(self.subsets)), 0
+        for subset in self.subsets:
+            k = n_contrasts(subset, self.problem.shape)
+            here, end = slice(end, end + k), end + k
+            mean, expected = squares[here].mean(), found[end - 1] + noise[end - 1]
+            if mean > expected * (1.0 + 2.0 * math.sqrt(t / k) + 2.0 * t / k):
+                found[here] = mean - noise[here]
+        return found
+
+    def project(self, model: ProductMixture) -> SynthesisResult:
+        """The distribution near the model that agrees with the contrasts."""
+        distribution = self.nearest(model, n_steps(self.problem))
+        return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
+
+    def nearest(self, model: ProductMixture, steps: int, alike: bool = False) -> Histogram:
+        """The same, without answers, after so many steps.
+
+        If ``alike``, the model may be as wrong about contrasts that it fits as about the others.
+        """
+        base = model.histogram().p
+        found = base
+        if self.values.size:
+            variances = self._variances(self.values - self._contrasts_of(base))
+            if alike:
+                variances[:] = variances.max()
+            found = nearest(
+                base,
+                self._contrasts_of,
+                self._combine,
+                self.values,
+                np.square(self.deviations) / variances,
+                steps,
+            )
+        return Histogram(found, self.problem.shape)
+
+    def correct(self, model: Any) -> SynthesisResult:
+        """The model, and its tables with what it leaves of the contrasts, shrunken."""
+        shape = self.problem.shape
+        parts = [
+            (scales(p.shape) * helmert(p)).flat[positions(subset, subset, shape)]
+            for subset in self.subsets
+            for p in (model.marginal(subset),)
+        ]
+        residuals = self.values - np.concatenate(parts)
+        variances = self._variances(residuals)
+        shrunken = residuals * variances / (variances + np.square(self.deviations))
+        ends = np.cumsum([part.size for part in parts[:-1]])
+        of = dict(zip(self.subsets, np.split(shrunken, ends), strict=True))
+        answers = [
+            _corrected(model, of, table).ravel()
+            for table in self.problem.workload.columns(self.problem.n_columns)
+        ]
+        return SynthesisResult(model, np.concatenate(answers), 1)
+
+
+def project_queries(
+    problem: QueryProblem,
+    rows: np.ndarray | slice,
+    centred: np.ndarray,
+    deviations: np.ndarray,
+) -> SynthesisResult:
+    """The distribution near the uniform one that agrees with noisy answers to centred queries.
+
+    Parameters
+    ----------
+    problem : QueryProblem
+    rows : slice or ndarray of int
+        Which queries were answered.
+    centred, deviations : ndarray of shape (n_rows,)
+        Answers, and the standard deviations of the noise in them.
+    """
+    chosen = problem.workload.centred[rows]
+    uniform = chosen.mean(axis=1)
+    matrix, targets, noise = chosen - uniform[:, None], centred - uniform, np.square(deviations)
+    spread = math.sqrt(2.0 * np.square(noise).sum()) / targets.size
+    excess = (np.square(targets) - noise).mean() - spread
+    variance = max(LEAST / problem.n_samples, excess / (np.square(matrix).mean() or 1.0))
+    found = nearest(
+        np.full(problem.n_cells, 1.0 / problem.n_cells),
+        matrix.__matmul__,
+        lambda x: x @ matrix,
+        targets,
+        noise / variance,
+        n_steps(problem),
+    )
+    distribution = Histogram(found, problem.shape)
+    return SynthesisResult(distribution, distribution.answers(problem.workload), 1)
+
+
+def by_size(subsets: Iterable[Subset], shape: tuple[int, ...]) -> list[Subset]:
+    """Small subsets first, and of these the ones with few contrasts."""
+    return sorted(subsets, key=lambda s: (len(s), n_contrasts(s, shape), s))
+
+
+def n_steps(problem: QueryProblem) -> int:
+    """Steps of a projection that take a few seconds at most."""
+    return min(STEPS, max(ENOUGH, WORK // problem.n_cells))
+
+
+def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
+    everything = tuple(range(problem.n_columns))
+    return np.concatenate([positions(everything, s, problem.shape) for s in subsets])
+
+
+def _corrected(model: Any, corrections: dict[Subset, np.ndarray], table: Subset) -> np.ndarray:
+    """A model's table with other contrasts; the nearest one that is not negative."""
+    columns = tuple(sorted(table))
+    p = model.marginal(columns)
+    wide = [j for j in columns if p.shape[columns.index(j)] > 1]
+    subsets = (s for order in range(1, len(wide) + 1) for s in combinations(wide, order))
+    here = [s for s in subsets if s in corrections]
+    if here:
+        tensor = np.zeros(p.size)
+        for subset in here:
+            tensor[positions(columns, subset, model.shape)] = corrections[subset]
+        change = synthesis(scales(p.shape) * tensor.reshape(p.shape)) / p.size
+        p = _simplex((p + change).ravel()).reshape(p.shape)
+    return p.transpose([columns.index(j) for j in table])
+
+
+def _simplex(v: np.ndarray) -> np.ndarray:
+    """The nearest probabilities, in l2."""
+    u = np.sort(v)[::-1]
+    excess = (np.cumsum(u) - 1.0) / np.arange(1, v.size + 1)
+    return np.maximum(v - excess[u > excess][-1], 0.0)

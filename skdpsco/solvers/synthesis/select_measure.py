@@ -1,0 +1,306 @@
+"""Synthetic data by choosing what to measure: the worst table or query, one after the other.
+
+Proof: docs/proofs/select_measure.md. What is made of the measurements is in
+`skdpsco.solvers.synthesis.measurements`.
+"""
+
+import math
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    exponential_grid,
+    gaussian_grid,
+    gaussian_mechanism,
+)
+from skdpsco.privacy import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    NoOpEvent,
+    RepeatedEvent,
+    compose,
+)
+from skdpsco.scaling.quantiles import choose_index
+from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.problem import check_count
+from skdpsco.solvers.synthesis.contrasts import Subset, n_contrasts
+from skdpsco.solvers.synthesis.measure_project import (
+    MeasurePlan,
+    plan_contrasts,
+    plan_weighted,
+    statistic,
+)
+from skdpsco.solvers.synthesis.measurements import MeasuredQueries, MeasuredTables
+from skdpsco.solvers.synthesis.reconstruction import by_size
+from skdpsco.solvers.synthesis.workload import (
+    LinearQueries,
+    Marginals,
+    QueryProblem,
+    SynthesisResult,
+    count_table,
+)
+
+FIRST = 0.5  # of the budget is for single columns
+CHOICE = 0.3  # of what is left is for choices, the rest for measurements
+CLEAR_ERROR = 0.5  # l1 error, a share of the records, that the worst table is taken to have
+QUERIES = 20  # times as many choices of queries, each of which tells less than a table
+MAX_ITER = 200  # times QUERIES for these
+FITS = 8  # choices are made in so many groups, with a new fit after each
+MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22  # of tables that may be chosen, but for all pairs
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a table of some sizes is measured.
+
+    Parameters
+    ----------
+    problem : QueryProblem
+        Of the columns of that table alone.
+    plan : MeasurePlan
+    noise : float
+        Expected l1 norm of the noise in the table, in records.
+    """
+
+    problem: QueryProblem
+    plan: MeasurePlan
+    noise: float
+
+
+@dataclass(frozen=True)
+class SelectPlan(Plan):
+    """What may be chosen, and the grids of choices and measurements.
+
+    Parameters
+    ----------
+    first : MeasurePlan or None
+        Of single columns.
+    candidates : tuple of tuple of int
+        Tables that may be chosen. Empty for linear queries, all of which are candidates.
+    kinds : dict
+        For the sizes of a candidate's columns.
+    choice_grid, measure_grid : float
+        Of scores, in records; of answers to centred queries, in records.
+    """
+
+    first: MeasurePlan | None = None
+    candidates: tuple[Subset, ...] = ()
+    kinds: dict[tuple[int, ...], Kind] = field(default_factory=dict)
+    choice_grid: float = 1.0
+    measure_grid: float = 1.0
+
+
+class SelectMeasure:
+    """Choose the table that is fitted worst, measure it, fit anew; then again.
+
+    All single columns are measured first. A table, of those that are asked for or one of some of
+    their columns, is chosen by the exponential mechanism, by the l1 distance of its counts from
+    what the distribution so far expects; then its contrasts of two columns and more are measured.
+    Of linear queries one at a time is chosen. Best where a few of many tables matter: what is not
+    chosen costs nothing.
+
+    References
+    ----------
+    Proof and sources: docs/proofs/select_measure.md.
+    """
+
+    def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> SelectPlan:
+        """Spend ``budget`` on ``n_iter`` choices and measurements, by default of a public number.
+
+        Where all tables are of one column nothing is chosen.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For an ``n_iter`` that is not an int >= 1, too many records, or noise that is too large
+            for the grids.
+        """
+        if n_iter is not None:
+            n_iter = check_count("n_iter", n_iter)
+        if isinstance(problem.workload, LinearQueries):
+            return _plan_queries(problem, budget.rho, n_iter)
+        tables = [
+            tuple(sorted(j for j in table if problem.shape[j] > 1))
+            for table in problem.workload.columns(problem.n_columns)
+        ]
+        columns = sorted({j for table in tables for j in table})
+        if not columns:
+            return SelectPlan(NoOpEvent(), 0, ("all tables have one cell",))
+        candidates = _candidates(tables, problem.shape)
+        if not candidates:
+            first = _plan_columns(problem, budget.mu, columns)
+            return SelectPlan(first.event, 0, first.summary, first)
+        return _plan_tables(problem, budget.rho, columns, candidates, n_iter)
+
+    def run(
+        self, plan: SelectPlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+    ) -> SynthesisResult:
+        """Follow ``plan`` on records."""
+        if isinstance(problem.workload, LinearQueries):
+            return _run_queries(plan, problem, codes, rng, progress)
+        return _run_tables(plan, problem, codes, rng, progress)
+
+
+def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
+    """What a choice and a measurement may cost: epsilon0, mu, and the event of all of them."""
+    epsilon0 = math.sqrt(8.0 * CHOICE * rho / n_iter)
+    mu = math.sqrt(2.0 * (1.0 - CHOICE) * rho / n_iter)
+    chosen = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_iter)
+    return epsilon0, mu, compose(chosen, RepeatedEvent(GaussianEvent(1.0 / mu), n_iter))
+
+
+def _n_iter(n_samples: int, rho: float, n_candidates: int, times: int = 1) -> int:
+    """So many that the last choice is of something worse than what a choice falls short by.
+
+    That is 4 log(n_candidates) / epsilon0 at most, in expectation; the k-th worst table is taken to
+    have the error CLEAR_ERROR * n_samples / sqrt(k).
+    """
+    short = 4.0 * math.log(max(2, n_candidates))
+    useful = CLEAR_ERROR * n_samples * math.sqrt(8.0 * CHOICE * rho) / short
+    return max(1, min(int(times * useful), n_candidates, times * MAX_ITER))
+
+
+def _candidates(tables: list[Subset], shape: tuple[int, ...]) -> list[Subset]:
+    """Tables of two columns and more of which ``tables`` are made, small ones first."""
+    found: set[Subset] = set()
+    for order in range(2, max(map(len, tables)) + 1):
+        more = {s for table in tables for s in combinations(table, order)}
+        cells = sum(math.prod(shape[j] for j in s) for s in found | more)
+        if found and (len(found | more) > MAX_CANDIDATES or cells > MAX_CELLS):
+            break
+        found |= more
+    return by_size(found, shape)
+
+
+def _plan_columns(problem: QueryProblem, mu: float, columns: list[int]) -> MeasurePlan:
+    """Contrasts of single columns."""
+    worth: dict[Subset, float] = {(j,): 1.0 - 1.0 / problem.shape[j] for j in columns}
+    return plan_contrasts(problem, mu, worth)
+
+
+def _kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
+    """Contrasts of two columns and more of a table, all with the same weight."""
+    columns = tuple(range(len(sizes)))
+    problem = QueryProblem(sizes, Marginals((columns,)), n_samples)
+    subsets = [s for order in columns[1:] for s in combinations(columns, order + 1)]
+    plan = plan_weighted(problem, mu, subsets, np.ones(len(subsets)), np.ones(len(subsets)))
+    count = sum(n_contrasts(s, sizes) for s in subsets)
+    return Kind(problem, plan, plan.grid * 2.0**SCALE_BITS * math.sqrt(2.0 / math.pi * count))
+
+
+def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
+    n = problem.n_samples
+    first = _plan_columns(problem, math.sqrt(2.0 * FIRST * rho), columns)
+    rho *= 1.0 - FIRST
+    n_iter = n_iter or _n_iter(n, rho, len(candidates))
+    epsilon0, mu, event = _split(rho, n_iter)
+    kinds: dict[tuple[int, ...], Kind] = {}
+    for table in candidates:
+        sizes = tuple(problem.shape[j] for j in table)
+        if sizes not in kinds:
+            kinds[sizes] = _kind(sizes, mu, n)
+    noise = max(kind.noise for kind in kinds.values())
+    cells = max(map(math.prod, kinds))
+    # A record leaves one cell of a table for another: its score changes by 2 at most, up or down.
+    change = 4.0 + 4.0 * (cells + 8) * 2.0**-50 * (n + noise)
+    return SelectPlan(
+        compose(first.event, event),
+        n_iter,
+        (
+            f"{len(columns)} columns are measured",
+            f"{n_iter} of {len(candidates)} tables are chosen and measured",
+        ),
+        first,
+        tuple(candidates),
+        kinds,
+        exponential_grid(change, epsilon0, 2.0 * n + noise),
+    )
+
+
+def _plan_queries(problem, rho, n_iter) -> SelectPlan:
+    n, m = problem.n_samples, problem.n_answers
+    n_iter = n_iter or _n_iter(n, rho, m, QUERIES)
+    epsilon0, mu, event = _split(rho, n_iter)
+    # Sums of products with counts are rounded, in both of two data sets.
+    rounding = (problem.n_cells + 8) * 2.0**-51 * n
+    return SelectPlan(
+        event,
+        n_iter,
+        (f"{n_iter} of {m} queries are chosen and measured",),
+        choice_grid=exponential_grid(4.0 + 4.0 * rounding, epsilon0, 2.0 * n),
+        measure_grid=gaussian_grid(2.0 + 2.0 * rounding, 1.0 / mu, 1, n),
+    )
+
+
+def _rounds(n_iter: int, n_candidates: int) -> list[int]:
+    """Number of choices before each fit but the last; at most as many as there are candidates."""
+    n_rounds = max(min(n_iter, FITS), -(-n_iter // n_candidates))
+    return [len(part) for part in np.array_split(np.arange(n_iter), n_rounds)]
+
+
+def _choices(rng, scores: np.ndarray, grid: float, count: int):
+    """Different candidates, one after the other."""
+    left = np.arange(scores.size)
+    for _ in range(count):
+        drawn = choose_index(rng, scores[left], grid)
+        yield int(left[drawn])
+        left = np.delete(left, drawn)
+
+
+def _release(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng):
+    """Noisy contrasts of means, and the standard deviations of the noise."""
+    measured = statistic(plan, problem, codes)
+    gaussian_mechanism(rng, measured, plan.grid)
+    counts = [n_contrasts(subset, problem.shape) for subset in plan.subsets]
+    weights = np.repeat(plan.weights, counts) * problem.n_samples
+    return measured / weights, plan.grid * 2.0**SCALE_BITS / weights
+
+
+def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
+    shape, n = problem.shape, problem.n_samples
+    measured = MeasuredTables(problem)
+    if plan.first is not None:
+        values, deviations = _release(plan.first, problem, codes, rng)
+        measured.start(plan.first.subsets, values, deviations, rng)
+    if plan.candidates:
+        candidates = Marginals(plan.candidates)
+        kinds = [plan.kinds[tuple(shape[j] for j in table)] for table in plan.candidates]
+        parts = [count_table(codes, table, shape).ravel() for table in plan.candidates]
+        starts = np.cumsum([0, *(part.size for part in parts[:-1])])
+        counts, noise = np.concatenate(parts), np.array([kind.noise for kind in kinds])
+        for count in _rounds(plan.n_iter, len(kinds)):
+            expected = n * measured.fit(candidates, rough=True).answers
+            scores = np.add.reduceat(np.abs(counts - expected), starts) - noise
+            for k in _choices(rng, scores, plan.choice_grid, count):
+                table, kind = plan.candidates[k], kinds[k]
+                values, deviations = _release(kind.plan, kind.problem, codes[:, table], rng)
+                subsets = tuple(tuple(table[a] for a in s) for s in kind.plan.subsets)
+                measured.add(subsets, values, deviations)
+                progress[0] += 1
+    result = measured.fit(problem.workload)
+    result.n_iter = plan.n_iter
+    if problem.dense:
+        result.distribution = result.distribution.histogram()
+        result.answers = result.distribution.answers(problem.workload)
+    return result
+
+
+def _run_queries(plan, problem, codes, rng, progress) -> SynthesisResult:
+    n, matrix = problem.n_samples, problem.workload.centred
+    counts = count_table(codes, tuple(range(problem.n_columns)), problem.shape).ravel()
+    sums = matrix @ counts.astype(np.float64)
+    measured = MeasuredQueries(problem)
+    for count in _rounds(plan.n_iter, problem.n_answers):
+        errors = np.abs(sums - n * (matrix @ measured.fit().distribution.p))
+        for query in _choices(rng, errors, plan.choice_grid, count):
+            value = sums[[query]]
+            gaussian_mechanism(rng, value, plan.measure_grid)
+            measured.add(query, value[0] / n, plan.measure_grid * 2.0**SCALE_BITS / n)
+            progress[0] += 1
+    result = measured.fit()
+    result.n_iter = plan.n_iter
+    return result

@@ -1,0 +1,274 @@
+"""Queries about tables of categories: what is asked, of what domain, and the answers of data.
+
+A record is a row of codes, one per column, each below its column's public size. A cell is one value
+of all columns; cells are numbered in C order. An answer is a mean over records.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsco.solvers.saddle.problem import check_count
+
+DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
+MAX_ANSWERS = 2**24
+MAX_TABLES = 2**18
+MAX_AXES = 30  # of an array over a domain
+MAX_PRODUCTS = 2**31  # multiplications that an exact sensitivity may take
+
+
+def _dense(shape: tuple[int, ...]) -> bool:
+    return len(shape) <= MAX_AXES and math.prod(shape) <= DENSE_CELLS
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """The shares of records in every cell of some tables of counts.
+
+    Parameters
+    ----------
+    tables : int or tuple of tuple of int
+        The columns of each table, in the order of its axes. An int k >= 1 means all tables of k
+        columns, or the one of all columns if there are fewer.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+
+    tables: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tables, (list, tuple)):
+            named = tuple(_columns(table) for table in self.tables)
+            if not named:
+                raise ValueError("tables must name the columns of at least one table, got none.")
+            if len(set(named)) < len(named):
+                raise ValueError("tables must not name the same columns twice.")
+            object.__setattr__(self, "tables", named)
+        else:
+            order = check_count("tables", self.tables, "a list of tuples of columns, or ")
+            object.__setattr__(self, "tables", order)
+
+    def columns(self, n_columns: int) -> tuple[tuple[int, ...], ...]:
+        """The columns of every table of a domain with so many columns."""
+        if isinstance(self.tables, int):
+            return tuple(combinations(range(n_columns), min(self.tables, n_columns)))
+        return self.tables
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if a domain of this shape does not have these tables."""
+        if not isinstance(self.tables, int):
+            largest = max(max(table) for table in self.tables)
+            if largest >= len(shape):
+                raise ValueError(
+                    f"tables must name columns 0, ..., {len(shape) - 1}, got {largest}."
+                )
+        elif math.comb(len(shape), min(self.tables, len(shape))) > MAX_TABLES:
+            raise ValueError(_TOO_MANY)
+        if self.n_answers(shape) > MAX_ANSWERS:
+            raise ValueError(_TOO_MANY)
+
+    def n_answers(self, shape: tuple[int, ...]) -> int:
+        """Number of cells of all tables."""
+        return sum(math.prod(shape[j] for j in table) for table in self.columns(len(shape)))
+
+
+_TOO_MANY = (
+    f"tables must be at most {MAX_TABLES}, and have at most {MAX_ANSWERS} cells together: ask for "
+    "fewer or smaller ones."
+)
+
+
+def _columns(table: Any) -> tuple[int, ...]:
+    """Columns of one table, checked."""
+    if not isinstance(table, (list, tuple)) or not table:
+        raise TypeError(f"tables must be a list of tuples of columns, got {table!r} in it.")
+    if any(isinstance(j, (bool, np.bool_)) or not hasattr(j, "__index__") for j in table):
+        raise TypeError(f"tables must have columns that are numbers 0, 1, ..., got {table!r}.")
+    columns = tuple(j.__index__() for j in table)
+    if min(columns) < 0 or len(set(columns)) < len(columns):
+        raise ValueError(f"tables must have different columns 0, 1, ..., got {table!r}.")
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class LinearQueries:
+    """Means of functions of a record, each given by its values on all cells of the domain.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_queries, n_cells)
+        Finite public numbers. What a record may change follows from them.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+
+    matrix: Any
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.matrix)
+        if matrix.dtype.kind not in "biuf":
+            raise TypeError(f"matrix must have real numbers, got dtype {matrix.dtype}.")
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise ValueError(
+                f"matrix must have shape (n_queries, n_cells), got shape {matrix.shape}."
+            )
+        matrix = np.array(matrix, dtype=np.float64, order="C")
+        if not np.abs(matrix).max() <= 2.0**100:  # NaN fails too
+            raise ValueError("matrix must have finite numbers within +-2**100.")
+        matrix.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if a domain of this shape has other cells, or too many."""
+        n_cells = math.prod(shape)
+        if not _dense(shape):
+            raise ValueError(
+                f"Linear queries need a domain of at most {DENSE_CELLS} cells and {MAX_AXES} "
+                f"columns, got {n_cells} and {len(shape)}: ask for marginals, or merge categories."
+            )
+        if self.matrix.shape[1] != n_cells:
+            raise ValueError(
+                f"matrix must have one column for each of the {n_cells} cells of the domain, got "
+                f"{self.matrix.shape[1]}."
+            )
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest distance of a value from the middle of its query's range; 1 if there is none."""
+        return float(np.abs(self.matrix - self._middle[:, None]).max()) or 1.0
+
+    @cached_property
+    def _middle(self) -> np.ndarray:
+        return self.matrix.min(axis=1) / 2 + self.matrix.max(axis=1) / 2
+
+    @cached_property
+    def centred(self) -> np.ndarray:
+        """The matrix, each query without the middle of its range, over `scale`: within +-1.
+
+        It asks for the same, and its numbers are not larger than what a record may change.
+        """
+        return np.clip((self.matrix - self._middle[:, None]) / self.scale, -1.0, 1.0)
+
+    @cached_property
+    def reach(self) -> float:
+        """Largest l2 distance of the first column of `centred` from another: >= sensitivity / 2."""
+        return math.sqrt(np.square(self.centred - self.centred[:, :1]).sum(axis=0).max())
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """How far, in l2, one replaced record can move the sums of the `centred` queries.
+
+        The largest distance of two columns of that matrix; if it is large, an upper bound.
+        """
+        matrix = self.centred
+        n_queries, n_cells = matrix.shape
+        squares = np.square(matrix).sum(axis=0)
+        largest = float(squares.max())
+        found = min(4.0 * largest, float(np.square(np.ptp(matrix, axis=1)).sum()))
+        if n_cells * matrix.size <= MAX_PRODUCTS:
+            found, block = 0.0, max(1, DENSE_CELLS // n_cells)
+            for start in range(0, n_cells, block):
+                part = slice(start, start + block)
+                apart = squares[part, None] + squares - 2.0 * (matrix[:, part].T @ matrix)
+                found = max(found, float(apart.max()))
+        # Sums of n_queries products err by less than the last term.
+        return math.sqrt(found + (n_queries + 16) * 2.0**-48 * largest) * (1.0 + 2.0**-40)
+
+    def n_answers(self, shape: tuple[int, ...]) -> int:
+        """Number of queries."""
+        return self.matrix.shape[0]
+
+
+@dataclass(frozen=True)
+class QueryProblem:
+    """What a planner may know: the domain, the queries, the number of records; never a record.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Number of values of each column, >= 1.
+    workload : Marginals or LinearQueries
+    n_samples : int
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+
+    shape: tuple[int, ...]
+    workload: Any
+    n_samples: int
+
+    def __post_init__(self) -> None:
+        shape = tuple(check_count("The size of a column", size) for size in self.shape)
+        if not shape:
+            raise ValueError("shape must have at least one column.")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))
+        self.workload.check(shape)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.shape)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of the domain; may be astronomical."""
+        return math.prod(self.shape)
+
+    @property
+    def dense(self) -> bool:
+        """Whether arrays over the whole domain may be made."""
+        return _dense(self.shape)
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return self.workload.n_answers(self.shape)
+
+
+@dataclass
+class SynthesisResult:
+    """What a synthesis solver releases.
+
+    Parameters
+    ----------
+    distribution : Histogram or ProductMixture
+    answers : ndarray of shape (n_answers,)
+        To the workload, in its order: tables one after the other, cells in C order.
+    n_iter : int
+    """
+
+    distribution: Any
+    answers: np.ndarray
+    n_iter: int
+
+
+def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Number of records in every cell of the table of some columns; int64, one axis per column."""
+    sizes = tuple(shape[j] for j in columns)
+    cells = np.zeros(codes.shape[0], dtype=np.intp)
+    for j in columns:
+        cells *= shape[j]
+        cells += codes[:, j]
+    return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
+
+
+def true_answers(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
+    """Exact answers of data, to compare with; never a part of a release."""
+    everything = tuple(range(problem.n_columns))
+    if isinstance(problem.workload, LinearQueries):
+        shares = count_table(codes, everything, problem.shape).ravel() / codes.shape[0]
+        return problem.workload.matrix @ shares
+    tables = problem.workload.columns(problem.n_columns)
+    counts = [count_table(codes, table, problem.shape).ravel() for table in tables]
+    return np.concatenate(counts) / codes.shape[0]

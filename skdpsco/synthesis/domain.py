@@ -1,0 +1,317 @@
+"""The public domain of a table: what its columns may hold, codes for it, and back.
+
+What is made of codes has the dtypes of the table that was fitted, but for what a dtype says about
+values: the categories of a categorical column, and the width of strings, are those of the domain.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from skdpsco._quiet import quietly
+from skdpsco._validation import LARGEST, is_missing
+from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
+from skdpsco.solvers.saddle.problem import check_count
+from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
+from skdpsco.synthesis.columns import Table, as_list, assemble, public_dtype, taken, typed
+
+UNDECLARED = (
+    "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
+    "is public: reading it off the data would not be private."
+)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Public bins of a column of numbers.
+
+    Parameters
+    ----------
+    edges : array-like of shape (n_bins + 1,)
+        Increasing numbers in [-1e100, 1e100]. Bin i is ``edges[i] <= x < edges[i + 1]``; the last
+        one contains its upper edge too. Numbers beyond the outer edges are counted in the outer
+        bins, silently.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Examples
+    --------
+    >>> from skdpsco.synthesis import Bins
+    >>> Bins([0, 18, 65, 120]).size
+    3
+    """
+
+    edges: Any
+
+    def __post_init__(self) -> None:
+        legal = "edges must be a list of at least two increasing numbers in [-1e100, 1e100]"
+        values = list(self.edges) if _is_list(self.edges) else []
+        if any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values):
+            raise TypeError(f"{legal}, got {self.edges!r}.")
+        if len(values) < 2 or not all(-LARGEST <= e <= LARGEST for e in values):
+            raise ValueError(f"{legal}, got {self.edges!r}.")
+        edges = tuple(float(e) for e in values)
+        if not all(low < high for low, high in pairwise(edges)):
+            raise ValueError(f"{legal}, got {self.edges!r}.")
+        object.__setattr__(self, "edges", edges)
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """Bins of finite numbers."""
+        found = np.searchsorted(self.edges, values, side="right") - 1
+        return np.clip(found, 0, self.size - 1)
+
+    def whole_numbers(self, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest number of every bin that a dtype of integers holds."""
+        known = np.iinfo(dtype if dtype in ("int8", "int16", "int32", "uint8", "uint16") else "i8")
+        least = 0 if dtype.startswith("u") else int(known.min)
+        low = [max(math.ceil(e), least) for e in self.edges[:-1]]
+        high = [math.ceil(e) - 1 for e in self.edges[1:-1]] + [math.floor(self.edges[-1])]
+        high = [min(e, int(known.max)) for e in high]
+        if any(a > b for a, b in zip(low, high, strict=True)):
+            raise ValueError(f"there are bins without a number that {dtype} holds")
+        return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+
+    def points(self, codes: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
+        """Numbers of the bins: in the middle, or drawn uniformly."""
+        if _is_integer(dtype):
+            low, high = (ends[codes] for ends in self.whole_numbers(dtype))
+            middle = low + (high - low) // 2
+            return middle if rng is None else rng.integers(low, high, endpoint=True)
+        edges = np.array(self.edges)
+        a, b = edges[codes], edges[codes + 1]
+        u = 0.5 if rng is None else rng.random(len(codes))
+        with np.errstate(under="ignore"):  # next to 0
+            return np.minimum(a + u * (b - a), np.nextafter(b, a))
+
+
+def _is_integer(dtype: str) -> bool:
+    return dtype.startswith(("int", "uint"))
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """What the columns of a table may hold, and how to write it.
+
+    Parameters
+    ----------
+    entries : list of ndarray of objects, or Bins
+        Categories or bins of every column.
+    table : Table
+        As what records are written: names, dtypes and library, without columns.
+    """
+
+    entries: list[Any]
+    table: Table
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of categories or bins of every column."""
+        return tuple(int(entry.size) for entry in self.entries)
+
+    @property
+    def dense(self) -> bool:
+        """Whether all cells may be listed."""
+        return _dense(self.shape)
+
+    def positions(self, columns: Any) -> Any:
+        """Columns by their positions instead of names; other things as they are.
+
+        Raises
+        ------
+        ValueError
+            For a name that no column has, or several have.
+        """
+        return tuple(self._position(c) if isinstance(c, str) else c for c in columns)
+
+    def _position(self, name: str) -> int:
+        names = self.table.names or []
+        if names.count(name) != 1:
+            raise ValueError(f"X must have one column of the name {name!r}.")
+        return names.index(name)
+
+    def encode(self, columns: list[Any]) -> np.ndarray:
+        """Codes of records, of shape (n, n_columns).
+
+        Raises
+        ------
+        ValueError
+            For what is not in the domain. Values are not shown.
+        """
+        n = len(columns[0])
+        codes = np.empty((n, len(columns)), dtype=np.intp, order="F")
+        for j, (column, entry) in enumerate(zip(columns, self.entries, strict=True)):
+            encode = _binned if isinstance(entry, Bins) else _coded
+            codes[:, j] = encode(column, entry, self.table.label(j))
+        return codes
+
+    def decode(
+        self, codes: np.ndarray, rng: np.random.Generator | None = None, library: str | None = None
+    ) -> Any:
+        """Records: an array or a frame, of ``library`` if it is not None.
+
+        Numbers in bins are drawn with ``rng``, or those in the middle.
+        """
+        table = self.table if library is None else self.table.of(library)
+        columns = []
+        for j, entry in enumerate(self.entries):
+            dtype = table.dtypes[j]
+            if isinstance(entry, Bins):
+                values = entry.points(codes[:, j], str(self.table.dtypes[j]).lower(), rng)
+                columns.append(typed(values, table.library, dtype))
+            else:
+                declared = typed(entry, table.library, dtype)
+                columns.append(taken(declared, codes[:, j]))
+        return assemble(columns, table)
+
+    def cells(self) -> Any:
+        """One record of every cell, in their order; numbers in the middle of their bins."""
+        return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
+
+
+def declare(domain: Any, table: Table) -> Domain:
+    """The declared domain, checked against the columns and dtypes of a table, never its values.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    names, n_columns = table.names, len(table.dtypes)
+    if domain is None:
+        raise ValueError(UNDECLARED)
+    if isinstance(domain, Mapping):
+        if names is None:
+            raise ValueError("domain is a dict, but the columns of X have no names.")
+        absent = [name for name in names if name not in domain]
+        other = [name for name in domain if name not in names]
+        if absent or other:
+            raise ValueError(
+                f"domain must have an entry for every column of X and for no other; it lacks "
+                f"{absent}, and there are no columns {other}."
+            )
+        given = [domain[name] for name in names]
+    elif isinstance(domain, (Bins, Integral)) and not isinstance(domain, (bool, np.bool_)):
+        given = [domain] * n_columns
+    elif _is_list(domain):
+        given = list(domain)
+        if len(given) != n_columns:
+            raise ValueError(
+                f"domain must have one entry for each of {n_columns} columns of X, got "
+                f"{len(given)}."
+            )
+    else:
+        raise TypeError(
+            f"domain must be a list of one entry per column of X, a dict of them, or one size or "
+            f"Bins for all columns; got {_shown(domain)}."
+        )
+    entries = [_entry(f"domain[{table.label(j)}]", entry) for j, entry in enumerate(given)]
+    dtypes = []
+    for j, (entry, dtype) in enumerate(zip(entries, table.dtypes, strict=True)):
+        try:
+            dtypes.append(_fitting(entry, table.library, dtype))
+        except ValueError as error:
+            raise ValueError(
+                f"domain[{table.label(j)}] does not fit this column of X, whose dtype is "
+                f"{'object' if dtype is None else dtype}: {error}."
+            ) from error
+    return Domain(entries, Table(table.library, names, dtypes))
+
+
+def _shown(domain: Any) -> str:
+    """For a message: what might be records is not shown."""
+    kind = type(domain).__name__
+    return f"an object of type {kind}" if hasattr(domain, "columns") else repr(domain)
+
+
+def _entry(name: str, entry: Any) -> Any:
+    """Categories or Bins, checked."""
+    if isinstance(entry, Bins):
+        return entry
+    if _is_list(entry):
+        return _check_categories(name, entry)
+    size = check_count(name, entry, "a list of categories, Bins or ")
+    if size > DENSE_CELLS:
+        raise ValueError(f"{name} must be at most {DENSE_CELLS}, got {size}.")
+    return np.array(range(size), dtype=object)
+
+
+def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
+    """The dtype to write a column with; an exception if it does not hold what is declared."""
+    name = "object" if dtype is None else str(dtype).lower()
+    if isinstance(entry, Bins):
+        if not name.startswith(("int", "uint", "float", "object")):
+            raise ValueError("bins are for numbers")
+        if _is_integer(name):
+            entry.whole_numbers(name)
+        elif name in ("float16", "float32") and max(map(abs, entry.edges)) > float(
+            np.finfo(name).max
+        ):
+            raise ValueError("edges are too large")
+        return dtype
+    try:
+        dtype = public_dtype(dtype, library, entry.tolist())
+        with np.errstate(all="ignore"):
+            held = as_list(typed(entry, library, dtype))
+    except Exception as error:  # of a library
+        raise ValueError("it does not hold what is declared") from error
+    for value, other in zip(entry, held, strict=True):
+        same = is_missing(value) if is_missing(other) else value == other
+        if not same and not (name.startswith("float") and isinstance(value, Real)):
+            raise ValueError(f"it does not hold {value!r}")
+    known = [other for other in held if not is_missing(other)]
+    if len(set(known)) < len(known):
+        raise ValueError("some categories are the same in it")
+    return dtype
+
+
+def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
+    """Positions of the values of a column among its categories."""
+    values, back = _values(column), None
+    if values.dtype.kind != "O":
+        values, back = np.unique(values, return_inverse=True)
+    codes = np.array(_codes(values, categories, str(column.dtype).lower()), dtype=np.intp)
+    if (codes < 0).any():
+        if any(is_missing(value) for value in values[codes < 0].tolist()):
+            raise ValueError(_MISSING.format(label=label, cure="list None among its categories"))
+        raise ValueError(
+            f"X has a value in column {label} that domain[{label}] does not list. Numbers and "
+            "strings differ, even 1 and '1'."
+        )
+    return codes if back is None else codes[back]
+
+
+_MISSING = "X contains NaN or another missing value in column {label}: {cure}, or impute it."
+
+
+def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
+    """Bins of the values of a column."""
+    values = _values(column)
+    if values.dtype == object:
+        if any(is_missing(value) for value in values):
+            raise ValueError(_MISSING.format(label=label, cure="declare categories instead"))
+        if not all(isinstance(value, Real) for value in values):
+            raise ValueError(f"X must hold numbers in column {label}, of which domain has bins.")
+    numbers = quietly(
+        f"X has a number in column {label} that is too large.", values.astype, np.float64
+    )
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"X contains NaN or infinity in column {label}: bins need finite numbers.")
+    return bins.codes(numbers)
+
+
+def _values(column: Any) -> np.ndarray:
+    """A column as an array: of its own dtype if that is NumPy's, else of Python objects."""
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column)
+    return np.fromiter(column.to_list(), dtype=object, count=len(column))

@@ -1,0 +1,388 @@
+"""Private answers to many queries about a table, and synthetic records."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # which scikit-learn needs
+
+from skdpsco._random import warn_utility
+from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.progress import check_progress, progress_bar
+from skdpsco.solvers import MultiplicativeWeights, SelectMeasure, check_cost
+from skdpsco.solvers.saddle.problem import check_count
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
+from skdpsco.synthesis.columns import PANDAS, POLARS, read_table
+from skdpsco.synthesis.domain import Bins, declare
+from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
+
+SOLVERS: dict[str, Any] = {
+    "measure-project": MeasureProject,
+    "select-measure": SelectMeasure,
+    "multiplicative-weights": MultiplicativeWeights,
+    "mirror-descent": partial(MultiplicativeWeights, MIRROR_DESCENT),
+}
+
+
+def resolve_solver(solver: Any) -> Any:
+    """A solver from its name; an object that has ``plan`` and ``run`` is its own.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(solver, type):
+        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+    if not isinstance(solver, str):
+        return solver
+    if solver == "auto":
+        return MeasureProject()
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {('auto', *SOLVERS)}, got {solver!r}.")
+    return SOLVERS[solver]()
+
+
+class PrivateSynthesizer(PrivateEstimator):
+    """Differentially private answers to many queries about a table, and synthetic records.
+
+    Finds a distribution whose answers to the queries of a workload, all three-way marginals unless
+    told otherwise, are close to those of the records; `sample` draws records from it. The fit is
+    (epsilon, delta)-differentially private: replacing one record changes the law of everything
+    that `fit` stores by at most that much. What is made of a fit, any number of samples and
+    answers to any other queries, costs nothing more.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Charged with the cost of every fit before noise is drawn; what would exceed its budget
+        raises `BudgetExceededError`, and nothing is fitted.
+    domain : list, dict, int or Bins
+        What the columns may hold: a public declaration, without which there is no fit. A list has
+        one entry per column, a dict one for every column name; one int or one `Bins` is for all
+        columns. An entry is
+
+        - an int: the values are 0, ..., that int less 1;
+        - a list of categories, all numbers (or booleans) or all strings, and None or NaN if values
+          may be missing. Values are compared with ``==``;
+        - `Bins` of numbers.
+
+        A value that is not in the domain is an error.
+    workload : "marginals", list of tuple, ndarray or list of callable, default="marginals"
+        The queries:
+
+        - "marginals": the tables of counts of every ``order`` columns;
+        - tuples of columns, by name or position: the tables of counts of these;
+        - an array of shape (n_queries, n_cells): means of functions of a record, given by their
+          values on all cells of the domain. Cells are in C order, the last column varying
+          fastest;
+        - callables: such functions. Each is called once, with an array or frame like X that has
+          one row for each cell of the domain, numbers in the middle of their bins, and returns one
+          number for each. It never sees a record.
+
+        Arrays and callables need a domain of at most 2**20 cells and 30 columns.
+    order : int, default=3
+        Number of columns of each table, for "marginals".
+    solver : str or object, default="auto"
+        "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
+        mixture of products to them, and projects. "select-measure" measures tables or queries that
+        it chooses one after the other. "multiplicative-weights" and "mirror-descent", which is
+        published and has worse constants, choose only; their domain has at most 2**20 cells. An
+        object with methods ``plan`` and ``run`` is a solver of one's own.
+    n_iter : int or "auto", default="auto"
+        Number of private rounds, at most 10000. "auto" computes it from the budget and public
+        sizes. "measure-project" has one round: "auto" or 1.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    answers_ : ndarray of shape (n_answers,)
+        To the workload, in its order: shares of records in all cells of one table after the other,
+        each in C order, or means of functions.
+    tables_ : tuple of tuple of int, or None
+        The columns of the tables that ``answers_`` consists of; None for arrays and callables.
+    distribution_ : Histogram or ProductMixture
+        Of codes, which number the values of every column. A `Histogram` has the probabilities
+        ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of products.
+    domain_ : Domain
+        The declared domain, and the names and dtypes of columns.
+    n_iter_ : int
+        Number of private rounds.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number, names and dtypes of the columns, the domain and the workload are public. Errors in the
+    input (a value outside the domain, say) are reported to the caller and are not covered by the
+    guarantee.
+
+    The errors of answers are those with respect to the records. A sample of n synthetic records
+    has errors of its own, of the order 1 / sqrt(n). Models fitted on synthetic records see what
+    the workload measures: with three-way marginals no interaction of four columns.
+
+    Proofs: docs/proofs/measure_project.md, select_measure.md and multiplicative_weights.md.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent
+    Rates for Differentially-Private Stochastic Saddle-Point Problems. COLT 2024.
+
+    Y. Xiao, G. He, D. Zhang, D. Kifer. An Optimal and Scalable Matrix Mechanism for Noisy
+    Marginals under Convex Loss Functions. NeurIPS 2023.
+
+    R. McKenna, D. Sheldon, G. Miklau. Graphical-model based estimation and inference for
+    differential privacy. ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpsco.synthesis import Bins
+    >>> from skdpsco.synthesis.synthesizer import PrivateSynthesizer
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.integers(18, 90, 20000)
+    >>> ill = np.where(rng.uniform(0, 100, 20000) < age, "yes", "no")
+    >>> domain = {"age": Bins([18, 40, 65, 90]), "ill": ["no", "yes"]}
+    >>> model = PrivateSynthesizer(epsilon=1.0, domain=domain)
+    >>> model.fit(pd.DataFrame({"age": age, "ill": ill})).query(("age", "ill")).round(1)
+    array([[0.2, 0.1],
+           [0.2, 0.2],
+           [0.1, 0.3]])
+    >>> synthetic = model.sample(1000)
+    >>> synthetic.columns.tolist(), synthetic["age"].dtype
+    (['age', 'ill'], dtype('int64'))
+    >>> bool(synthetic["age"][synthetic["ill"] == "yes"].mean() > 50)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
+        **{name: COMMON_CONSTRAINTS[name] for name in ("epsilon", "delta", "ledger", "n_iter")},
+        **{name: COMMON_CONSTRAINTS[name] for name in ("verbose", "random_state")},
+        "domain": "no_validation",  # by `declare`
+        "workload": "no_validation",
+        "order": "no_validation",
+        "solver": [str, HasMethods(["plan", "run"])],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        ledger=None,
+        domain=None,
+        workload="marginals",
+        order=3,
+        solver="auto",
+        n_iter="auto",
+        verbose=0,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.domain = domain
+        self.workload = workload
+        self.order = order
+        self.solver = solver
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Release answers and a distribution.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Categories and numbers, as ``domain`` says; an array, lists, or a frame of pandas or
+            polars.
+        y : None
+            Ignored. Labels that synthetic records are to have are a column of X.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range and for values that are not in
+            the domain; they are not shown.
+        BudgetExceededError
+            If the ledger has not enough left.
+        """
+        self._validate_params()
+        check_progress(self.verbose)
+        solver, n_iter = resolve_solver(self.solver), check_n_iter(self.n_iter)
+        draft = self._draft()
+        table = read_table(draft, X)
+        n, d = len(table.columns[0]), len(table.columns)
+        budget = self._budget()
+        domain = declare(self.domain, table)
+        workload = workload_of(self.workload, self.order, domain)
+        problem = problem_of("workload", domain, workload, n)
+        codes = domain.encode(table.columns)
+        available = self._available(budget)
+        with self._planning(n, d, "n_iter"):
+            plan = solver.plan(problem, available, n_iter)
+            check_cost(plan.event, available)
+        for line in plan.warnings:
+            warn_utility(line)
+
+        # What the fit costs is known. Noise may be drawn from here on.
+        rng, seeded = self._open(plan.event)
+        with (
+            np.errstate(all="ignore"),  # an underflow would tell something about the data
+            threadpool_limits(1, user_api="blas"),  # many small products: threads would only wait
+            progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
+        ):
+            result = solver.run(plan, problem, codes, rng, counter)
+
+        assumptions = ("the domain and the queries are public", *plan.assumptions)
+        if any(isinstance(entry, Bins) for entry in domain.entries):
+            assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
+        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+        draft.domain_, draft.distribution_ = domain, result.distribution
+        draft.answers_, draft.n_iter_ = result.answers, result.n_iter
+        draft.tables_ = workload.columns(d) if isinstance(workload, Marginals) else None
+        return self._accept(draft)
+
+    def sample(self, n_samples=1, random_state=None):
+        """Draw synthetic records, independently. It costs no privacy budget.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            At least 1.
+        random_state : int, RandomState instance or None, default=None
+            Here a seed is harmless, and gives no warning: nothing is drawn but from what the fit
+            has released, so that whoever knows it learns nothing more about the records.
+
+        Returns
+        -------
+        X : array or frame of shape (n_samples, n_features)
+            Of the kind of the X of the fit, with its columns and dtypes, or what `set_output` says.
+            Categorical columns have the declared categories. Numbers are uniform in their bins;
+            in columns of integers they are integers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``n_samples`` is no int >= 1.
+        """
+        check_is_fitted(self)
+        n = check_count("n_samples", n_samples)
+        seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
+        rng = np.random.default_rng(seed)
+        codes = self.distribution_.sample(n, rng)
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
+        chosen = get_config()["transform_output"] if chosen is None else chosen
+        return self.domain_.decode(codes, rng, None if chosen == "default" else chosen)
+
+    def query(self, q):
+        """Answer a query. It costs no privacy budget.
+
+        Parameters
+        ----------
+        q : str, tuple, callable or ndarray of shape (n_cells,) or (n_queries, n_cells)
+            As for ``workload``: a name of a column, or a tuple of names and positions; a function
+            of an array or frame of all cells; values on all cells.
+
+        Returns
+        -------
+        answer : ndarray or float
+            For columns an array of probabilities with an axis for each, in the order given. All
+            columns give the probabilities of all cells.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a query that is not legal, or that needs too many cells.
+
+        Notes
+        -----
+        A table of the workload has its answers from ``answers_``, everything else from
+        ``distribution_``. The two differ for domains of more than 2**20 cells, where the former
+        are closer to the records.
+        """
+        check_is_fitted(self)
+        domain = self.domain_
+        if callable(q):
+            q = tabulate("q", [q], domain)[0]
+        if isinstance(q, np.ndarray):
+            single = q.ndim == 1
+            workload = legal("q", LinearQueries, np.atleast_2d(q))
+            problem_of("q", domain, workload)
+            found = self.distribution_.answers(workload)
+            return float(found[0]) if single else found
+        columns = (q,) if isinstance(q, str) else q
+        if not isinstance(columns, (tuple, list)):
+            raise TypeError(
+                "q must be a name of a column, a tuple of columns, a callable or an array, got "
+                f"{q!r}."
+            )
+        workload = legal("q", lambda: Marginals([domain.positions(columns)]))
+        problem_of("q", domain, workload)
+        return self._table(workload.columns(len(domain.shape))[0])
+
+    def _table(self, columns: tuple[int, ...]) -> np.ndarray:
+        """Probabilities of the cells of a table, from the answers if they have it."""
+        shape, start = self.domain_.shape, 0
+        for table in self.tables_ or ():
+            sizes = [shape[j] for j in table]
+            stop = start + int(np.prod(sizes))
+            if set(table) == set(columns):
+                found = self.answers_[start:stop].reshape(sizes)
+                return found.transpose([table.index(j) for j in columns]).copy()
+            start = stop
+        return self.distribution_.marginal(columns)
+
+    def set_output(self, *, transform=None):
+        """Choose what `sample` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            "default" is what X was in the fit; None changes nothing. Without a choice it is that
+            of ``sklearn.set_config(transform_output=...)``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+        """
+        legal = ("default", PANDAS, POLARS)
+        if transform is not None:
+            if transform not in legal:
+                raise ValueError(f"transform must be None or one of {legal}, got {transform!r}.")
+            self._sklearn_output_config = {"transform": transform}  # `clone` copies it
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

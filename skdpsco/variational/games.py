@@ -1,0 +1,309 @@
+"""Games whose records are pairs of vectors, and the duality gap of public ones."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import within
+from skdpsco._kernels import inner, njit, reduction
+from skdpsco._validation import check_bound
+from skdpsco.constraints.sets import Simplex
+from skdpsco.solvers.saddle.geometry import Block, Geometry
+from skdpsco.solvers.saddle.mirror_prox import Data
+from skdpsco.solvers.synthesis.reconstruction import _simplex
+
+CHUNK = 4096  # records whose gradients are in memory at a time
+MAX_STEPS = 10_000  # of the search for a best response
+
+
+class _VectorGame:
+    """A game in the products of the players' strategies with vectors of the records.
+
+    With ``r = <u, x> - a`` and ``q = <v, y> - c`` its payoff is ``k/2 r**2 + r q - k/2 q**2``, k
+    the curvature. Records are clipped as they are read, so that what is left of each is a game with
+    the declared constants, whatever the data.
+    """
+
+    saddle = True
+    monotone = True
+    second_smoothness = 0.0
+    curvature: float
+    n_arrays: int
+
+    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
+        self.bound = check_bound("bound", bound)
+        square = self.bound**2
+        # Of the factor of a vector. Targets are within the bound too, where there are any.
+        self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
+        largest = self._most * self.bound
+        simplex: Any = Simplex
+        self.blocks = tuple(Block(simplex(), size, largest) for size in (n_rows, n_columns))
+        # Where both residuals are twice the bound; without curvature there are no targets.
+        self.value_bound = 4.0 * square if self.curvature else square
+        k = self.curvature * square
+        self.smoothness = [[k, square], [square, k]]
+
+    def __call__(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
+        """Operators of records, ``(df/dx, -df/dy)``.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rows + n_columns,)
+        *data : ndarray
+            As the class says.
+
+        Returns
+        -------
+        G : ndarray of shape (n_samples, n_rows + n_columns)
+        """
+        u, v, r, q = self._residuals(z, self._check(data))
+        k, most = self.curvature, self._most
+        right, left = (k * r + q).clip(-most, most), (k * q - r).clip(-most, most)
+        return np.hstack([right[:, None] * u, left[:, None] * v])
+
+    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """Sum of the records' operators, in one pass over them."""
+        total = np.zeros(sum(block.size for block in self.blocks))
+        m = self.blocks[0].size
+        for part in _chunks(self._check(data)):
+            u, v, a, c = self._arrays(part)
+            _add(
+                u, v, a, c, z[:m], z[m:], self.bound, self._most, self.curvature,
+                total[:m], total[m:],
+            )  # fmt: skip
+        return total
+
+    def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
+        """Payoffs of the row player to the column player.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rows + n_columns,)
+        *data : ndarray
+            As the class says.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+        """
+        found, k = [], self.curvature
+        for part in _chunks(self._check(data)):
+            _, _, r, q = self._residuals(z, part)
+            found.append(0.5 * k * (r**2 - q**2) + r * q)
+        return np.concatenate(found)
+
+    def _check(self, data: Data) -> Data:
+        if len(data) != self.n_arrays:
+            raise ValueError(f"data must be a tuple of {self.n_arrays} arrays, got {len(data)}.")
+        n = len(data[0])
+        shapes = [(n, self.blocks[0].size), (n, self.blocks[1].size), (n,), (n,)]
+        for array, shape in zip(data, shapes, strict=False):
+            if array.shape != shape:
+                raise ValueError(
+                    f"data must be arrays of shapes {shapes[: self.n_arrays]}, got "
+                    f"{[a.shape for a in data]}."
+                )
+        return data
+
+    def _arrays(self, data: Data) -> list[np.ndarray]:
+        """As float64, with targets of 0 where there are none."""
+        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in data]
+        return arrays + [np.zeros(len(arrays[0]))] * (4 - len(arrays))
+
+    def _residuals(self, z: np.ndarray, data: Data) -> tuple[np.ndarray, ...]:
+        b, m = self.bound, self.blocks[0].size
+        u, v, a, c = (_clipped(array, b) for array in self._arrays(data))
+        return u, v, u @ z[:m] - a, v @ z[m:] - c
+
+
+class BilinearGame(_VectorGame):
+    """Zero-sum game whose payoff matrix is the mean of matrices of rank one.
+
+    A record is a pair of vectors (u, v) with the payoff ``<u, x> <v, y>``: x minimises and y
+    maximises its mean, both over simplices. A step costs time in proportion to the entries of the
+    records that it takes, not to those of the matrix.
+
+    Data are two arrays, of shapes (n_samples, n_rows) and (n_samples, n_columns).
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Actions of either player.
+    bound : float, default=1.0
+        Entries of the vectors are clipped to [-bound, bound].
+
+    Attributes
+    ----------
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
+        What `solve_variational_inequality` and its solvers ask for.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.variational import BilinearGame, duality_gap, solve_variational_inequality
+    >>> u, v = np.tile([1.0, -1.0], (20_000, 1)), np.tile([1.0, -1.0], (20_000, 1))
+    >>> game = BilinearGame(2, 2)  # matching pennies
+    >>> solution = solve_variational_inequality(game, (u, v), solver="mirror-descent")
+    >>> print(duality_gap(game, solution.z, u, v) < 0.3)  # of public data
+    True
+    """
+
+    curvature = 0.0
+    n_arrays = 2
+
+
+class QuadraticGame(_VectorGame):
+    """Game of two linear models, one of which minimises what the other one maximises.
+
+    A record (u, v, a, c) has the residuals ``r = <u, x> - a`` and ``q = <v, y> - c`` and the payoff
+    ``r**2 / 2 + r q - q**2 / 2``: x minimises and y maximises its mean, both over simplices.
+
+    Data are four arrays, of shapes (n_samples, n_rows), (n_samples, n_columns), (n_samples,) and
+    (n_samples,).
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Weights of either player.
+    bound : float, default=1.0
+        Entries of the vectors, and targets, are clipped to [-bound, bound].
+
+    Attributes
+    ----------
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
+        What `solve_variational_inequality` and its solvers ask for.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+
+    curvature = 1.0
+    n_arrays = 4
+
+
+def duality_gap(game: Any, z: np.ndarray, *data: np.ndarray, tol: float = 1e-6) -> float:
+    """Duality gap of a point, ``max_v F(x, v) - min_u F(u, y)``, F the mean of the payoffs.
+
+    It is not private: only for public data, to evaluate a solver.
+
+    Parameters
+    ----------
+    game : object
+        With ``blocks`` (two, on simplices), ``total(z, data)``, the sum of the records' operators,
+        and ``value(z, *data)``, their payoffs; `BilinearGame` and `QuadraticGame` for example.
+    z : ndarray of shape (n_rows + n_columns,)
+        The strategies of both players.
+    *data : ndarray
+        What the game's records are made of.
+    tol : float, default=1e-6
+        Either best response is searched until it is certified to be within tol of the best, or for
+        10,000 steps.
+
+    Returns
+    -------
+    gap : float
+        An upper bound on the gap, at most 2 tol above it if both searches end.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not all(hasattr(game, name) for name in ("blocks", "total", "value")):
+        raise TypeError(f"game must have blocks, total and value, got {game!r}.")
+    tol = check_bound("tol", tol)
+    geometry = Geometry(tuple(game.blocks))
+    if len(geometry.blocks) != 2 or not all(
+        isinstance(block.constraint, Simplex) for block in geometry.blocks
+    ):
+        raise ValueError(f"game must have two blocks, each on a Simplex, got {game.blocks!r}.")
+    z, arrays = np.array(z, dtype=np.float64), tuple(np.asarray(array) for array in data)
+    if z.shape != (geometry.size,):
+        raise ValueError(f"z must have shape {(geometry.size,)}, got {z.shape}.")
+    return sum(_gain(game, z, part, k, arrays, tol) for k, part in enumerate(geometry.parts))
+
+
+def _gain(game: Any, z: np.ndarray, part: slice, player: int, data: Data, tol: float) -> float:
+    """What a player has to gain at most: accelerated gradient steps, up to a certificate."""
+    n, radius = len(data[0]), game.blocks[player].constraint.radius
+    sign = 1.0 if player == 0 else -1.0  # the operator holds the signs of the players
+
+    def loss(w: np.ndarray) -> float:
+        return sign * float(np.mean(game.value(_with(z, part, w), *data)))
+
+    def slope(w: np.ndarray) -> np.ndarray:
+        return np.asarray(game.total(_with(z, part, w), data))[part] / n
+
+    def certificate(w: np.ndarray, g: np.ndarray) -> float:
+        return float(g @ w) - radius * float(g.min())
+
+    start = loss(z[part])
+    w = previous = momentum = z[part].copy()
+    # From here on, far too long a step: halved until it descends.
+    width, t = 1.0 / max(float(np.abs(slope(w)).max()), 1e-300), 1.0
+    for _ in range(MAX_STEPS):
+        g = slope(w)
+        if certificate(w, g) <= tol:
+            break
+        g, here = slope(momentum), loss(momentum)
+        while True:
+            ahead = radius * _simplex((momentum - width * g) / radius)
+            move = ahead - momentum
+            model = here + float(g @ move) + float(move @ move) / (2.0 * width)
+            if loss(ahead) <= model + 1e-15 * abs(here) or width < 1e-100:
+                break
+            width *= 0.5
+        previous, w = w, ahead
+        following = 0.5 + (0.25 + t * t) ** 0.5
+        momentum, t = w + (t - 1.0) / following * (w - previous), following
+    return start - loss(w) + certificate(w, slope(w))
+
+
+def _with(z: np.ndarray, part: slice, w: np.ndarray) -> np.ndarray:
+    z = z.copy()
+    z[part] = w
+    return z
+
+
+def _chunks(data: Data) -> Iterator[Data]:
+    for start in range(0, len(data[0]), CHUNK):
+        yield tuple(array[start : start + CHUNK] for array in data)
+
+
+def _clipped(array: np.ndarray, bound: float) -> np.ndarray:
+    return within(array, -bound, bound)
+
+
+@inner
+def _clip(x, bound):
+    """Within the bound, even if x is not a number."""
+    if not x > -bound:
+        return -bound
+    return min(x, bound)
+
+
+@reduction
+def _product(row, z, bound):
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += _clip(row[j], bound) * z[j]
+    return total
+
+
+@njit
+def _add(u, v, a, c, x, y, bound, most, curvature, gx, gy):
+    """Add the records' gradients to ``gx`` and ``gy``: rows are still in the cache when used."""
+    for i in range(u.shape[0]):
+        r = _product(u[i], x, bound) - _clip(a[i], bound)
+        q = _product(v[i], y, bound) - _clip(c[i], bound)
+        # The products are rounded: no record may do more than is declared.
+        right, left = _clip(curvature * r + q, most), _clip(curvature * q - r, most)
+        for j in range(x.shape[0]):
+            gx[j] += right * _clip(u[i, j], bound)
+        for j in range(y.shape[0]):
+            gy[j] += left * _clip(v[i, j], bound)

@@ -1,0 +1,307 @@
+"""Tasks of a linear model: their public constants, and what records say about them.
+
+Proof: docs/proofs/maximal_loss.md.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import within
+from skdpsco._kernels import njit
+from skdpsco._validation import check_bound
+from skdpsco.constraints.sets import Simplex
+from skdpsco.losses import library as library
+from skdpsco.losses.library import (
+    Hinge,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    derivatives,
+    values,
+)
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.problem import Data, check_count
+from skdpsco.variational.games import _clipped
+
+ENTRIES = 1 << 19  # of the features that are in memory at a time: rows are still there when used
+IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
+THIRD = 1.0 / (6.0 * math.sqrt(3.0))  # largest third derivative of the logistic loss
+PROBES = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
+OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # whose constants, and kernels, are for targets -1 and 1
+STEEPEST = 2.0**12  # of beta R F / slope, beyond which rounding moves slopes: proof, section 2
+
+
+@njit
+def _evaluate(loss, Z, t, loss_out, slope_out):
+    values(loss, Z, t, loss_out)
+    derivatives(loss, Z, t, slope_out)
+
+
+def third_derivative(loss: Any, residual: float) -> float | None:
+    """Bound on third derivatives in the predictions, if there is one."""
+    if type(loss) in (Logistic, Multinomial):
+        return THIRD
+    return 0.0 if type(loss) is Squared and loss.clip >= residual else None
+
+
+def largest_value(loss: Any, reach: float, target_bound: float) -> float:
+    """Bound on the loss of predictions within ``reach`` of 0, or of each other.
+
+    Raises
+    ------
+    TypeError
+        If Numba cannot compile the loss: before anything is charged.
+    ValueError
+        If the loss is negative or not finite at one of a grid of public points.
+    """
+    if loss.n_outputs > 1:
+        return reach + math.log(loss.n_outputs - 1 + math.exp(-reach))
+    Z = np.repeat(np.linspace(-reach, reach, 33), 33)[:, None]
+    targets = np.tile(np.linspace(-target_bound, target_bound, 33), 33)
+    level, slope = np.empty(len(Z)), np.empty_like(Z)
+    try:
+        _evaluate(loss, Z, _targets_of(loss, targets), level, slope)
+    except Exception as error:  # Numba's own, or one of a kernel
+        reason = str(error).strip().split("\n")[0]
+        raise TypeError(
+            f"losses contains {loss!r}, whose kernels Numba cannot compile or run: {reason}"
+        ) from error
+    extreme = level[np.abs(targets) == target_bound]  # of a classifier there are no others
+    least, largest = float(extreme.min()), float(extreme.max())
+    if not -1e-9 * largest <= least <= largest < math.inf:
+        raise ValueError(
+            f"losses contains {loss!r}, whose values must be finite and not negative for "
+            f"predictions up to {reach:g}: they are between {least:g} and {largest:g}."
+        )
+    return float(level[np.isfinite(level)].max())
+
+
+def _targets_of(loss: Any, t: np.ndarray) -> np.ndarray:
+    """Targets as a loss may have them: of some the signs, where 0 is not positive."""
+    return np.where(t > 0.0, 1.0, -1.0) if isinstance(loss, OF_SIGNS) else t
+
+
+class LossTasks:
+    """Public constants of tasks, and what records say about them; see the subclasses.
+
+    Parameters
+    ----------
+    losses : sequence of NamedTuple
+        Of `skdpsco.losses`, with the same ``n_outputs``.
+    n_features : int
+    radius : float
+    n_targets : int
+    target_bound : float
+    weight_bounds : ndarray of shape (n_groups,)
+    """
+
+    saddle = True
+
+    def __init__(
+        self,
+        losses: Any,
+        n_features: int,
+        radius: float,
+        n_targets: int,
+        target_bound: float,
+        weight_bounds: np.ndarray,
+    ):
+        self.losses = tuple(losses)
+        self.n_features = check_count("n_features", n_features)
+        self.radius = check_bound("radius", radius)
+        self.n_targets = check_count("n_targets", n_targets)
+        self.target_bound = check_bound("target_bound", target_bound)
+        self.weight_bounds = weight_bounds
+        self.n_outputs = self.losses[0].n_outputs
+        self.n_tasks = len(self.losses) * self.n_targets * len(weight_bounds)
+        self.n_coefficients = self.n_outputs * self.n_features
+        self._slopes = [loss.lipschitz(self.radius, self.target_bound) for loss in self.losses]
+        self._highest = [
+            largest_value(loss, self.radius, self.target_bound) for loss in self.losses
+        ]
+        self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
+        # The constants have to hold before anything is clipped, which nobody has shown of a user's
+        # losses, and rounding of predictions must make little difference to slopes.
+        proven = all(library.is_proven(loss) for loss in self.losses)
+        beta = max(loss.smoothness() for loss in self.losses)
+        rounding = beta * self.radius * (self.n_features + 3)
+        self.monotone = proven and (beta == math.inf or rounding <= STEEPEST * self.slope)
+
+    def _bends(self, weight: float, unit: float) -> tuple[Any, float | None]:
+        """Smoothness of the blocks, and of partial derivatives, for vertices of length ``unit``."""
+        beta = max(loss.smoothness() for loss in self.losses)
+        if beta == math.inf:
+            return None, None
+        between = unit * weight * self.slope if self.n_tasks > 1 else 0.0
+        smoothness = [[unit**2 * weight * beta, between], [between, 0.0]]
+        bounds = [third_derivative(loss, self.radius + self.target_bound) for loss in self.losses]
+        if any(bound is None for bound in bounds):
+            return smoothness, None
+        gamma = max(bound for bound in bounds if bound is not None)
+        return smoothness, weight * max(unit**2 * beta, unit**3 * gamma)
+
+    def _parts(
+        self, W: np.ndarray, rows: Any, targets: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+        """Loss, target, and for each record the loss less the centre and the slopes."""
+        n = len(targets)
+        Z = np.ascontiguousarray(rows @ W.T, dtype=np.float64)
+        for j in range(self.n_targets):
+            column = np.ascontiguousarray(targets[:, j], dtype=np.float64)
+            for k, loss in enumerate(self.losses):
+                level, slope = np.empty(n), np.empty((n, self.n_outputs))
+                _evaluate(loss, Z, _targets_of(loss, column), level, slope)
+                level = within(level, 0.0, self._highest[k]) - self.centre
+                yield k, j, level, _clipped(slope, self._slopes[k])
+
+    def _factors(
+        self, W: np.ndarray, mixture: np.ndarray, rows: Any, targets: np.ndarray, weights: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of every record, the factors of its row, and its payoff for every task.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_outputs, n_features)
+        mixture : ndarray of shape (n_losses, n_targets, n_groups)
+            What the slopes of the tasks are mixed with.
+        rows : array or matrix of shape (n, n_features)
+        targets : ndarray of shape (n, n_targets)
+        weights : ndarray of shape (n, n_groups) or None
+        """
+        n = len(targets)
+        factors = np.zeros((n, self.n_outputs))
+        payoffs = np.empty((n, *mixture.shape))
+        for k, j, level, slope in self._parts(W, rows, targets):
+            if weights is None:
+                factors += mixture[k, j, 0] * slope
+                payoffs[:, k, j, 0] = level
+            else:
+                factors += (weights @ mixture[k, j])[:, None] * slope
+                payoffs[:, k, j] = weights * level[:, None]
+        return factors, payoffs.reshape(n, -1)
+
+    def _mixture(self, y: np.ndarray) -> np.ndarray:
+        return y.reshape(len(self.losses), self.n_targets, -1)
+
+    def _targets(self, targets: np.ndarray) -> np.ndarray:
+        """Targets within their bounds; whole numbers for the softmax."""
+        if self.n_outputs > 1:
+            return np.rint(within(targets, 0.0, self.n_outputs - 1.0))
+        return _clipped(targets, self.target_bound)
+
+
+class VertexTasks(LossTasks):
+    """With the weights of the vertices of the ball as the first player; see the subclasses."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        weight = float(self.weight_bounds.max())
+        bound = check_bound("the bound on gradients", self.radius * weight * self.slope)
+        self.value_bound = check_bound("the bound on losses", weight * self.centre)
+        simplex: Any = Simplex
+        self.blocks = (
+            Block(simplex(), 2 * self.n_coefficients, bound),
+            Block(simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
+        )
+        self.smoothness, self.second_smoothness = self._bends(weight, self.radius)
+
+    def coef(self, z: np.ndarray) -> np.ndarray:
+        """Coefficients of the model.
+
+        Parameters
+        ----------
+        z : ndarray of shape (2 * n_outputs * n_features + n_tasks,)
+
+        Returns
+        -------
+        coef : ndarray of shape (n_features,) or (n_outputs, n_features)
+        """
+        size = self.n_coefficients
+        W = self.radius * (z[:size] - z[size : 2 * size]).reshape(self.n_outputs, -1)
+        return W if self.n_outputs > 1 else W[0]
+
+    def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """Sum of the records' operators, in one pass over them."""
+        size = self.n_coefficients
+        total = np.zeros(2 * size + self.n_tasks)
+        for rows, targets, weights in self._chunks(data):
+            factors, payoffs = self._play(z, rows, targets, weights)
+            total[:size] += _product(factors, rows).ravel()
+            total[2 * size :] -= payoffs.sum(axis=0)
+        total[size : 2 * size] = -total[:size]
+        return total
+
+    def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
+        """Payoffs of the model to the tasks: mixed losses of records, less a constant.
+
+        Parameters
+        ----------
+        z : ndarray of shape (2 * n_outputs * n_features + n_tasks,)
+        *data : ndarray
+            As the class says.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+        """
+        y = z[2 * self.n_coefficients :]
+        W, mixture = np.atleast_2d(self.coef(z)), self._mixture(y)
+        found = [self._factors(W, mixture, *part)[1] @ y for part in self._chunks(data)]
+        return np.concatenate(found)
+
+    def _play(self, z: np.ndarray, *part: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Factors of the rows and payoffs, within the bounds of the blocks whatever is rounded."""
+        W, mixture = np.atleast_2d(self.coef(z)), self._mixture(z[2 * self.n_coefficients :])
+        factors, payoffs = self._factors(W, mixture, *part)
+        if self.n_tasks == 1:
+            payoffs[:] = 0.0
+        model, tasks = self.blocks
+        return (
+            _clipped(self.radius * factors, model.lipschitz),
+            _clipped(payoffs, tasks.lipschitz),
+        )
+
+    def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
+        """Rows, targets and weights, part by part, within their bounds."""
+        raise NotImplementedError
+
+
+def check_losses(losses: Any) -> tuple[Any, ...]:
+    """Several losses, or one.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    several = (losses,) if hasattr(losses, "n_outputs") else losses
+    if not isinstance(several, (list, tuple)) or not all(
+        hasattr(loss, "n_outputs") and not isinstance(loss, type) for loss in several
+    ):
+        raise TypeError(f"losses must be a loss of skdpsco.losses or several, got {losses!r}.")
+    if not several or len({loss.n_outputs for loss in several}) > 1:
+        raise ValueError(
+            "losses must be at least one loss, all of the same number of predictions, got "
+            f"{losses!r}."
+        )
+    for loss in several:
+        if type(loss) is not Multinomial:
+            library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else PROBES)
+        elif check_count("n_classes of Multinomial", loss.n_classes) < 2:
+            raise ValueError(f"losses must have at least two classes, got {loss!r}.")
+    return tuple(several)
+
+
+def _weight_bounds(given: Any) -> np.ndarray:
+    bounds = [check_bound("weight_bounds", bound) for bound in np.ravel(np.asarray(given))]
+    if np.ndim(given) != 1 or not bounds:
+        raise ValueError(f"weight_bounds must be numbers, one for each group, got {given!r}.")
+    return np.array(bounds)
+
+
+def _product(factors: np.ndarray, rows: Any) -> np.ndarray:
+    """``factors.T @ rows`` as an array, for sparse rows too."""
+    return np.asarray((rows.T @ factors).T)

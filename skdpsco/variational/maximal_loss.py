@@ -1,0 +1,138 @@
+"""The largest of several losses of a linear model, as a game.
+
+Proof: docs/proofs/maximal_loss.md.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from skdpsco._clipping import within
+from skdpsco.solvers.saddle.problem import Data
+from skdpsco.variational.games import _clipped
+from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, _weight_bounds, check_losses
+
+
+class MaximalLoss(VertexTasks):
+    """Game of a linear model in an l1 ball against the task on which its loss is largest.
+
+    The model x is a vector of weights of the vertices of the ball, ``radius * e_j`` and then
+    ``-radius * e_j``: its coefficients are ``coef(z)``. The weights y are those of the tasks, and
+    the payoff is ``sum_j y_j (loss_j(<w, x_i>, target_i) - c)`` for a public constant c.
+    So x minimises the largest mean loss of a task. Tasks are all combinations of losses, targets
+    and groups, in this order, the groups varying fastest.
+
+    Data are two arrays or three: features (n_samples, n_features), targets (n_samples,) or
+    (n_samples, n_targets), and, if there are ``weight_bounds``, weights of the records in the
+    groups, of shape (n_samples, n_groups). The loss of a group is the mean over *all* records of
+    weight times loss: weights should have the mean 1.
+
+    Parameters
+    ----------
+    losses : loss or sequence of losses
+        Of `skdpsco.losses`, or convex and nonnegative ones of your own; several must agree in the
+        number of predictions that they take.
+    n_features : int
+        Features lie in [-1, 1], beyond which they are clipped. Add a column of ones for an
+        intercept.
+    radius : float, default=1.0
+        Bound on the l1 norm of all coefficients together.
+    n_targets : int, default=1
+    target_bound : float, default=1.0
+        Targets are clipped to [-target_bound, target_bound]. Those of `skdpsco.losses.Multinomial`
+        are class indices instead. Of `Logistic`, `SmoothHinge` and `Hinge` only the sign counts:
+        positive targets are 1, all others -1.
+    weight_bounds : array-like of shape (n_groups,) or None, default=None
+        Weights are clipped to [0, weight_bounds]. None for one group, of all records.
+
+    Attributes
+    ----------
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
+        What `solve_variational_inequality` and its solvers ask for.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Examples
+    --------
+    The largest of two pinball losses, of which one punishes predictions that are too low, and one
+    those that are too high:
+
+    >>> import numpy as np
+    >>> from skdpsco.losses import Quantile
+    >>> from skdpsco.variational import MaximalLoss, solve_variational_inequality
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 3))
+    >>> game = MaximalLoss([Quantile(0.3), Quantile(0.7)], n_features=3, radius=1.0)
+    >>> solution = solve_variational_inequality(game, (X, 0.8 * X[:, 1]))
+    >>> print(game.coef(solution.z).argmax())
+    1
+    """
+
+    def __init__(
+        self,
+        losses: Any,
+        n_features: int,
+        radius: float = 1.0,
+        *,
+        n_targets: int = 1,
+        target_bound: float = 1.0,
+        weight_bounds: Any = None,
+    ):
+        groups = np.ones(1) if weight_bounds is None else _weight_bounds(weight_bounds)
+        super().__init__(check_losses(losses), n_features, radius, n_targets, target_bound, groups)
+        self.n_arrays = 2 if weight_bounds is None else 3
+
+    def __call__(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
+        """Operators of records, ``(df/dx, -df/dy)``.
+
+        Parameters
+        ----------
+        z : ndarray of shape (2 * n_outputs * n_features + n_tasks,)
+        *data : ndarray
+            As the class says.
+
+        Returns
+        -------
+        G : ndarray of shape (n_samples, 2 * n_outputs * n_features + n_tasks)
+        """
+        rows, targets, weights = self._read(self._check(data))
+        factors, payoffs = self._play(z, rows, targets, weights)
+        gradient = (factors[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+        return np.hstack([gradient, -gradient, -payoffs])
+
+    def _chunks(self, data: Data) -> Iterator[tuple[Any, np.ndarray, Any]]:
+        data = self._check(data)
+        size = max(ENTRIES // self.n_features, 64)
+        for start in range(0, len(data[0]), size):
+            yield self._read(tuple(array[start : start + size] for array in data))
+
+    def _read(self, data: Data) -> tuple[Any, np.ndarray, Any]:
+        """Rows, targets and weights of records, within their bounds."""
+        rows = _clipped(np.asarray(data[0], dtype=np.float64), 1.0)
+        targets = self._targets(np.asarray(data[1], dtype=np.float64))
+        if self.n_arrays == 2:
+            return rows, targets.reshape(len(rows), -1), None
+        weights = within(np.asarray(data[2], dtype=np.float64), 0.0, self.weight_bounds)
+        return rows, targets.reshape(len(rows), -1), weights
+
+    def _check(self, data: Data) -> Data:
+        if len(data) != self.n_arrays:
+            raise ValueError(f"data must be a tuple of {self.n_arrays} arrays, got {len(data)}.")
+        n = len(data[0])
+        legal: list[set[Any]] = [
+            {(n, self.n_features)},
+            {(n, self.n_targets)},
+            {(n, len(self.weight_bounds))},
+        ]
+        if self.n_targets == 1:
+            legal[1].add((n,))
+        for array, shapes in zip(data, legal, strict=False):
+            if array.shape not in shapes:
+                raise ValueError(
+                    f"data must be arrays of shapes {[max(s) for s in legal[: self.n_arrays]]}, "
+                    f"got {[a.shape for a in data]}."
+                )
+        return data

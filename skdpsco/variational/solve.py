@@ -1,0 +1,375 @@
+"""Private solutions of variational inequalities and saddle points with an operator of your own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from skdpsco._random import generator, warn_utility
+from skdpsco._validation import MAX_ITER, check_bound
+from skdpsco.base.private_estimator import check_budget
+from skdpsco.constraints.sets import LpBall, Simplex
+from skdpsco.privacy import rho_of
+from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    Allowance,
+    BiasReducedMirrorDescent,
+    BoostedMirrorDescent,
+    MirrorDescent,
+    check_cost,
+)
+from skdpsco.solvers.saddle.geometry import Block
+from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.variational.clipped_operator import Clipped, check_operator
+
+__all__ = [
+    "Block",
+    "LpBall",
+    "MatrixGame",
+    "VariationalSolution",
+    "solve_variational_inequality",
+]
+
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "accelerated-recursive": AcceleratedRecursive,
+    "bias-reduced-mirror-descent": BiasReducedMirrorDescent,
+    "boosted-mirror-descent": BoostedMirrorDescent,
+    "mirror-descent": MirrorDescent,
+    "mirror-prox": MirrorProx,
+    "recursive-regularization": RecursiveRegularization,
+}
+# From where on "auto" is mirror descent, with games of vectors: docs/proofs/mirror_descent.md, 5.
+LEAST_SIZE, LEAST_STEPS = 30, 500
+
+
+class MatrixGame:
+    """Operator of a zero-sum game whose payoff matrix is the mean of the records'.
+
+    The row player w minimises, and the column player v maximises, ``w' A v`` over simplices.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Actions of either player.
+    bound : float
+        Payoffs are clipped to [-bound, bound].
+
+    Attributes
+    ----------
+    blocks, saddle, smoothness, monotone, second_smoothness, value_bound
+        What `solve_variational_inequality` asks for.
+    """
+
+    saddle = True
+    monotone = True  # whatever the payoffs: they are clipped, and not what is made of them
+    second_smoothness = 0.0
+
+    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
+        self.bound = self.value_bound = check_bound("bound", bound)
+        simplex: Any = Simplex
+        self.blocks = tuple(Block(simplex(), size, self.bound) for size in (n_rows, n_columns))
+        self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
+
+    def __call__(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
+        """Operators of records.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rows + n_columns,)
+        payoffs : ndarray of shape (n_samples, n_rows, n_columns)
+
+        Returns
+        -------
+        G : ndarray of shape (n_samples, n_rows + n_columns)
+        """
+        A, w, v = self._play(z, payoffs)
+        return np.hstack([A @ v, -(A.transpose(0, 2, 1) @ w)])
+
+    def value(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
+        """What w pays to v for each record: an array of shape (n_samples,)."""
+        A, w, v = self._play(z, payoffs)
+        return A @ v @ w
+
+    def _play(self, z: np.ndarray, payoffs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Clipped payoffs, and the parts of either player."""
+        m = self.blocks[0].size
+        if payoffs.shape[1:] != (m, self.blocks[1].size):
+            raise ValueError(
+                f"Every record must be a matrix of shape {(m, self.blocks[1].size)}, got "
+                f"{payoffs.shape[1:]}."
+            )
+        return payoffs.clip(-self.bound, self.bound), z[:m], z[m:]
+
+
+@dataclass
+class VariationalSolution:
+    """What `solve_variational_inequality` releases.
+
+    Parameters
+    ----------
+    z : ndarray of shape (size,)
+    blocks : list of ndarray
+        The same by player.
+    n_iter : int
+        Steps, a public number.
+    privacy : PrivacyReport
+    n_rounds : int or None
+        Rounds of a recursive solver, a public number; 1 means that it did not recurse. None for
+        other solvers.
+    """
+
+    z: np.ndarray
+    blocks: list[np.ndarray]
+    n_iter: int
+    privacy: PrivacyReport
+    n_rounds: int | None = None
+
+
+def solve_variational_inequality(
+    operator: Callable[..., np.ndarray],
+    data: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    blocks: Sequence[Block] | None = None,
+    saddle: bool | None = None,
+    smoothness: Any = None,
+    monotone: bool | None = None,
+    solver: Any = "auto",
+    n_iter: Any = "auto",
+    probes: Any = None,
+    ledger: Any = None,
+    random_state: Any = None,
+) -> VariationalSolution:
+    """Solve a monotone variational inequality, or a saddle-point problem, under privacy.
+
+    Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, G the mean of the records'
+    operators. The result is (epsilon, delta)-differentially private for replacing one record; the
+    number of records is public. Records' operators are clipped to the bounds that ``blocks``
+    declares, so that privacy does not depend on whether these are right; but see ``monotone``.
+
+    Parameters
+    ----------
+    operator : callable
+        ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
+        record, a function of z and of that record only. It is called with parts of the data, which
+        it cannot change. A record for which it raises, or returns anything but finite real numbers,
+        counts as 0. It should not warn because of a value: that would tell something about the
+        record. z may be outside of the sets by a rounding error.
+    data : ndarray or tuple of ndarray
+        Finite numbers, one record for each entry of the first axis.
+    epsilon, delta : float
+        The budget.
+    blocks : sequence of Block or None, default=None
+        The players: their sets, sizes and bounds, in the order in which z holds them. None for
+        ``operator.blocks``.
+    saddle : bool or None, default=None
+        Whether the operator is ``(df/dw, -df/dv)`` of a convex-concave f. None for
+        ``operator.saddle``, or False if there is none.
+    smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
+        Entry (i, j) bounds how much block i of the operator moves, in its dual norm, per unit that
+        block j of z moves. It makes the solver faster, and the privacy of
+        "accelerated-recursive" rests on it: with too small a number it is not private. None for
+        ``operator.smoothness``, if any.
+    monotone : bool or None, default=None
+        Whether you know that the operator is monotone for *every* data set, and keeps its bounds
+        and its smoothness before they are enforced: then "accelerated-recursive" is private. (Each
+        record's row of a block with a ``sensitivity`` must be within *half* of that, in l2 norm.)
+        Clip records instead of operators to make it so. None for ``operator.monotone``, which is
+        about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
+    solver : str or object, default="auto"
+        "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
+        "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
+        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror descent for
+        a `BilinearGame` or `QuadraticGame` with at least 30 actions of either player and enough
+        records for 500 steps of it (about 50,000 at epsilon = 1) if ``n_iter`` is "auto" too, and
+        else mirror prox: what measures best, in general. "accelerated-recursive" needs
+        ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
+        projection; it is fast on many records. "recursive-regularization" is for the worst case,
+        and with its defaults does not recurse as a rule: a warning says so. The last three are for
+        games of two players, each on a simplex; see `skdpsco.solvers.MirrorDescent`,
+        `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. An operator may declare
+        ``second_smoothness`` for them: when one player's point moves by h in l1 norm, no partial
+        derivative is further than ``second_smoothness / 2 * h**2`` from its linear part. It is 0
+        for bilinear and quadratic games; privacy does not rest on it.
+    n_iter : int or "auto", default="auto"
+        Steps, in [1, 10000]; for the recursion of every round. "auto" for "accelerated-recursive".
+    probes : ndarray or tuple of ndarray, default=None
+        *Public* records, such as made-up ones, on which the monotonicity and the bounds of the
+        operator are tried, and its smoothness if declared ``monotone``. The data are never used
+        for that.
+    ledger : Ledger or None, default=None
+        It is charged before noise is drawn.
+    random_state : None, int or RandomState, default=None
+        None for secret noise.
+
+    Returns
+    -------
+    solution : VariationalSolution
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is out of range, if data are not finite, or if the operator is not monotone,
+        exceeds its bounds, or mixes records on the probes; if its floats are shorter than float64
+        although it is declared ``monotone``. (The operator, and payoffs, are tried on the first
+        record, before the ledger is charged. Errors there are not covered by the guarantee.)
+
+    Warns
+    -----
+    UtilityWarning
+        If "recursive-regularization" does not recurse, from public sizes alone.
+
+    References
+    ----------
+    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024. Proof:
+    docs/proofs/mirror_prox.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.variational.solve import MatrixGame, solve_variational_inequality
+    >>> payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (10_000, 1, 1))  # both play (1/3, 2/3)
+    >>> game = MatrixGame(2, 2)
+    >>> solution = solve_variational_inequality(game, payoffs, epsilon=1.0, delta=1e-6)
+    >>> print(np.abs(solution.z - [1 / 3, 2 / 3, 1 / 3, 2 / 3]).max() < 0.1)
+    True
+
+    The mean of records in a ball, as the solution of ``G(z; x) = z - x``:
+
+    >>> from skdpsco.constraints import L2Ball
+    >>> from skdpsco.variational.solve import Block
+    >>> x = np.tile([0.3, -0.4], (10_000, 1))
+    >>> blocks = [Block(L2Ball(1.0), size=2, lipschitz=2.0)]
+    >>> solution = solve_variational_inequality(
+    ...     lambda z, x: z - x, x, epsilon=1.0, delta=1e-6, blocks=blocks, smoothness=[[1.0]]
+    ... )
+    >>> print(solution.z.shape)
+    (2,)
+    """
+    budget = check_budget(epsilon, delta)
+    if not callable(operator):
+        raise TypeError(f"operator must be callable, got {type(operator).__name__}.")
+    clipped = _operator(operator, blocks, saddle, smoothness, monotone)
+    arrays = _arrays("data", data)
+    problem = VariationalProblem(clipped, len(arrays[0]))
+    steps = _steps(n_iter)
+    if isinstance(solver, str):
+        if solver != "auto" and solver not in SOLVERS:
+            names = sorted(["auto", *SOLVERS])
+            raise ValueError(f"solver must be one of {names}, got {solver!r}.")
+        if solver == "auto":
+            descend = steps is None and _many_actions(problem, budget.rho)
+            solver = "mirror-descent" if descend else "mirror-prox"
+        solver = SOLVERS[solver]()
+    if isinstance(solver, type) or not (hasattr(solver, "plan") and hasattr(solver, "run")):
+        raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
+    if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
+        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
+    if probes is not None:
+        check_operator(clipped, problem.geometry, _arrays("probes", probes))
+    clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
+    available = budget if ledger is None else Allowance(budget.rho)
+    plan = solver.plan(problem, available, steps)
+    check_cost(plan.event, available)
+    for line in plan.warnings:
+        warn_utility(line)
+    rng, seeded = generator(random_state, stacklevel=3)
+    if ledger is not None:
+        parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
+        ledger.charge(plan.event, "solve_variational_inequality", parameters)
+    with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        z = solver.run(plan, problem, arrays, rng)
+    report = PrivacyReport(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=rho_of(plan.event),
+        event=plan.event,
+        seeded=seeded,
+        assumptions=(
+            "the operator of a record depends on that record only",
+            "the sets, bounds, smoothness and probes are public",
+            *plan.assumptions,
+        ),
+    )
+    parts = [z[part] for part in problem.geometry.parts]
+    return VariationalSolution(z, parts, plan.n_iter, report, plan.n_rounds)
+
+
+def _many_actions(problem: VariationalProblem, rho: float) -> bool:
+    """Whether mirror descent on draws of vertices is clearly better: from public sizes alone."""
+    operator: Any = problem.operator
+    affine = operator.game is not None and operator.saddle and operator.second_smoothness == 0.0
+    if not affine or min(block.size for block in operator.blocks) < LEAST_SIZE:
+        return False
+    return MirrorDescent().schedule(problem, rho)[0] >= LEAST_STEPS
+
+
+def _operator(
+    operator: Any, blocks: Any, saddle: Any, smoothness: Any, monotone: Any = None
+) -> Clipped:
+    if monotone is None and not (blocks is None and smoothness is None):
+        monotone = False  # what the operator says is about its own sets and bounds
+    if blocks is None:
+        blocks = getattr(operator, "blocks", None)
+    if not isinstance(blocks, (list, tuple)) or not blocks:
+        raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
+    if not all(type(block) is Block for block in blocks):  # a subclass might change its bounds
+        raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
+    saddle = _flag("saddle", saddle, operator)
+    monotone = _flag("monotone", monotone, operator)
+    if smoothness is None:
+        smoothness = getattr(operator, "smoothness", None)
+    if smoothness is not None:
+        k = len(blocks)
+        try:
+            matrix = np.asarray(smoothness)
+        except ValueError:  # ragged lists
+            matrix = np.empty(0)
+        if matrix.shape != (k, k) or matrix.dtype.kind not in "iuf":
+            raise ValueError(f"smoothness must be numbers of shape ({k}, {k}), got {smoothness!r}.")
+        if not ((matrix >= 0) & (matrix <= 1e100)).all():
+            raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
+        smoothness = matrix.astype(np.float64)
+    return Clipped(operator, tuple(blocks), saddle, smoothness, monotone)
+
+
+def _flag(name: str, value: Any, operator: Any) -> bool:
+    """A parameter, or the operator's attribute of that name; False if there is neither."""
+    value = getattr(operator, name, False) if value is None else value
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, got {value!r}.")
+    return bool(value)
+
+
+def _arrays(name: str, data: Any) -> Data:
+    """Arrays of one length: finite float64, or whole numbers as they are."""
+    arrays = []
+    for given in data if isinstance(data, tuple) else (data,):
+        array = np.asarray(given)
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise TypeError(f"{name} must be an array of numbers, or a tuple of such.")
+        if array.dtype.kind == "f":
+            with np.errstate(all="ignore"):  # of a long double
+                array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, but contains NaN or infinity.")
+        arrays.append(array)
+    if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
+        raise ValueError(f"The arrays of {name} must have the same number of records, at least 1.")
+    return tuple(arrays)
+
+
+def _steps(n_iter: Any) -> int | None:
+    if isinstance(n_iter, str) and n_iter == "auto":
+        return None
+    if isinstance(n_iter, (bool, np.bool_)) or not isinstance(n_iter, Integral):
+        raise TypeError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
+    if not 1 <= int(n_iter) <= MAX_ITER:
+        raise ValueError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
+    return int(n_iter)
