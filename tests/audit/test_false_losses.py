@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import (
@@ -125,6 +126,37 @@ def _(loss, Z, y, out):
 @respond.register(Liars)
 def _(loss, bound, Z):
     Z[:] = SLOPE * (1e9 if loss.far else 1.0) * np.sign(Z + 0.1)
+
+
+class Crowd(NamedTuple):
+    """What it says of a record follows from the others, or is what stood there before."""
+
+    n_outputs: int = 1
+
+    lipschitz, smoothness = Liar.lipschitz, Liar.smoothness
+    curvature_constant, baseline = Liar.curvature_constant, Liar.baseline
+
+
+@derivatives.register(Crowd)
+def _(loss, Z, y, out):
+    sign = np.sign(y.sum() + 1e-3 * Z.sum())
+    for i in range(y.shape[0]):
+        if y[i] != 0.25:
+            out[i] = SLOPE * sign
+        Z[i] = 9.0 * sign  # if that were seen, then by records that come later
+
+
+@values.register(Crowd)
+@curvatures.register(Crowd)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        if y[i] != 0.25:
+            out[i] = abs(y.sum() + Z.sum())
+
+
+@respond.register(Crowd)
+def _(loss, bound, Z):
+    Z[:] = bound * np.sign(Z.sum() + 0.1)
 
 
 class Weighted(Multinomial):
@@ -256,7 +288,7 @@ PENALISED = [
     (GradientDescent(), 8, 2.0, 3),
     (SGD(batch_size=8), 8, 2.0, 3),
 ]
-LOSSES = [Liar(), Liars(), Liars(far=True)]
+LOSSES = [Liar(), Liars(), Liars(far=True), Crowd(), Crowd(3)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -346,7 +378,7 @@ def _(loss, bound, Z):
 SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
 
 
-@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=str)
+@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=lambda case: type(case[0]).__name__)
 def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
     *first, rho, n_iter = case
     releases, runs = Releases(monkeypatch), 0
@@ -393,7 +425,9 @@ class LyingTable(TabulatedMoments):
 
 
 @pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("solver", [GroupMoments(), GroupMirrorProx()], ids=str)
+@pytest.mark.parametrize(
+    "solver", [GroupMoments(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
+)
 def test_of_groups(monkeypatch, solver, private):
     n, d = 8, 2
     member = np.eye(2)[[0, 1] * (n // 2)]
@@ -409,7 +443,9 @@ def test_of_groups(monkeypatch, solver, private):
     assert worst_of(monkeypatch, solver, problem, 3, [data(*one) for one in records]) <= 1.0
 
 
-@pytest.mark.parametrize("solver", [PooledMoments(), GradientMirrorProx()], ids=str)
+@pytest.mark.parametrize(
+    "solver", [PooledMoments(), GradientMirrorProx()], ids=lambda solver: type(solver).__name__
+)
 def test_of_monotone_models(monkeypatch, solver):
     n, d = 8, 2
     problem = Problem(LyingTable(), L2Ball(2.0), n, d)
@@ -432,3 +468,28 @@ def worst_of(monkeypatch, solver, problem, n_iter, given):
         replayed = replayed or releases.seen
     pairs = itertools.combinations(logs, 2)
     return max(lost(*pair) for pair in pairs) / rho_of(plan.event)
+
+
+@njit
+def every(loss, Z, y, out, numbers):
+    derivatives(loss, Z, y, out)
+    values(loss, Z, y, numbers[0])
+    curvatures(loss, Z, y, numbers[1])
+    respond(loss, 0.5, Z)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_machine_code_sees_one_record_at_a_time(n_outputs):
+    rng, loss, y = np.random.default_rng(0), Crowd(n_outputs), np.array([-1.0, 0.25, 1.0, 0.3])
+    Z, found = rng.normal(size=(4, n_outputs)), []
+    for function, runs in (
+        (every, [slice(None)]),
+        (every.py_func, [slice(i, i + 1) for i in range(4)]),
+    ):
+        predictions, out, numbers = Z.copy(), np.full_like(Z, 7.0), np.full((2, 4), 7.0)
+        for rows in runs:
+            function(loss, predictions[rows], y[rows], out[rows], numbers[:, rows])
+        found.append(np.hstack([predictions, out, numbers.T]))
+    np.testing.assert_array_equal(*found)
+    assert (found[0][1, n_outputs:] == 0.0).all()  # what was not written
+    assert (np.sign(found[0][[0, 2, 3], n_outputs]) == [-1.0, 1.0, 1.0]).all()

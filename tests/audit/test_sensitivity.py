@@ -26,7 +26,6 @@ from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.l1 import gram_path as gram_module
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 
@@ -102,10 +101,10 @@ def charged(path_event, n_iter):
 @pytest.fixture
 def python_path(monkeypatch):
     monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
-    monkeypatch.setattr(gram_module, "gram_path", gram_module.gram_path.py_func)
 
 
 SQUARE = Polytope(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]))
+KITE = Polytope(np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.0], [0.0, -2.0], [0.5, 0.5]]))
 # (solver, loss, constraint, features, intercept, n, layout): all losses, sets and layouts.
 PATHS = [
     (FrankWolfe(), Logistic(), L1Ball(1.5), 2, False, 2, "dense"),
@@ -116,11 +115,14 @@ PATHS = [
     (FrankWolfe(), Logistic(), Simplex(1.0), 2, False, 4, "csr"),
     (FrankWolfe(), SmoothHinge(0.5), SQUARE, 2, False, 2, "dense"),
     (FrankWolfe("laplace"), Squared(1.0), SQUARE, 1, True, 2, "csr"),
+    (FrankWolfe("laplace"), Squared(3.1), KITE, 2, False, 2, "csr"),
+    (FrankWolfe(), Squared(9.0), Simplex(1.5), 2, False, 2, "dense"),
     (FrankWolfe(), Multinomial(3), L1Ball(1.0), 1, False, 2, "csr"),
     (FrankWolfe(), Multinomial(3), Simplex(2.0), 1, True, 2, "dense"),
     (Stagewise(), Logistic(), L1Ball(1.5), 2, False, 2, "dense"),
     (Stagewise(), Logistic(), None, 2, False, 2, "csr"),
     (Stagewise(), Squared(1.0), None, 1, True, 3, "dense"),
+    (Stagewise(), Squared(9.0), L1Ball(1.5), 1, True, 2, "dense"),
     (Stagewise(), SmoothHinge(1.0), None, 1, True, 2, "csr"),
     (Stagewise(), Multinomial(3), None, 1, False, 2, "dense"),
 ]
