@@ -247,13 +247,16 @@ class AnytimeMirrorDescent:
         predictions = np.zeros((2, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
         units = np.empty(len(scores), dtype=np.int64)
-        room = MirrorDescentRoom(*np.zeros((6, D)), chosen, predictions, scores, units)
+        w, average, gradient, total, estimate, v = np.zeros((6, D))
+        room = MirrorDescentRoom(
+            w, average, gradient, total, estimate, v, chosen, predictions, scores, units
+        )
         state = np.zeros(3, dtype=np.int64), progress
         row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(n):
             row = row or Row(chunk[0], problem.row_norm)
             mirror_descent_pass(chunk, row.arguments, model, steps, rng, state, room)
-        return Result(room.average, plan.n_iter, n_gradients=n)
+        return Result(average, plan.n_iter, n_gradients=n)
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:

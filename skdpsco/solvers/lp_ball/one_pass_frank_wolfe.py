@@ -247,16 +247,17 @@ class OnePassFrankWolfe:
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
         model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
-        vectors = np.zeros((5, problem.n_coefficients))
+        w, before, estimate, total, v = np.zeros((5, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
-        room = FrankWolfeRoom(*vectors, predictions, scores, np.empty(len(scores), dtype=np.int64))
+        units = np.empty(len(scores), dtype=np.int64)
+        room = FrankWolfeRoom(w, before, estimate, total, v, predictions, scores, units)
         state = np.zeros(3, dtype=np.int64), progress
         row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
             row = row or Row(chunk[0], problem.row_norm)
             frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, state, room)
-        return Result(room.w, plan.n_iter, n_gradients=int(state[0][2]))
+        return Result(w, plan.n_iter, n_gradients=int(state[0][2]))
 
 
 def polytope_bounds(problem: Problem) -> PolytopeBounds:
