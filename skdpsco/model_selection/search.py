@@ -321,7 +321,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.n_splits_ = 1
         covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
         frozen = allotment.frozen_notes(candidates, self.record_wise)
-        assumed = (covers, *labels, *frozen, *assumed)
+        assumed = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
         self.privacy_ = self._report(budget, plan.event, seeded, assumed)
 
     def _grid(self) -> list[dict[str, Any]]:

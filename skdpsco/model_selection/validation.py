@@ -166,13 +166,14 @@ def private_cross_val_score(
     total = np.array([sum(part for part, _ in sums)])
     mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
     frozen = allotment.frozen_notes([estimator], record_wise)
+    covers = f"covers the score and {cv} models, which stay secret"
     report = PrivacyReport(
         epsilon=epsilon_of(event, budget.delta),
         delta=budget.delta,
         rho=rho_of(event),
         event=event,
         seeded=seeded,
-        assumptions=(f"covers the score and {cv} models, which stay secret", *labels, *frozen),
+        assumptions=(covers, *labels, *frozen, *scorer.taken_on_trust),
         relation=relation_of(estimator),
     )
     score = float(np.clip(mean[0], scorer.lower, scorer.upper))
