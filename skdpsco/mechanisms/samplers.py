@@ -149,6 +149,9 @@ class Exponential(NamedTuple):
         return ExponentialMechanismEvent(epsilon0)
 
 
+EXPONENTIAL = Exponential()
+
+
 class LaplaceNoisyMax(NamedTuple):
     """Choose one of several scores by `noisy_argmax_laplace`."""
 

@@ -11,7 +11,7 @@ from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import (
-    Exponential,
+    EXPONENTIAL,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
@@ -44,7 +44,6 @@ CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
 STEPS = 8
 MAX_STEPS = 5000
 TIGHT = 0.36  # times the bounds of cyclic descent: choices among many suffer more from noise
-EXPONENTIAL = Exponential()
 
 
 @dataclass(frozen=True)
