@@ -51,8 +51,8 @@ def public_only(params: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-class Account(NamedTuple):
-    """Where a release is charged, and what the ledger's history says about it.
+class Payer(NamedTuple):
+    """Who pays for a release, and what the ledger's history says about it.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
 
 @contextmanager
 def releasing(
-    account: Account,
+    payer: Payer,
     event: Event,
     budget: Budget,
     random_state: Any,
@@ -131,7 +131,7 @@ def releasing(
 
     Parameters
     ----------
-    account : Account
+    payer : Payer
     event : Event
         The whole cost, known before the release.
     budget : Budget
@@ -167,7 +167,7 @@ def releasing(
     for line in warnings:
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
-    ledger, name, parameters, relation = account
+    ledger, name, parameters, relation = payer
     if ledger is not None:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
@@ -278,9 +278,9 @@ class PrivateEstimator(BaseEstimator):
             ``assumptions`` and ``warnings``, as for `releasing`.
         """
         parameters = {} if self.ledger is None else public_only(self.get_params(deep=False))
-        account = Account(self.ledger, type(self).__name__, parameters, self._relation)
+        payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
         with releasing(
-            account, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
+            payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
         ) as release:
             yield release
         draft.privacy_ = release.privacy

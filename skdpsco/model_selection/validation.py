@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
 from skdpsco._random import seed_of
-from skdpsco.base.private_estimator import Account, check_budget, public_only, releasing
+from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
@@ -154,11 +154,11 @@ def private_cross_val_score(
 
     frozen = allotment.frozen_notes([estimator], record_wise)
     parameters = public_only({"estimator": estimator, "cv": int(cv)})
-    account = Account(ledger, "private_cross_val_score", parameters, relation_of(estimator))
+    payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
     guarantee = Budget(epsilon_of(event, budget.delta), budget.delta)
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(
-        account, event, guarantee, seed, assumptions=(covers, *labels, *frozen)
+        payer, event, guarantee, seed, assumptions=(covers, *labels, *frozen)
     ) as release:
         rng, seeded = release.rng, release.seeded
         models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import MAX_ITER, check_bound
-from skdpsco.base.private_estimator import Account, check_budget, plan_within, releasing
+from skdpsco.base.private_estimator import Payer, check_budget, plan_within, releasing
 from skdpsco.constraints.sets import LpBall, Simplex
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
@@ -280,7 +280,7 @@ def solve_variational_inequality(
         *plan.assumptions,
     )
     with releasing(
-        Account(ledger, "solve_variational_inequality", parameters),
+        Payer(ledger, "solve_variational_inequality", parameters),
         plan.event,
         budget,
         random_state,
