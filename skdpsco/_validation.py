@@ -48,8 +48,13 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
 }
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
+CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
+    "conditioning": [None, StrOptions({"auto"})],
+    "clip_features": ["boolean"],
+}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
+    **CONDITIONING_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],

@@ -43,7 +43,9 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
         Public, or released before: they are sent to workers.
     """
     if isinstance(X, BlockDesign):
-        return X.blocks.sum(Task(X.bounds, X.intercept, X.target, function, arguments))
+        return X.blocks.sum(
+            Task(X.bounds, X.intercept, X.target, function, arguments, X.conditioning)
+        )
     return function(X, y, *arguments)
 
 
@@ -214,6 +216,7 @@ class Task(NamedTuple):
     target: Callable[..., Any] | None
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    conditioning: Any = None
 
     def __repr__(self) -> str:
         return f"Task({self.function.__name__})"
@@ -221,10 +224,12 @@ class Task(NamedTuple):
     @property
     def n_floats(self) -> int:
         """Size of the arrays that are sent with it."""
-        return len(self.bounds) + _n_floats(self.arguments)
+        return len(self.bounds) + _n_floats(self.conditioning or ()) + _n_floats(self.arguments)
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
         design = as_design(X, self.bounds, bool(self.intercept), checked=True)
+        if self.conditioning is not None:
+            design = self.conditioning.apply(design)
         y = y if self.target is None else self.target(y)
         return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
 
@@ -365,6 +370,8 @@ class BlockDesign(NamedTuple):
     target : callable or None
         Applied to the targets of every block.
     sparse : bool
+    conditioning : Conditioning or None
+        Applied to the records of every block.
     """
 
     blocks: Any
@@ -372,6 +379,7 @@ class BlockDesign(NamedTuple):
     intercept: int
     target: Callable[..., Any] | None
     sparse: bool
+    conditioning: Any = None
 
     def close(self) -> None:
         """Release what workers hold."""

@@ -4,7 +4,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
 
+from skdpsco._quiet import score_by
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -14,13 +19,20 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.labels import encode_classes, labels_note
-from skdpsco.base.linear_model import _brief, _Unscale
+from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
-from skdpsco.group_dro.names import LOSSES, SOLVERS, resolve_solver
-from skdpsco.group_dro.options import LEGAL, check_options, check_prior, too_small
-from skdpsco.group_dro.predictor import GroupPredictor, classifies
+from skdpsco.group_dro.options import (
+    CLASSIFIERS,
+    LEGAL,
+    LOSSES,
+    SOLVERS,
+    check_options,
+    check_prior,
+    resolve_solver,
+    too_small,
+)
 from skdpsco.privacy.report import WITHIN_GROUPS
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import check_supported
@@ -29,7 +41,16 @@ from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
 
 
-class PrivateGroupDRO(GroupPredictor):
+def classifies(model: Any) -> bool:
+    """Whether the loss is that of a classifier."""
+    return model.loss in CLASSIFIERS
+
+
+def _has_probabilities(model: Any) -> bool:
+    return model.loss == "logistic"
+
+
+class PrivateGroupDRO(PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.
 
     Minimises ``max_g mean loss of group g`` over an l2 ball: group distributionally robust
@@ -321,6 +342,83 @@ class PrivateGroupDRO(GroupPredictor):
         if result.n_rounds is not None:
             draft.n_rounds_ = result.n_rounds
         return self._accept(draft)
+
+    @available_if(classifies)
+    def decision_function(self, X):
+        """Score of the second class, its log-odds for the logistic loss; for classifiers only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)
+
+    def _scores(self, X):
+        X = without(X, getattr(self, "sensitive_columns_", ()))
+        scores = self._predictions(X)
+        return scores[:, 0] if classifies(self) else scores
+
+    def predict(self, X):
+        """Predict the class, or the target.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            May contain the columns that ``sensitive_features`` named; they are not used.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        scores = self._scores(X)
+        return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probability of every class; for the logistic loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, 2)
+        """
+        p = expit(self._scores(X))
+        return np.column_stack([1.0 - p, p])
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy, or R^2 of a regression, over all records; without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+            See `worst_group_score` for that of the worst group.
+        """
+        metric = accuracy_score if classifies(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if classifies(self):
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags(poor_score=True, multi_class=False)
+        else:
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags(poor_score=True)
+        return tags
 
     @property
     def _relation(self) -> str:

@@ -157,7 +157,7 @@ class LaplaceNoisyMax(NamedTuple):
         return math.sqrt(2.0 * rho)
 
     def event(self, epsilon0: float) -> Event:
-        """What one draw on ``laplace_grid(..., epsilon0, ...)`` costs."""
+        """What one draw on ``exponential_grid(..., epsilon0, ...)`` costs."""
         return LaplaceNoisyMaxEvent(epsilon0)
 
 
@@ -222,6 +222,10 @@ def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float
     The log-ratio of the probabilities of k is (change of score_k - a constant) / 2**bits, so its
     range is at most that over 2**bits, which the grid makes at most epsilon0.
 
+    On the same grid one `noisy_argmax_laplace` is epsilon0-DP: given the noise of the others, k
+    wins above a threshold that moves by at most the range of the changes. It is not
+    epsilon0-bounded-range: charge epsilon0**2 / 2 zCDP for it, not epsilon0**2 / 8.
+
     Parameters
     ----------
     sensitivity_range : float
@@ -239,16 +243,6 @@ def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float
     """
     _check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
     return _grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * _ROUNDING, magnitude)
-
-
-def laplace_grid(sensitivity_range: float, epsilon0: float, magnitude: float) -> float:
-    """Grid on which one `noisy_argmax_laplace` with `SCALE_BITS` is epsilon0-DP.
-
-    As in `exponential_grid`, its loss is at most the range of the score changes over the scale:
-    given the noise of the others, k wins above a threshold which moves by at most that range. But
-    it is not epsilon0-bounded-range: charge epsilon0**2 / 2 zCDP, not epsilon0**2 / 8.
-    """
-    return exponential_grid(sensitivity_range, epsilon0, magnitude)
 
 
 def gaussian_grid(

@@ -49,6 +49,14 @@ class PrivateScorer:
                 f"response_method must be one of {METHODS}, got {self.response_method!r}."
             )
 
+    @property
+    def taken_on_trust(self) -> tuple[str, ...]:
+        """What a report says of a function of the user's, which is given many records at a time."""
+        function = getattr(self.record_score, "func", self.record_score)
+        if function is _hit or function is _explained:
+            return ()
+        return ("what record_score says of a record depends on that record only",)
+
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Score of every record, clipped into the declared bounds.
 
@@ -102,7 +110,8 @@ def make_private_scorer(
     ----------
     record_score : callable
         ``record_score(y_true, response)`` returns one number per record, greater is better, each
-        of which may depend on that record alone. It must print nothing. Before a search charges
+        of which may depend on that record alone: it is given many records at a time, so that
+        nothing enforces this. It must print nothing. Before a search charges
         anything, it is called once to see whether it works; a record for which it fails later
         scores ``lower``.
     lower, upper : float
@@ -152,7 +161,7 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
     ------
     TypeError, ValueError
     """
-    if isinstance(scoring, PrivateScorer):
+    if type(scoring) is PrivateScorer:  # a subclass might not clip
         return scoring
     if scoring is None:
         if not (is_classifier(estimator) or is_regressor(estimator)):

@@ -325,7 +325,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             self.n_splits_ = 1
             covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
             frozen = allotment.frozen_notes(candidates, self.record_wise)
-            release.assumptions = (covers, *labels, *frozen, *assumed)
+            release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
 
     def _show_scores(self, means: np.ndarray, noise: float, scorer: PrivateScorer) -> None:
         """Set the attributes that tell noisy scores, whose noise has this standard deviation."""

@@ -157,9 +157,7 @@ def private_cross_val_score(
     payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
     guarantee = Budget(epsilon_of(event, budget.delta), budget.delta)
     covers = f"covers the score and {cv} models, which stay secret"
-    with releasing(
-        payer, event, guarantee, seed, assumptions=(covers, *labels, *frozen)
-    ) as release:
+    with releasing(payer, event, guarantee, seed) as release:
         rng, seeded = release.rng, release.seeded
         models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
         scorer = release_scorer(scores, scorer, data.y, rng)
@@ -170,6 +168,7 @@ def private_cross_val_score(
         sums = in_parallel(calls, n_jobs)
         total = np.array([sum(part for part, _ in sums)])
         mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
+        release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
     score = float(np.clip(mean[0], scorer.lower, scorer.upper))
     assert release.privacy is not None
     return PrivateScore(score, noise_std, release.privacy)

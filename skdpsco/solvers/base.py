@@ -49,6 +49,10 @@ class Problem:
         Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
         that read records through `skdpsco.data.record_stream`: they shrink longer ones to it. (The
         largest that features in [-1, 1] can have is sqrt(n_features).)
+    sparse : bool, default=False
+        Whether records are sparse.
+    centred : bool, default=False
+        Whether features are known to have a mean near 0.
     """
 
     loss: Any
@@ -59,6 +63,7 @@ class Problem:
     target_bound: float = 1.0
     row_norm: float = math.inf
     sparse: bool = False
+    centred: bool = False
 
     def __post_init__(self) -> None:
         # The squares of less would underflow, and longer rows would not be shrunk.

@@ -28,7 +28,6 @@ from skdpsco.privacy import (
 )
 from skdpsco.solvers.base import Problem
 from skdpsco.solvers.gradient_sums import walk_vertices
-from skdpsco.solvers.l1.gram_path import gram_roundings, is_quadratic, run_gram
 from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
 from skdpsco.solvers.vertex_choice import select_vertex
 
@@ -55,8 +54,6 @@ class VertexPlan:
         If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
         ``stop_grid``.
     event : Event
-    quadratic : bool, default=False
-        Whether second moments replace passes over the records.
     """
 
     weight: tuple[float, ...]
@@ -67,7 +64,6 @@ class VertexPlan:
     cap: float
     stop_grid: float
     event: Event
-    quadratic: bool = False
 
 
 def plan_vertices(
@@ -95,18 +91,14 @@ def plan_vertices(
     # A score is rounded in the sum over records and, for polytopes, over coefficients; or in that
     # of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
-    # Which way is taken is a part of the plan: it decides how far scores are rounded.
-    reach = float(max(travelled[:T]))
-    quadratic = stop_rho == 0.0 and is_quadratic(problem, constraint, T, reach)
-    roundings = D + (gram_roundings(D, T) if quadratic else 0)
-    depth, least = depth_of(n) + roundings, integer_error(n, max(bounds))
+    depth, least = depth_of(n) + D, integer_error(n, max(bounds))
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
         # Steps whose bounds differ by little share the widest grid: with it all scores change.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
-            error = max(summation_error(n + roundings, lipschitz, depth), least)
+            error = max(summation_error(n + D, lipschitz, depth), least)
             change = size * 2.0 * (lipschitz + error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
         slope[t], grid[t] = charged, width
@@ -131,7 +123,6 @@ def plan_vertices(
         cap,
         stop_grid,
         event,
-        quadratic,
     )
 
 
@@ -149,8 +140,6 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     """
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
-    if plan.quadratic:
-        return run_gram(plan, problem, constraint, X, y, rng, progress)
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)

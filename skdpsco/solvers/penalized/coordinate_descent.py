@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from skdpsco._kernels import inner, kernel, njit
 from skdpsco._random import below
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
+from skdpsco.losses.kernels import by_record
 from skdpsco.losses.library import Logistic, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.penalties import prox, scaled_prox
@@ -213,7 +215,7 @@ def clip_bounds(
     return np.minimum(float(clip) * scales.clip, largest)
 
 
-@kernel
+@partial(kernel, guard=by_record)
 def slopes(loss, Z, y, out):
     """`derivatives` of the loss, by loops that the compiler turns into vector instructions."""
     derivatives(loss, Z, y, out)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco.constraints.norms import project_simplex
 from skdpsco.solvers.synthesis import product_mixture_fit as _latent_class
 from skdpsco.solvers.synthesis.contrasts import (
     Subset,
@@ -265,12 +266,5 @@ def _corrected(model: Any, corrections: dict[Subset, np.ndarray], table: Subset)
         for subset in here:
             tensor[positions(columns, subset, model.shape)] = corrections[subset]
         change = synthesis(scales(p.shape) * tensor.reshape(p.shape)) / p.size
-        p = _simplex((p + change).ravel()).reshape(p.shape)
+        p = project_simplex((p + change).ravel()).reshape(p.shape)
     return p.transpose([columns.index(j) for j in table])
-
-
-def _simplex(v: np.ndarray) -> np.ndarray:
-    """The nearest probabilities, in l2."""
-    u = np.sort(v)[::-1]
-    excess = (np.cumsum(u) - 1.0) / np.arange(1, v.size + 1)
-    return np.maximum(v - excess[u > excess][-1], 0.0)
