@@ -377,7 +377,6 @@ def test_blocks_do_not_tell(name, monkeypatch):
 def test_other_uses_of_data_do_not_tell(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     model = fitted(skdpsco.PrivateLogisticL1)
-    monkeypatch.setattr("skdpsco.model_selection.validation.generator", lambda *a, **k: (None, 0))
     monkeypatch.setattr("skdpsco.model_selection.validation.allotment.rehearse", reached)
 
     def display(X, y):

@@ -150,6 +150,9 @@ class Exponential(NamedTuple):
         return ExponentialMechanismEvent(epsilon0)
 
 
+EXPONENTIAL = Exponential()
+
+
 class LaplaceNoisyMax(NamedTuple):
     """Choose one of several scores by `noisy_argmax_laplace`."""
 

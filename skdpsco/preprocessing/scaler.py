@@ -200,19 +200,17 @@ class PrivateStandardScaler(ColumnTransform):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
         lower, upper = check_bounds(self.lower, self.upper, d)
         U = map_range(X, (lower, upper), (-1.0, 1.0))
-        with self._planning(n, d):
-            plan = plan_moments(n, d, with_std, self._available(budget).mu)
-
-        rng, seeded = self._open(plan.event)
-        with np.errstate(all="ignore"):
-            mean, var = release_moments(plan, U, with_std, rng)
+        plan = self._planned(
+            lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
+        )
+        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+            mean, var = release_moments(plan, U, with_std, release.rng)
         half = (upper - lower) / 2.0
         draft.lower_, draft.upper_ = lower, upper
         draft.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)
         draft.scale_ = None if var is None else half * np.sqrt(var)
         draft.var_ = None if var is None else draft.scale_**2
         draft.n_samples_seen_ = n
-        draft.privacy_ = self._report(budget, plan.event, seeded, (CLIPPED,))
         return self._accept(draft)
 
     def transform(self, X):

@@ -264,20 +264,21 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
             assumptions = (labels_note(classes, self.classes), *assumptions)
             T = memberships(index, len(classes))
         design = as_design(X, bounds, False)
-        with self._planning(n, d):
-            rho = self._available(budget).rho
-            k = int(self.n_features_to_select)
-            plan = plan_selection(n, d, k, regression, target_bound, rho)
-
-        rng, seeded = self._open(plan.event)
+        k = int(self.n_features_to_select)
+        plan = self._planned(
+            lambda spend: plan_selection(n, d, k, regression, target_bound, spend.rho),
+            self._available(budget),
+            n,
+            d,
+        )
         draft.support_ = np.ones(d, dtype=bool)
-        if plan.grid is not None:
-            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with self._releasing(draft, plan.event, budget, assumptions=assumptions) as release:
+            if plan.grid is not None:
+                rng = release.rng
                 if plan.target is not None:
                     T = release_target(plan.target, y, rng).apply(y)[:, None]
                 scores = covariance_scores(design, T)
                 draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
-        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
         return self._accept(draft)
 
     def transform(self, X):
