@@ -298,7 +298,7 @@ def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
         walk.visit(_join(name, child), estimator, note)
 
 
-def _columns(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
+def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
     parts = [*step.transformers, ("remainder", step.remainder, ())]
     parts = [part for part in parts if part[:2] != ("remainder", "drop")]
     wrong = [
@@ -375,7 +375,7 @@ def _voting(walk: Walk, name: str, step: VotingClassifier | VotingRegressor, not
 
 
 COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
-    ColumnTransformer: _columns,
+    ColumnTransformer: _column_transformer,
     FeatureUnion: _union,
     FixedThresholdClassifier: _fixed_threshold,
     FrozenEstimator: _frozen,

@@ -322,7 +322,7 @@ class RadiusPathDisplay:
                 f"solver='stagewise'; got {fitted_model!r}."
             )
         coef = path.coef
-        names = _names(fitted_model, feature_names, coef.shape[-1])
+        names = _coefficient_names(fitted_model, feature_names, coef.shape[-1])
         if coef.ndim == 3:
             names = [f"{name}, class {c}" for c in fitted_model.classes_ for name in names]
         coef = coef.reshape(len(coef), -1)
@@ -363,7 +363,7 @@ class RadiusPathDisplay:
         return self
 
 
-def _names(model: Any, feature_names: Any, n_features: int) -> list[str]:
+def _coefficient_names(model: Any, feature_names: Any, n_features: int) -> list[str]:
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
     is_list = np.iterable(feature_names) and not isinstance(feature_names, str)

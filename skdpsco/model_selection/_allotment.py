@@ -65,7 +65,7 @@ class _Rehearsal(Grant):
         raise _ReachedNoise(self.prefix)
 
 
-def _parts(estimator: Any, rho: float) -> np.ndarray:
+def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
     declared = declared_rho(estimator)
     return rho * (declared / declared.sum())
 
@@ -77,7 +77,9 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
     are the clones that `granted` makes of it.
     """
     estimator = clone(estimator)
-    for (prefix, _), part_rho in zip(private_steps(estimator), _parts(estimator, rho), strict=True):
+    for (prefix, _), part_rho in zip(
+        private_steps(estimator), _shares_of_steps(estimator, rho), strict=True
+    ):
         part = budget_of(float(part_rho), delta)
         values = {
             "epsilon": part.epsilon,
@@ -227,7 +229,11 @@ def check_private(
                     f"{name} must not be a VotingClassifier: it numbers the labels that occur in "
                     "the part of the records that it is fitted on."
                 )
-        shares = [declared_rho(estimator)] if rho is None else [_parts(estimator, r) for r in rho]
+        shares = (
+            [declared_rho(estimator)]
+            if rho is None
+            else [_shares_of_steps(estimator, r) for r in rho]
+        )
         least = min(share.min() for share in shares)
         if least < MIN_RHO:
             raise ValueError(
