@@ -84,6 +84,7 @@ def declared_rho(estimator: Any) -> np.ndarray:
     Raises
     ------
     ValueError, TypeError
+        If a budget is out of range.
     """
     steps = private_steps(estimator)
     return np.array([check_budget(step.epsilon, step.delta).rho for _, step in steps])

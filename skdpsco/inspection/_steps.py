@@ -88,7 +88,7 @@ class StepReport:
     note : str
         The reason, what is assumed, or what to use instead.
     relation : str or None
-        Of a private step: which data sets are neighbours.
+        For a private step: which data sets are neighbours.
     """
 
     name: str
@@ -241,6 +241,7 @@ def check_record_wise(record_wise: Any) -> list[Any]:
     Raises
     ------
     TypeError
+        If it is not a list of names, steps or functions.
     """
     if isinstance(record_wise, str) or not np.iterable(record_wise):
         raise TypeError(

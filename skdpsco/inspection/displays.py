@@ -105,7 +105,7 @@ class PrivacyUtilityDisplay:
         name : str or None, default=None
             For the legend; None is the name of the class.
         **kwargs : dict
-            Of the line, passed to `matplotlib.axes.Axes.plot`.
+            Style of the line, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class PrivacyUtilityDisplay:
         name : str or None, default=None
             For the legend.
         **kwargs : dict
-            Of the line, passed to `matplotlib.axes.Axes.plot`.
+            Style of the line, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class RadiusPathDisplay:
             more than two classes there is one for each class and feature.
         ax : matplotlib Axes or None, default=None
         **kwargs : dict
-            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+            Style of the lines, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -338,7 +338,7 @@ class RadiusPathDisplay:
         ax : matplotlib Axes or None, default=None
             None makes a figure.
         **kwargs : dict
-            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+            Style of the lines, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------

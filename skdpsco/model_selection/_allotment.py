@@ -28,7 +28,7 @@ class Grant:
     ----------
     rho : float
     prefix : str, default=""
-        Of the parameters of the step.
+        What the names of the parameters of the step begin with.
     """
 
     def __init__(self, rho: float, prefix: str = "") -> None:
@@ -108,6 +108,7 @@ def fit_granted(estimator: Any, part: Any) -> Any:
     Raises
     ------
     RuntimeError
+        If a private step has charged its ledger never, or more than once.
     """
     part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
@@ -199,7 +200,7 @@ def check_private(
     ----------
     estimators : list of estimator
     X : array-like, sparse matrix or frame
-        Of which only the layout is looked at.
+        Only its layout is looked at.
     record_wise : list of str or callable
         What the user vouches for.
     rho : iterable of float or None
@@ -208,6 +209,8 @@ def check_private(
     Raises
     ------
     ValueError, TypeError
+        If an estimator is not private, caches fits or votes, if its share of the budget is too small,
+        or if ``record_wise`` is not legal.
     """
     record_wise = check_record_wise(record_wise)
     for item in record_wise:

@@ -247,6 +247,8 @@ def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, n
     Raises
     ------
     TypeError, ValueError
+        If a bound is not a finite number, there is not one per column, or a lower bound is not below
+        its upper one.
     """
     lower = check_columns("lower", lower, n_features)
     upper = check_columns("upper", upper, n_features)
@@ -266,6 +268,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
     Raises
     ------
     TypeError, ValueError
+        If ``pair`` is not two finite numbers in increasing order.
     """
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise ValueError(f"{name} must be a tuple of two numbers, got {pair!r}.")

@@ -19,7 +19,7 @@ class ColumnTable:
     Parameters
     ----------
     library : {"pandas", "polars"} or None
-        Of the frame; None for an array.
+        Names of the columns of a frame; None for an array.
     names : list or None
         Labels of the columns of a frame.
     dtypes : list
@@ -51,6 +51,7 @@ def read_table(estimator: Any, X: Any) -> ColumnTable:
     Raises
     ------
     TypeError, ValueError
+        If X is not a table, or does not have the columns of the fit.
     """
     is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
     if not is_frame:

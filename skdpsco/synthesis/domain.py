@@ -186,6 +186,8 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     Raises
     ------
     TypeError, ValueError
+        If ``domain`` is not legal, or does not match the number, the names or the dtypes of the
+        columns.
     """
     names, n_columns = table.names, len(table.dtypes)
     if domain is None:
