@@ -78,7 +78,7 @@ class Retargeted(NamedTuple):
         return self.part.read()[0], self.y.read()
 
 
-class Table(NamedTuple):
+class ArrowRows(NamedTuple):
     """Rows of an Arrow table: features and target by the numbers of their columns."""
 
     table: Any
@@ -118,7 +118,7 @@ class RowGroups(NamedTuple):
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
-        return Table(table, features, target, self.n_rows).read()
+        return ArrowRows(table, features, target, self.n_rows).read()
 
 
 def check_block_size(value: Any) -> int | None:
@@ -339,7 +339,7 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
     """Parts of an Arrow table, and the names of its features."""
     names, where, label = arrow_columns(table.schema, target, columns)
     parts = [
-        Table(table.slice(start, stop - start), where, label, stop - start)
+        ArrowRows(table.slice(start, stop - start), where, label, stop - start)
         for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
     ]
     return parts, names

@@ -19,7 +19,15 @@ from dask.delayed import delayed
 from scipy import sparse
 
 from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
-from skdpsco.data.map_reduce import Failure, Hidden, Reader, Task, attempt, check_count, values_of
+from skdpsco.data.map_reduce import (
+    Failure,
+    Hidden,
+    Reader,
+    Task,
+    attempt,
+    check_n_records,
+    values_of,
+)
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
@@ -98,7 +106,7 @@ def dask_parts(
     frame = hasattr(X, "columns")
     if target is not None and (not frame or y is not None or target not in list(X.columns)):
         raise ValueError(f"target must name a column of a data frame X, without y; got {target!r}.")
-    n_samples = _declared(n_samples)
+    n_samples = _checked_n_samples(n_samples)
     names = [name for name in X.columns if name != target] if frame else None
     sizes: list[Any]
     if frame:
@@ -141,7 +149,7 @@ def dask_parts(
     )
 
 
-def _declared(n_samples: Any) -> int | None:
+def _checked_n_samples(n_samples: Any) -> int | None:
     if n_samples is None:
         return None
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
@@ -206,7 +214,7 @@ def _read_and_run(
     return attempt(lambda: task(*reader(X, y, n_rows)))
 
 
-def _evaluate(
+def _values_of_blocks(
     parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
 ) -> Iterator[Any]:
     """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
@@ -223,8 +231,8 @@ def _look_at(
 ) -> list[Reader]:
     """Check all blocks; readers that know what each of them was."""
     readers = [reader] * len(parts)
-    sizes, digests = zip(*_evaluate(parts, readers, _look, client), strict=True)
-    check_count(n_samples, sum(sizes))
+    sizes, digests = zip(*_values_of_blocks(parts, readers, _look, client), strict=True)
+    check_n_records(n_samples, sum(sizes))
     # A matrix is made anew, with the entries in any order.
     return [reader.again(found, checked=not reader.sparse) for found in digests]
 
@@ -244,11 +252,11 @@ class GraphBlocks:
     def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._parts = parts
         self._readers = _look_at(parts, n_samples, reader)
-        list(_evaluate(parts, self._readers, _compare))
+        list(_values_of_blocks(parts, self._readers, _compare))
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(_evaluate(self._parts, self._readers, partial(_read_and_run, task)))
+        return tree_sum(_values_of_blocks(self._parts, self._readers, partial(_read_and_run, task)))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """Features and targets as they are stored, of one block after the other."""
@@ -274,7 +282,7 @@ def _run_all(task: Hidden, blocks: list[Hidden | Failure]) -> list[Hidden | Fail
     return [_run(task, block) for block in blocks]
 
 
-def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
+def _add_sums(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
     for number, term in enumerate(terms, start):
         if isinstance(term, Failure):
             return term if term.number is not None else replace(term, number=number)
@@ -352,7 +360,7 @@ class ClusterBlocks:
             made = terms = client.map(_run, same, self._blocks, pure=False)
             while len(terms) > FAN_IN:
                 terms = [
-                    client.submit(_add, start, terms[start:stop], pure=False)
+                    client.submit(_add_sums, start, terms[start:stop], pure=False)
                     for start, stop in cuts(len(terms), FAN_IN)
                 ]
                 made = made + terms

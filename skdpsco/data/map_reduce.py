@@ -324,7 +324,7 @@ class LocalBlocks:
         self._parts, self._n_jobs = parts, n_jobs
         self._readers = [reader] * len(parts)
         sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
-        check_count(n_samples, sum(sizes))
+        check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
 
     def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
@@ -346,7 +346,7 @@ class LocalBlocks:
         """Nothing is held."""
 
 
-def check_count(declared: int, found: int) -> None:
+def check_n_records(declared: int, found: int) -> None:
     """Refuse blocks that do not hold as many records as were declared.
 
     Raises

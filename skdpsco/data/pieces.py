@@ -44,10 +44,10 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
         return [(X, y)]
-    return [(rows_of(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
+    return [(slice_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
 
 
-def rows_of(X: Any, start: int, stop: int) -> Any:
+def slice_rows(X: Any, start: int, stop: int) -> Any:
     """Records of a design, or of an array or matrix with one row for each."""
     if isinstance(X, Dense):
         return X._replace(values=X.values[start:stop])

@@ -105,7 +105,7 @@ def correlate(X, R, out):
 
 
 @inner
-def row_norms(X, scale, out):
+def scaled_row_norms(X, scale, out):
     """Write the l2 norm of every record's features over ``scale``.
 
     The ones of an intercept count if ``scale`` has an entry for them.

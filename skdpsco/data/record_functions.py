@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-Data = tuple[Any, ...]  # arrays with one entry per record along their first axes
+RecordArrays = tuple[Any, ...]  # arrays with one entry per record along their first axes
 
 
-def numbers(
+def real_numbers(
     name: str,
     function: Callable[..., Any],
-    data: Data,
+    data: RecordArrays,
     shape: tuple[int, ...] = (),
     exact: bool = False,
 ) -> np.ndarray:
@@ -55,15 +55,17 @@ def numbers(
         return found.astype(np.float64)  # of a long double and of objects, too
 
 
-def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: Any) -> np.ndarray:
-    """`numbers`, with NaN for every record of which there are none. It raises nothing.
+def numbers_or_nan(
+    name: str, function: Callable[..., Any], data: RecordArrays, *given: Any
+) -> np.ndarray:
+    """`real_numbers`, with NaN for every record of which there are none. It raises nothing.
 
     Whether a function fails may depend on one record. The others have to count as if it had not
     failed: it is called again with either half of the records, down to the single ones for which it
     fails.
     """
     try:
-        return numbers(name, function, data, *given)
+        return real_numbers(name, function, data, *given)
     except Exception:
         n = len(data[0])
         if n <= 1:

@@ -18,7 +18,7 @@ from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, Dense
 
-CHUNK = 8192  # records
+CHUNK_RECORDS = 8192  # records
 _ROUNDS = 6  # with 4, neighbours remain neighbours half as often again as by chance
 _LINE = 64  # bytes that memory sends at once
 AHEAD = 4  # records between `fetch_row` and `read_row`
@@ -126,7 +126,7 @@ def _dot(a, b, size):
 
 
 @reduction
-def _shrink(values, size, row_norm):
+def _limit_norm(values, size, row_norm):
     """Scale the row in the buffer to norm ``row_norm`` if it is longer."""
     norm = np.sqrt(_dot(values, values, size))
     if norm > row_norm:
@@ -142,7 +142,7 @@ def _(X, i, inverse, row_norm, columns, values):
     for j in range(d):
         values[j] = clip(x[j] * inverse[j], 1.0)
     if row_norm < np.inf:
-        _shrink(values, d, row_norm)
+        _limit_norm(values, d, row_norm)
     if X.intercept:
         values[d] = 1.0
     return d + X.intercept
@@ -157,7 +157,7 @@ def _(X, i, inverse, row_norm, columns, values):
         values[size] = clip(X.data[p] * inverse[j], 1.0)
         size += 1
     if row_norm < np.inf:
-        _shrink(values, size, row_norm)
+        _limit_norm(values, size, row_norm)
     if X.intercept:
         columns[size] = inverse.shape[0]
         values[size] = 1.0
@@ -214,7 +214,7 @@ class Records:
         if stop > len(self.y):
             raise ValueError(f"There are {len(self.y)} records, {stop} were asked for.")
         while self.taken < stop:
-            rows = np.arange(self.taken, min(self.taken + CHUNK, stop))
+            rows = np.arange(self.taken, min(self.taken + CHUNK_RECORDS, stop))
             self.taken += len(rows)
             if self._keys is not None:
                 _permute(self._keys, len(self.y), rows)
@@ -262,7 +262,9 @@ class Blocks:
                     f"n_samples={self.n_samples} records were declared, but the blocks hold "
                     f"{self.taken} only."
                 )
-            end = min(self._position + CHUNK, len(self._y), self._position + stop - self.taken)
+            end = min(
+                self._position + CHUNK_RECORDS, len(self._y), self._position + stop - self.taken
+            )
             rows = np.arange(self._position, end)
             self._position = end
             self.taken += len(rows)

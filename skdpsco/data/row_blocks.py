@@ -61,7 +61,7 @@ def _in_arrow(X: Any) -> bool:
     return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
-def _names(X: Any) -> tuple[str, ...] | None:
+def _column_names(X: Any) -> tuple[str, ...] | None:
     """Names of the columns of a frame, if all are strings."""
     names = tuple(getattr(X, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
@@ -242,7 +242,7 @@ class RowBlocks:
             parts,
             n_samples,
             n_features,
-            feature_names=_names(X),
+            feature_names=_column_names(X),
             has_target=y is not None,
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,
@@ -270,7 +270,7 @@ class RowBlocks:
             raise ValueError("blocks must not be empty.")
         if len({y is None for _, y in pairs}) > 1:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
-        if len({_names(X) for X, _ in pairs} - {None}) > 1:
+        if len({_column_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
         check_apart([X for X, _ in blocks])
         parts = [
@@ -286,7 +286,7 @@ class RowBlocks:
             parts,
             sum(part.n_rows for part in parts),
             X.shape[1],
-            feature_names=_names(X),
+            feature_names=_column_names(X),
             has_target=y is not None,
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,

@@ -28,9 +28,9 @@ SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 2
 # Statistics are clamped to +-2**50 units: below, the division by the grid errs by at most 2**-3
 # units, so that rounding moves a statistic by at most 1/2 + 1/8 units, and noise cannot overflow.
 GRID_LIMIT = 2**50
-_ROUNDING = 0.5 + 0.125
+GRID_ROUNDING = 0.5 + 0.125
 # What rounding alone costs an exponential mechanism: for epsilon0 there is a grid if it is larger.
-LEAST_EPSILON0 = 4 * _ROUNDING / 2**SCALE_BITS
+LEAST_EPSILON0 = 4 * GRID_ROUNDING / 2**SCALE_BITS
 
 
 @inner
@@ -149,6 +149,9 @@ class Exponential(NamedTuple):
         return ExponentialMechanismEvent(epsilon0)
 
 
+EXPONENTIAL = Exponential()
+
+
 class LaplaceNoisyMax(NamedTuple):
     """Choose one of several scores by `noisy_argmax_laplace`."""
 
@@ -242,7 +245,7 @@ def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float
     grid : float
     """
     _check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
-    return _grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * _ROUNDING, magnitude)
+    return _finest_grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * GRID_ROUNDING, magnitude)
 
 
 def gaussian_grid(
@@ -280,11 +283,11 @@ def gaussian_grid(
     )
     tight = 1 - 2.0**-50  # covers the rounding of the two terms, which may cancel
     scale = math.sqrt(4**SCALE_BITS - 16) * tight
-    rounding = 2 * _ROUNDING * math.sqrt(dimension) / tight
-    return _grid(sensitivity, scale / noise_multiplier * tight - rounding, magnitude)
+    rounding = 2 * GRID_ROUNDING * math.sqrt(dimension) / tight
+    return _finest_grid(sensitivity, scale / noise_multiplier * tight - rounding, magnitude)
 
 
-def _grid(sensitivity: float, units: float, magnitude: float) -> float:
+def _finest_grid(sensitivity: float, units: float, magnitude: float) -> float:
     """Width at which ``sensitivity`` is at most ``units`` wide and ``magnitude`` is not clamped."""
     if not units > 0:
         raise ValueError(

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_interval
-from skdpsco.data.record_functions import numbers, numbers_or_nan
+from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 
 METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -81,7 +81,7 @@ class PrivateScorer:
         ValueError
             If ``record_score`` does not return one number per record; and whatever it raises.
         """
-        return self._clipped(numbers, y, response)
+        return self._clipped(real_numbers, y, response)
 
     def _clipped(self, call: Callable[..., np.ndarray], y: Any, response: Any) -> np.ndarray:
         def scored(y: np.ndarray, response: np.ndarray) -> Any:

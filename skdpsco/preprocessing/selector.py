@@ -24,7 +24,7 @@ from skdpsco._validation import (
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.design import as_design
-from skdpsco.data.pieces import rows_of, sum_error, sum_in_runs
+from skdpsco.data.pieces import slice_rows, sum_error, sum_in_runs
 from skdpsco.data.products import correlate
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import (
@@ -101,7 +101,7 @@ def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(T.shape[1] * len(design.bounds))
-        correlate_columns(rows_of(design, start, stop), R[start:stop], total)
+        correlate_columns(slice_rows(design, start, stop), R[start:stop], total)
         return total
 
     return np.abs(sum_in_runs(n, run)).reshape(T.shape[1], -1).max(axis=0)

@@ -26,7 +26,7 @@ def gradient_sum(
     size: float = math.inf,
 ) -> np.ndarray:
     """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
-    return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
+    return _sum_in_one_pass(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
 @without_gil
@@ -34,7 +34,7 @@ def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`gradient_sum`, and the sum of losses clipped to ``cap``."""
-    return _sums(X, y, loss, w, None, math.inf, slope, cap)
+    return _sum_in_one_pass(X, y, loss, w, None, math.inf, slope, cap)
 
 
 @without_gil
@@ -42,11 +42,11 @@ def clipped_gradient_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
 ) -> np.ndarray:
     """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``."""
-    out, _ = _sums(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
+    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
     return (out.reshape(loss.n_outputs, -1) / scale).ravel()
 
 
-def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
+def _sum_in_one_pass(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
     out, m = np.zeros_like(w), run_length(X)
     v = as_vector(w, X)
     u = v[:0] if unit is None else as_vector(unit, X)

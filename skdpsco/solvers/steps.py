@@ -5,7 +5,7 @@ import math
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
-MOST_STEPS = 10_000  # the most that the automatic rule takes
+MOST_AUTOMATIC_STEPS = 10_000  # the most that the automatic rule takes
 
 
 def whole_steps(useful: float) -> int:
@@ -19,7 +19,7 @@ def whole_steps(useful: float) -> int:
     if not useful < math.inf:
         raise ValueError("The bound on the excess risk overflows.")
     # The bound is for the worst case: on data, a twentieth of its steps is about best.
-    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_STEPS)))
+    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_AUTOMATIC_STEPS)))
 
 
 @njit

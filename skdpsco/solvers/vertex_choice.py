@@ -88,7 +88,7 @@ def polytope_of(constraint: Any, D: int) -> Any:
     if type(constraint) in (L1Ball, Simplex):
         return in_double_precision(constraint)
     if type(constraint) is Polytope:
-        return Polytope(_checked(np.asarray(constraint.vertices), D, "Polytope"))
+        return Polytope(_checked_vertices(np.asarray(constraint.vertices), D, "Polytope"))
     cls = type(constraint)
     K = n_vertices(constraint, D)
     if isinstance(K, (bool, np.bool_)) or not isinstance(K, Integral) or K < 1:
@@ -106,10 +106,10 @@ def polytope_of(constraint: Any, D: int) -> Any:
         raise TypeError(f"{cls.__name__} needs the kernel `vertex`: not all vertices are on axes.")
     vertices = np.zeros((int(K), D))
     compiled(_write_vertices, "vertex", constraint, vertices)
-    return Polytope(_checked(vertices, D, cls.__name__))
+    return Polytope(_checked_vertices(vertices, D, cls.__name__))
 
 
-def _checked(vertices: np.ndarray, D: int, name: str) -> np.ndarray:
+def _checked_vertices(vertices: np.ndarray, D: int, name: str) -> np.ndarray:
     numeric = vertices.dtype.kind in "iuf" and vertices.ndim == 2 and len(vertices) > 0
     if not numeric or vertices.shape[1] != D or not np.isfinite(vertices).all():
         raise ValueError(

@@ -26,9 +26,9 @@ from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import noisy_step as module
 from skdpsco.solvers.lp_ball.noisy_step import (
     Steps,
-    add_gradients,
+    add_row_gradients,
+    ball_slope,
     euclidean_radius,
-    slope_bound,
     step_grid,
 )
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
@@ -50,7 +50,7 @@ def recorded(monkeypatch):
         log.append(np.array([to_grid(v, grid) for v in values]))
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
-    monkeypatch.setattr(module, "add_gradients", add_gradients.py_func)
+    monkeypatch.setattr(module, "add_row_gradients", add_row_gradients.py_func)
     return log
 
 
@@ -165,8 +165,8 @@ def test_constants_of_balls(ball):
     assert np.linalg.norm(points, axis=1).max() == pytest.approx(euclidean_radius(problem))
     residual = points.sum(axis=1).max() + 1.0  # of the prediction for a record of ones
     squared = dataclasses.replace(problem, loss=Squared())
-    assert slope_bound(squared) == pytest.approx(residual)
-    assert slope_bound(squared, 0.5) == pytest.approx(residual + 0.5 * math.sqrt(6))
+    assert ball_slope(squared) == pytest.approx(residual)
+    assert ball_slope(squared, 0.5) == pytest.approx(residual + 0.5 * math.sqrt(6))
 
 
 @pytest.mark.parametrize(("k", "D"), [(1, 1), (1, 7), (3, 9)])
@@ -203,7 +203,7 @@ def trials(
         for _ in range(n_steps):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
-            add_gradients(
+            add_row_gradients(
                 X, y, loss, slope, members[:size], shifts, w, g, Z, inverse, norm, columns,
                 values,
             )  # fmt: skip

@@ -23,7 +23,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import phased_sgd as module
-from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, bounds_of, descend, release
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, euclidean_bounds, release_point, sgd_pass
 
 ONE = 2.0**SCALE_BITS
 
@@ -37,7 +37,7 @@ def means(monkeypatch):
         log.append(w.copy())
         w[:] = 0.0
 
-    monkeypatch.setattr(module, "release", record)
+    monkeypatch.setattr(module, "release_point", record)
     return log
 
 
@@ -150,7 +150,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
     losses = (Squared(), Squared(0.2), Logistic(), SmoothHinge(1e-4))
     for loss, D, e in itertools.product(losses, (1, 2, 30), (math.inf, 0.1, 1e-15)):
         problem = Problem(loss, ball, 10, D, row_norm=math.inf if e > 1.0 else 0.5)
-        bounds = bounds_of(problem)
+        bounds = euclidean_bounds(problem)
         e = min(e, 2.0 / bounds.bend * (1.0 - 2.0**-40))
         step = e * bounds.radius / (bounds.slope * bounds.features)
         n = 2**40  # so many that what else there is does not count
@@ -165,7 +165,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
             x, u = row.values[:size].astype(np.longdouble), w.astype(np.longdouble)
             slope = np.clip(slope_of(loss, x @ u, int(y[0])), -bounds.slope, bounds.slope)
             exact = nearest(u - step * slope * x, ball)
-            descend(
+            sgd_pass(
                 X, y, np.zeros(1, dtype=np.int64), loss, ball, step, bounds.slope, bounds.inside,
                 1, 1, 1, w, np.zeros(D), Z, G, *row.arguments,
             )  # fmt: skip
@@ -188,12 +188,12 @@ def trials(
 ):  # fmt: skip
     for trial in range(out.shape[0]):
         w, total = np.zeros(1), np.zeros(1)
-        descend(
+        sgd_pass(
             X, y, rows, loss, constraint, step, slope, inside, first, every, every, w, total,
             *room, *row,
         )  # fmt: skip
         total[0] /= rows.shape[0] - first
-        release(rng, total, grid, constraint)
+        release_point(rng, total, grid, constraint)
         out[trial] = total[0]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
-from skdpsco.data.pieces import rows_of, sum_in_runs
-from skdpsco.data.products import correlate, row_norms
+from skdpsco.data.pieces import slice_rows, sum_in_runs
+from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
@@ -94,7 +94,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(D)
-        some, norms = rows_of(X, start, stop), np.empty(stop - start)
+        some, norms = slice_rows(X, start, stop), np.empty(stop - start)
         normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
         return total
 
@@ -124,7 +124,7 @@ def differentiate(loss, Z, y, bound, size, R):
 @njit
 def normalised_gradient(X, R, ones, norms, out):
     """Write ``X' R`` for features that are shrunk to norm 1; ``R`` is overwritten."""
-    row_norms(X, ones, norms)
+    scaled_row_norms(X, ones, norms)
     for i in range(R.shape[0]):
         for k in range(R.shape[1]):
             R[i, k] /= max(norms[i], 1.0)

@@ -27,7 +27,7 @@ from skdpsco.mechanisms.bucket_sampler import (
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mechanism, to_grid
 from skdpsco.solvers.base import LARGEST, LEAST
 
-MIN_STEPS = 40  # fewer are not worth a second copy of the data in memory
+STEPS_WORTH_A_COPY = 40  # fewer are not worth a second copy of the data in memory
 MAX_RECORDS = 2**26  # the rounding of more would take noise to hide
 RUN = 256  # entries of a record whose sums are changed together
 ANEW = 4  # if a step changes one in so many records, all sums are taken anew: that is quicker
@@ -43,7 +43,7 @@ def is_incremental(plan, problem, constraint, X) -> bool:
         and problem.n_samples <= MAX_RECORDS
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
-        and len(plan.weight) >= MIN_STEPS
+        and len(plan.weight) >= STEPS_WORTH_A_COPY
         and all(scale == 1.0 for scale in plan.scale)  # else a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
         and is_scaled(plan, constraint.radius)
@@ -126,7 +126,7 @@ def in_units(value, unit):
 
 
 @inner
-def slopes(loss, Z, y, bound, i, out):
+def write_slopes(loss, Z, y, bound, i, out):
     """Write the derivatives of record i into ``out[i]``, none beyond the bound."""
     bounded_derivatives(loss, Z[i : i + 1], y[i : i + 1], bound, np.inf, out[i : i + 1])
 
@@ -310,7 +310,7 @@ def sparse_path(
             Z[i, output] += step * x
             if cap > 0.0:
                 total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
-            slopes(loss, Z, y, bound, i, R if anew else new)
+            write_slopes(loss, Z, y, bound, i, R if anew else new)
             if not anew:
                 renew(X, features, i, new, R, unit, sums, buckets, room)
         if anew:

@@ -14,6 +14,7 @@ from skdpsco.data.pieces import depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.samplers import (
+    EXPONENTIAL,
     Exponential,
     exponential_grid,
     select,
@@ -31,7 +32,6 @@ from skdpsco.solvers.gradient_sums import walk_vertices
 from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
 from skdpsco.solvers.vertex_choice import select_vertex
 
-EXPONENTIAL = Exponential()
 SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
 
 

@@ -11,20 +11,37 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import Exponential, exponential_grid, summation_error
+from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
 
-EXPONENTIAL = Exponential()
-MAX_ITER = 10_000  # of the automatic rule
-ALWAYS = 100  # steps that the automatic rule may take however many coefficients there are
-# The bound counts the worst curvature; on simulated data 0.04 of that term is about right.
-CURVATURE = 0.04
+
+class OnePassTuning(NamedTuple):
+    """Constants of the automatic number of steps.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of steps; chosen by hand.
+    always : int
+        Steps that may be taken however many coefficients there are; chosen by hand, for the time
+        that a step takes.
+    curvature : float
+        Share of the bound's curvature term that is counted: the bound assumes the worst case. It
+        was fitted on simulated data, like those of examples/benchmarks/lp_geometry.py.
+    """
+
+    max_iter: int = 10_000
+    always: int = 100
+    curvature: float = 0.04
 
 
-class Bounds(NamedTuple):
+ONE_PASS = OnePassTuning()
+
+
+class PolytopeBounds(NamedTuple):
     """Public constants of a problem.
 
     Parameters
@@ -54,7 +71,7 @@ class Bounds(NamedTuple):
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
-class Schedule(NamedTuple):
+class StepSchedule(NamedTuple):
     """What happens in steps t = 0, 1, ...: arrays of one length.
 
     Parameters
@@ -82,7 +99,7 @@ class Schedule(NamedTuple):
 class OnePassFrankWolfePlan(Plan):
     """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
 
-    bounds: Bounds | None = None
+    bounds: PolytopeBounds | None = None
     batch_size: int = 0
     grid: float = 0.0
     polytope: Any = field(default=None, compare=False)
@@ -154,11 +171,11 @@ class OnePassFrankWolfe:
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
         problem = replace(problem, constraint=polytope)
-        bounds, half = bounds_of(problem), problem.n_samples // 2
+        bounds, half = polytope_bounds(problem), problem.n_samples // 2
         plain = min(bounds.n_plain, problem.n_samples - half)
         if n_iter is None:
             if self.batch_size == "auto":
-                n_iter = n_steps(problem, bounds, budget.rho, plain, half)
+                n_iter = best_n_iter(problem, bounds, budget.rho, plain, half)
             else:
                 n_iter = plain + half // self.batch_size
         later = max(0, n_iter - plain)
@@ -194,7 +211,7 @@ class OnePassFrankWolfe:
         row = None
         for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
             row = row or Row(X_chunk, problem.row_norm)
-            walk(
+            frank_wolfe_pass(
                 X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, EXPONENTIAL,
                 rng, state, progress, w, before, estimate, total, v, predictions, scores, units,
                 *row.arguments,
@@ -202,7 +219,7 @@ class OnePassFrankWolfe:
         return Result(w, plan.n_iter, n_gradients=int(state[2]))
 
 
-def bounds_of(problem: Problem) -> Bounds:
+def polytope_bounds(problem: Problem) -> PolytopeBounds:
     """Public constants of ``problem``.
 
     Raises
@@ -217,7 +234,7 @@ def bounds_of(problem: Problem) -> Bounds:
     # The first step starts from 0, which may lie outside.
     bend = problem.loss.smoothness() * features * max(diameter, size)
     check_scales(problem.loss, slope, features, (diameter, size), bend)
-    return Bounds(
+    return PolytopeBounds(
         slope=slope,
         bend=bend,
         features=features,
@@ -228,7 +245,7 @@ def bounds_of(problem: Problem) -> Bounds:
     )
 
 
-def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: Bounds) -> Schedule:
+def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBounds) -> StepSchedule:
     """Batches, steps and momentum, and noise for which no record pays more than its budget."""
     half = n_samples // 2
     plain = min(bounds.n_plain, n_samples - half, n_iter)
@@ -249,10 +266,10 @@ def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: Bounds) -> Sc
         upper.append(largest)
     weight = (np.array(upper) / largest) ** -2.0  # in units of the last: squares may overflow
     later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
-    return Schedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
+    return StepSchedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
 
 
-def unit_grid(steps: Schedule, bounds: Bounds, rho: float) -> float:
+def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
     """Grid of a step whose spread is 1; those of all steps together cost ``rho``.
 
     Rounding widens the range of every draw: of the estimate and of scores here, and to the grid in
@@ -279,11 +296,11 @@ def unit_grid(steps: Schedule, bounds: Bounds, rho: float) -> float:
     )
 
 
-def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int) -> int:
+def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int, half: int) -> int:
     """Number of steps that minimises the bound's terms of curvature, made smaller, and of noise."""
-    most = max(ALWAYS, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(plain + half, MAX_ITER, most)
-    curvature = CURVATURE * curvature_of(problem.loss, bounds.diameter * bounds.features)
+    most = max(ONE_PASS.always, 10 * problem.n_samples // bounds.n_coefficients)
+    most = min(plain + half, ONE_PASS.max_iter, most)
+    curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
     best, n_iter = math.inf, 1
     for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
@@ -296,7 +313,7 @@ def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int)
 
 
 @njit
-def walk(
+def frank_wolfe_pass(
     X, y, rows, loss, constraint, batch, step, keep, limit, grid, mechanism, rng, state, progress,
     w, before, estimate, total, v, predictions, scores, units, inverse, row_norm, columns, values,
 ):  # fmt: skip
