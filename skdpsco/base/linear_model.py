@@ -366,6 +366,7 @@ def refuse_blocks(X: Any) -> None:
     Raises
     ------
     TypeError
+        If X is `RowBlocks`.
     """
     if isinstance(X, RowBlocks):
         raise TypeError(
@@ -453,6 +454,7 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     Raises
     ------
     RuntimeError
+        If the costs differ.
     """
     if cost not in (None, event):
         raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")

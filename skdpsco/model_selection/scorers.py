@@ -31,6 +31,8 @@ class PrivateScorer:
     Raises
     ------
     TypeError, ValueError
+        If ``record_score`` is not callable, ``lower`` is not below ``upper``, or there is no such
+        ``response_method``.
     """
 
     record_score: Callable[[np.ndarray, np.ndarray], Any]
@@ -160,6 +162,7 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
     Raises
     ------
     TypeError, ValueError
+        If ``scoring`` is not a scorer of known sensitivity, or does not fit the estimator.
     """
     if type(scoring) is PrivateScorer:  # a subclass might not clip
         return scoring

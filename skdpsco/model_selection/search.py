@@ -119,7 +119,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     n_splits_ : int
         1.
     classes_ : ndarray
-        Of a classifier.
+        The class labels, if the estimator is a classifier.
     n_features_in_ : int
     feature_names_in_ : ndarray
         Only if X has string column names.

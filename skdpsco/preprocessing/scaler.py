@@ -21,7 +21,7 @@ FLOOR = 0.5  # of a variance, in standard deviations of its noise
 
 
 @dataclass(frozen=True)
-class MomentsPlan:
+class ColumnMomentsPlan:
     """Made of a budget and public sizes.
 
     Parameters
@@ -37,17 +37,17 @@ class MomentsPlan:
     event: Event
 
 
-def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> MomentsPlan:
+def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> ColumnMomentsPlan:
     """One Gaussian release of all sums, and of the sums of squares if asked for."""
     error = sum_error(n_samples, 1.0)
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
     grid = gaussian_grid(sensitivity, 1.0 / mu, dimension, 2.0 * n_samples)
-    return MomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
+    return ColumnMomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
 
 
 def release_moments(
-    plan: MomentsPlan, U: np.ndarray, squares: bool, rng
+    plan: ColumnMomentsPlan, U: np.ndarray, squares: bool, rng
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Noisy means and variances of the columns of ``U``, which is within [-1, 1]."""
     n, d = U.shape

@@ -47,7 +47,7 @@ class SelectionPlan:
     ----------
     n_selected : int
     grid : float or None
-        Of one draw; None if all features are taken and nothing is drawn.
+        The noise grid of one draw; None if all features are taken and nothing is drawn.
     target : TargetPlan or None
         How the centre and the scale of a regression target are found.
     event : Event

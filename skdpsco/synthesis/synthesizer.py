@@ -114,7 +114,7 @@ class PrivateSynthesizer(PrivateEstimator):
     tables_ : tuple of tuple of int, or None
         The columns of the tables that ``answers_`` consists of; None for arrays and callables.
     distribution_ : Histogram or ProductMixture
-        Of codes, which number the values of every column. A `Histogram` has the probabilities
+        The distribution of codes, which number the values of every column. A `Histogram` has the probabilities
         ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of products.
     domain_ : Domain
         The declared domain, and the names and dtypes of columns.
@@ -274,7 +274,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         X : array or frame of shape (n_samples, n_features)
-            Of the kind of the X of the fit, with its columns and dtypes, or what `set_output` says.
+            The same kind of table as the X of the fit, with its columns and dtypes, or what `set_output` says.
             Categorical columns have the declared categories. Numbers are uniform in their bins;
             in columns of integers they are integers.
 
@@ -366,6 +366,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Raises
         ------
         ValueError
+            If ``transform`` is not one of these.
         """
         legal = ("default", PANDAS, POLARS)
         if transform is not None:
