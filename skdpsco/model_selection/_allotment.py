@@ -209,8 +209,8 @@ def check_private(
     Raises
     ------
     ValueError, TypeError
-        If an estimator is not private, caches fits or votes, if its share of the budget is too small,
-        or if ``record_wise`` is not legal.
+        If an estimator is not private, caches fits or votes, if its share of the budget is too
+        small, or if ``record_wise`` is not legal.
     """
     record_wise = check_record_wise(record_wise)
     for item in record_wise:

@@ -247,8 +247,8 @@ def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, n
     Raises
     ------
     TypeError, ValueError
-        If a bound is not a finite number, there is not one per column, or a lower bound is not below
-        its upper one.
+        If a bound is not a finite number, there is not one per column, or a lower bound is not
+        below its upper one.
     """
     lower = check_columns("lower", lower, n_features)
     upper = check_columns("upper", upper, n_features)

@@ -19,7 +19,7 @@ class ColumnTable:
     Parameters
     ----------
     library : {"pandas", "polars"} or None
-        Names of the columns of a frame; None for an array.
+        The library of the frame; None for an array.
     names : list or None
         Labels of the columns of a frame.
     dtypes : list

@@ -114,8 +114,9 @@ class PrivateSynthesizer(PrivateEstimator):
     tables_ : tuple of tuple of int, or None
         The columns of the tables that ``answers_`` consists of; None for arrays and callables.
     distribution_ : Histogram or ProductMixture
-        The distribution of codes, which number the values of every column. A `Histogram` has the probabilities
-        ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of products.
+        The distribution of codes, which number the values of every column. A `Histogram` has the
+        probabilities ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of
+        products.
     domain_ : Domain
         The declared domain, and the names and dtypes of columns.
     n_iter_ : int
@@ -274,9 +275,9 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         X : array or frame of shape (n_samples, n_features)
-            The same kind of table as the X of the fit, with its columns and dtypes, or what `set_output` says.
-            Categorical columns have the declared categories. Numbers are uniform in their bins;
-            in columns of integers they are integers.
+            The same kind of table as the X of the fit, with its columns and dtypes, or
+            what `set_output` says. Categorical columns have the declared categories. Numbers are
+            uniform in their bins; in columns of integers they are integers.
 
         Raises
         ------
