@@ -281,7 +281,7 @@ def test_chunks_may_be_cut_anywhere(fresh, monkeypatch):
         stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
         np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
     one = run(shuffled, plan, problem, X, y)
-    monkeypatch.setattr(_records, "CHUNK", 11)
+    monkeypatch.setattr(_records, "CHUNK_RECORDS", 11)
     np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
     assert not np.array_equal(one.coef, whole.coef)

@@ -104,6 +104,15 @@ def test_blocks_are_conditioned_alike(make):
 
 
 @seeded_fits
+@pytest.mark.parametrize("kind", [np.float32, np.asfortranarray])
+def test_kinds_of_arrays_are_conditioned_alike(kind):
+    X = data()[0].astype(np.float32).astype(float)
+    model, *_ = fitted(PrivateLogisticRegression, X=X)
+    other, *_ = fitted(PrivateLogisticRegression, X=kind(X))
+    assert other.coef_ == pytest.approx(model.coef_, rel=1e-3)
+
+
+@seeded_fits
 def test_what_is_not_conditioned():
     X, labels, _ = data()
     for options in (

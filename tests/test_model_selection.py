@@ -19,8 +19,8 @@ from sklearn.utils import estimator_checks, get_tags
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
-    _fitting,
     PrivateScorer,
+    _fitting,
     make_private_scorer,
     private_cross_val_score,
 )

@@ -253,7 +253,7 @@ def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
     plan = PhasedSGD().plan(problem, Budget(4.0, 1e-6))
     y = rng.choice([-1.0, 1.0], n)
     whole = run(PhasedSGD(), plan, problem, X, y)
-    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK", 13)
+    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK_RECORDS", 13)
     np.testing.assert_array_equal(run(PhasedSGD(), plan, problem, X, y), whole)
 
 

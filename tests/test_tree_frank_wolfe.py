@@ -281,7 +281,7 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
     expected = run(solver, plan, problem, X, y).coef
     shuffled = TreeFrankWolfe(noise)
     permuted = run(shuffled, plan, problem, X, y).coef
-    monkeypatch.setattr(_records, "CHUNK", 7)
+    monkeypatch.setattr(_records, "CHUNK_RECORDS", 7)
     np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, expected)
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, permuted)
     for cuts in ([100, 101, 333], [1], []):

@@ -14,10 +14,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._random import warn_utility
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.base.progress import check_progress, progress_bar
+from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
@@ -41,7 +40,6 @@ from skdpsco.solvers import (
     Problem,
     Remainder,
     Stagewise,
-    check_cost,
     check_supported,
 )
 
@@ -241,20 +239,28 @@ class PrivateLinearModel(PrivateEstimator):
         scales: tuple[float, ...] = (1.0,)
         condition_plan: ConditioningPlan | None = None
         factors: tuple[float, ...] = (1.0,)
-        with self._planning(n, d, *self._planned_with):
-            if bounds is None:
-                bound_plan = plan_bounds(n, d, budget.rho)
-                released = bound_plan.event
-                all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
-            if regression:
-                target_plan = plan_target(target_bound, intercept, n, budget.rho)
-                released = compose(released, target_plan.event)
-                scales = target_plan.scales
-            if self._conditioned:
-                scaled = isinstance(getattr(self, "radius", "auto"), str)
-                condition_plan = plan_conditioning(n, d, Allowance(budget.rho).mu, scaled)
-                released = compose(released, condition_plan.event)
-                factors = condition_plan.scales
+
+        def planned(make_plan: Any) -> Any:
+            return self._planned(make_plan, available, n, d, *self._planned_with)
+
+        def planned_for(problem: Any) -> Any:
+            return planned(lambda spend: solver.plan(problem, spend, n_iter))
+
+        if bounds is None:
+            bound_plan = planned(lambda spend: plan_bounds(n, d, spend.rho))
+            released = bound_plan.event
+            all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
+        if regression:
+            target_plan = planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho))
+            released = compose(released, target_plan.event)
+            scales = target_plan.scales
+        if self._conditioned:
+            scaled = isinstance(getattr(self, "radius", "auto"), str)
+            condition_plan = planned(
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+            )
+            released = compose(released, condition_plan.event)
+            factors = condition_plan.scales
         problems = [
             _with_layout(
                 self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale)),
@@ -274,18 +280,14 @@ class PrivateLinearModel(PrivateEstimator):
         cost: Any = None
         for problem in problems:
             check_supported(solver, problem)
-            with self._planning(n, d, *self._planned_with):
-                plan = solver.plan(problem, available, n_iter)
-                check_cost(plan.event, available)
+            plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        for line in plan.warnings:
-            warn_utility(line, stacklevel=4)  # the line that called fit
+        # What the fit costs is known: what is released first, and what the plan says, or all of
+        # `available` if the plan still follows from that. Warnings name the line that called fit.
+        event, warnings = compose(released, cost), plan.warnings
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
-            # What the fit costs is known: what is released first, and what the plan says, or all
-            # of `available` if the plan still follows from that.
-            event = compose(released, cost)
-            rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
-            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+                rng = release.rng
                 if bounds is None:
                     self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
                     design = design._replace(bounds=bounds)
@@ -304,16 +306,15 @@ class PrivateLinearModel(PrivateEstimator):
                 if not isinstance(released, NoOpEvent):
                     problem = self._problem(loss, n, units, target)
                     problem = _with_layout(problem, X, self._conditioned)
-                    plan = solver.plan(problem, available, n_iter)
-                    check_cost(plan.event, available)
+                    plan = planned_for(problem)
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                clipped = f"features are clipped to +-{_brief(bounds)}"
+                notes = () if condition_plan is None else (condition_plan.note,)
+                said = (clipped, *assumptions, *notes, *plan.assumptions)
+                release.assumptions = tuple(dict.fromkeys(said))
 
-        clipped = f"features are clipped to +-{_brief(bounds)}"
-        notes = () if condition_plan is None else (condition_plan.note,)
-        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *notes, *plan.assumptions)))
-        self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
@@ -333,14 +334,6 @@ class PrivateLinearModel(PrivateEstimator):
         if isinstance(X, BlockRecords):
             return X.open(bounds, intercept)
         return as_design(X, bounds, intercept)
-
-    def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
-        """Run ``solver`` on the data, the generator last, with a progress bar."""
-        with (
-            np.errstate(all="ignore"),  # an underflow would tell something about the data
-            progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
-        ):
-            return solver.run(plan, problem, *data, counter)
 
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)
@@ -373,6 +366,7 @@ def refuse_blocks(X: Any) -> None:
     Raises
     ------
     TypeError
+        If X is `RowBlocks`.
     """
     if isinstance(X, RowBlocks):
         raise TypeError(
@@ -460,6 +454,7 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     Raises
     ------
     RuntimeError
+        If the costs differ.
     """
     if cost not in (None, event):
         raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")

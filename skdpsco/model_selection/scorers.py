@@ -10,7 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_interval
-from skdpsco.data.record_functions import numbers, numbers_or_nan
+from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 
 METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -31,6 +31,8 @@ class PrivateScorer:
     Raises
     ------
     TypeError, ValueError
+        If ``record_score`` is not callable, ``lower`` is not below ``upper``, or there is no such
+        ``response_method``.
     """
 
     record_score: Callable[[np.ndarray, np.ndarray], Any]
@@ -79,7 +81,7 @@ class PrivateScorer:
         ValueError
             If ``record_score`` does not return one number per record; and whatever it raises.
         """
-        return self._clipped(numbers, y, response)
+        return self._clipped(real_numbers, y, response)
 
     def _clipped(self, call: Callable[..., np.ndarray], y: Any, response: Any) -> np.ndarray:
         def scored(y: np.ndarray, response: np.ndarray) -> Any:
@@ -160,6 +162,7 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
     Raises
     ------
     TypeError, ValueError
+        If ``scoring`` is not a scorer of known sensitivity, or does not fit the estimator.
     """
     if type(scoring) is PrivateScorer:  # a subclass might not clip
         return scoring

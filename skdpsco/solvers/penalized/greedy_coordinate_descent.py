@@ -34,6 +34,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     column_major,
     largest_slope,
     partial_sums_error,
+    settle_slopes,
     slopes,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -138,6 +139,7 @@ class GreedyCoordinateDescent:
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
         largest_slope(problem)  # there is one
+        settle_slopes(problem.loss)
         change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
         return GreedyPlan(
             event=compose(
