@@ -165,12 +165,12 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner(function, _INLINED)
 
 
-def inlined_kernel(generic: Callable[..., Any]) -> Any:
+def inlined_kernel(generic: Callable[..., Any], guard: Any = None) -> Any:
     """`kernel` for what is called for every few rows: its code stands in the place of the call."""
-    return kernel(generic, _INLINED)
+    return kernel(generic, _INLINED, guard)
 
 
-def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
+def kernel(generic: Callable[..., Any], options: Any = _OPTIONS, guard: Any = None) -> Any:
     """``functools.singledispatch`` that also works inside Numba functions.
 
     Implementations are plain Python functions, registered by the class of the first argument: the
@@ -184,6 +184,8 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
         compile time.
     options : dict
         Of Numba.
+    guard : callable, optional
+        Makes of an implementation from outside of this package what is called in its place.
 
     Returns
     -------
@@ -218,7 +220,9 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS) -> Any:
                 f"{' or '.join(homes)}, since compiled code is cached under their sources."
             )
         distinguish(cls)
-        return register(cls, implementation)
+        ours = of_this_package(cls) and module.startswith(_PACKAGE + ".")
+        register(cls, implementation if ours or guard is None else guard(implementation))
+        return implementation
 
     dispatcher.register = register_distinct
     abstract = "NotImplementedError" in generic.__code__.co_names

@@ -23,7 +23,7 @@ from skdpsco.privacy import Budget, epsilon_of, rho_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
 ]
 LOSSES = pytest.mark.parametrize("loss", ["logistic", "squared"])
 

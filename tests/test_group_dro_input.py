@@ -12,7 +12,7 @@ from skdpsco.solvers.groups.moments import GroupMoments
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
 ]
 
 

@@ -21,7 +21,7 @@ from skdpsco.solvers.groups.moments import GroupMoments
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
 ]
 NAMES = ["north", "south"]
 PRIVATE = {"group_membership": "private", "groups": NAMES}
@@ -67,7 +67,7 @@ def test_planted_conflict(prior):
     assert worst_group_score(fitted, X, y, sensitive_features=group) > 0.68
 
 
-@pytest.mark.filterwarnings("error::skdpsco.minimax.UtilityWarning")
+@pytest.mark.filterwarnings("error::skdpsco.UtilityWarning")
 @pytest.mark.parametrize("prior", [[0.3, 0.3, 0.4], None])
 def test_plans_see_no_private_sizes(prior):
     """Whoever is in which group, even in none: plan, warnings and report are the same."""

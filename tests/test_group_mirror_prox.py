@@ -10,7 +10,7 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
-from skdpsco.group_dro.names import resolve_solver
+from skdpsco.group_dro.options import resolve_solver
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance

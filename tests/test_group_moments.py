@@ -16,7 +16,7 @@ from skdpsco.solvers.groups.saddle_of_model import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
 ]
 NOISELESS = {"epsilon": 5e9, "delta": 1e-6, "random_state": 0}
 SIZES = np.array([60, 240, 700])

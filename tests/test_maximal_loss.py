@@ -23,7 +23,7 @@ from skdpsco.losses import (
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.variational import MaximalLoss, duality_gap, solve_variational_inequality
 from skdpsco.variational.clipped_operator import check_operator
-from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
+from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import _operator
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")

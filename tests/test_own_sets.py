@@ -123,7 +123,7 @@ OWN = [
     (Weighted(WIDTHS), np.vstack([np.diag(WIDTHS), -np.diag(WIDTHS)])),
 ]  # fmt: skip
 FOLLOWED = [
-    (FrankWolfe(), Squared(), "dense", 400),  # second moments
+    (FrankWolfe(), Squared(), "dense", 400),
     (FrankWolfe(), Squared(5.0), "dense", 400),  # passes over arrays
     (FrankWolfe("laplace"), Squared(5.0), "csr", 400),
     (OnePassFrankWolfe(), Squared(), "dense", None),

@@ -16,7 +16,7 @@ from skdpsco.privacy import NoOpEvent
 from skdpsco.privacy.report import WITHIN_GROUPS
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsco.minimax.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
     pytest.mark.filterwarnings("ignore:With group_membership"),
 ]
 ONE = "replace-one"

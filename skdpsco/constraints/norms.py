@@ -157,6 +157,13 @@ def project_l2(w, radius):
             w[j] = radius * (w[j] / norm)
 
 
+def project_simplex(v: np.ndarray) -> np.ndarray:
+    """The point of the unit simplex that is nearest to ``v``."""
+    u = np.sort(v)[::-1]
+    excess = (np.cumsum(u) - 1.0) / np.arange(1, v.size + 1)
+    return np.maximum(v - excess[u > excess][-1], 0.0)
+
+
 @inner
 def project_linf(w, radius):
     """Move ``w`` to the nearest point of the cube."""

@@ -4,8 +4,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
 
-from skdpsco._random import warn_utility
+from skdpsco._quiet import score_by
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -15,22 +19,38 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.labels import encode_classes, labels_note
-from skdpsco.base.linear_model import _brief, _Unscale
+from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
-from skdpsco.group_dro.names import LOSSES, SOLVERS, resolve_solver
-from skdpsco.group_dro.options import LEGAL, check_options, check_prior, too_small
-from skdpsco.group_dro.predictor import GroupPredictor, classifies
+from skdpsco.group_dro.options import (
+    CLASSIFIERS,
+    LEGAL,
+    LOSSES,
+    SOLVERS,
+    check_options,
+    check_prior,
+    resolve_solver,
+    too_small,
+)
 from skdpsco.privacy.report import WITHIN_GROUPS
 from skdpsco.scaling.target import Target
-from skdpsco.solvers import check_cost, check_supported
+from skdpsco.solvers import check_supported
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
 AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
 
 
-class PrivateGroupDRO(GroupPredictor):
+def classifies(model: Any) -> bool:
+    """Whether the loss is that of a classifier."""
+    return model.loss in CLASSIFIERS
+
+
+def _has_probabilities(model: Any) -> bool:
+    return model.loss == "logistic"
+
+
+class PrivateGroupDRO(PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.
 
     Minimises ``max_g mean loss of group g`` over an l2 ball: group distributionally robust
@@ -292,26 +312,26 @@ class PrivateGroupDRO(GroupPredictor):
         available = self._available(budget)
         solver, n_iter = resolve_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
         check_supported(solver, problem)
-        with self._planning(n, d, "n_iter"):
-            plan = solver.plan(problem, available, n_iter)
-            check_cost(plan.event, available)
+        plan = self._planned(
+            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
+        )
         design = as_design(X, bounds, intercept)
         needed = needed_size(d + intercept, available.mu / problem.max_memberships**0.5)
         small = too_small(membership.groups, problem.expected_sizes, needed)
-        if small and not problem.theta_is_fixed:
-            warn_utility(small)
-        for line in plan.warnings:
-            warn_utility(line)
-
-        # What the fit costs is known. Noise may be drawn from here on.
-        rng, seeded = self._open(plan.event)
-        result = self._follow(solver, plan, problem, design, t, membership.matrix, rng)
-
+        warnings = (small,) if small and not problem.theta_is_fixed else ()
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
             *plan.assumptions,
         )  # fmt: skip
-        draft.privacy_ = draft._report(budget, plan.event, seeded, assumptions)
+        with self._releasing(
+            draft,
+            plan.event,
+            budget,
+            assumptions=assumptions,
+            warnings=(*warnings, *plan.warnings),
+        ) as release:
+            data = (design, t, membership.matrix, release.rng)
+            result = self._follow(solver, plan, problem, *data)
         coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
@@ -322,6 +342,83 @@ class PrivateGroupDRO(GroupPredictor):
         if result.n_rounds is not None:
             draft.n_rounds_ = result.n_rounds
         return self._accept(draft)
+
+    @available_if(classifies)
+    def decision_function(self, X):
+        """Score of the second class, its log-odds for the logistic loss; for classifiers only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self._scores(X)
+
+    def _scores(self, X):
+        X = without(X, getattr(self, "sensitive_columns_", ()))
+        scores = self._predictions(X)
+        return scores[:, 0] if classifies(self) else scores
+
+    def predict(self, X):
+        """Predict the class, or the target.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            May contain the columns that ``sensitive_features`` named; they are not used.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        scores = self._scores(X)
+        return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probability of every class; for the logistic loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, 2)
+        """
+        p = expit(self._scores(X))
+        return np.column_stack([1.0 - p, p])
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy, or R^2 of a regression, over all records; without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+            See `worst_group_score` for that of the worst group.
+        """
+        metric = accuracy_score if classifies(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if classifies(self):
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags(poor_score=True, multi_class=False)
+        else:
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags(poor_score=True)
+        return tags
 
     @property
     def _relation(self) -> str:

@@ -1,4 +1,4 @@
-"""Which objectives and priors of groups are legal, and which groups are too small."""
+"""Options of group DRO: losses and solvers by name, legal objectives and priors of groups."""
 
 from typing import Any
 
@@ -6,14 +6,62 @@ import numpy as np
 
 from skdpsco._validation import check_bound
 from skdpsco.base.progress import check_progress
-from skdpsco.group_dro.names import LOSSES
+from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
+from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
+from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
+from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
+LOSSES: dict[str, Any] = {
+    "logistic": LogisticMoments,
+    "hinge": HingeLoss,
+    "squared": SquaredMoments,
+    "absolute": AbsoluteLoss,
+}
+CLASSIFIERS = ("logistic", "hinge")
+# What makes the solver of a name; "auto" is a name too.
+SOLVERS: dict[str, Any] = {
+    "auto": None,
+    "moments": GroupMoments,
+    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MODEL_CALLS)),
+    "recursive-regularization": lambda: GroupMirrorProx(
+        RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS))
+    ),
+}
 LEGAL = {
     "loss": tuple(LOSSES),
     "group_membership": ("public", "private"),
     "objective": ("worst", "cvar", "average"),
 }
 LEAST_SHARE = 1e-9
+
+
+def resolve_solver(solver: Any, loss: Any) -> Any:
+    """A solver from its name; an object that has ``plan`` and ``run`` is its own.
+
+    Raises
+    ------
+    TypeError
+        For a class, and for a solver of saddle points that knows nothing of groups.
+    ValueError
+        For noisy moments of a loss that is more than a function of the prediction, less the product
+        of prediction and target.
+    """
+    if isinstance(solver, type):
+        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+    if isinstance(solver, (MirrorProx, RecursiveRegularization, AcceleratedRecursive)):
+        raise TypeError(
+            "solver must be one for groups, such as GroupMirrorProx(MirrorProx()): "
+            f"{type(solver).__name__} is for operators."
+        )
+    has_moments = hasattr(loss, "response")
+    if solver == "auto":
+        solver = "moments" if has_moments else "mirror-prox"
+    elif solver == "moments" and not has_moments:
+        raise ValueError(
+            "solver='moments' needs loss='logistic' or 'squared'; use solver='mirror-prox'."
+        )
+    return SOLVERS[solver]() if isinstance(solver, str) else solver
 
 
 def check_options(model: Any) -> None:

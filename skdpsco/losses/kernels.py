@@ -1,11 +1,37 @@
 """The kernels that a loss may register; see `skdpsco.losses`, which has them too.
 
 Solvers call none of these kernels on records. They call the functions at the end, which keep what a
-loss returns, whatever that is, within the bounds that the solver's plan was made for.
+loss returns, whatever that is, within the bounds that the solver's plan was made for. Kernels of
+many records that a user registers are given one record at a time, since bounds say nothing where
+the number of one record follows from another.
 """
 
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
 from skdpsco._clipping import clip, clip_both
-from skdpsco._kernels import inlined_kernel, inner, kernel
+from skdpsco._kernels import inlined, inlined_kernel, inner, kernel
+
+
+@cache  # an implementation may be registered more than once
+def by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """``implementation(loss, Z, y, out)``, called with copies of one record at a time.
+
+    What it does not write is 0.
+    """
+    of_one = inlined(implementation)
+
+    def of_all(loss, Z, y, out):
+        z, target, row = Z[:1].copy(), y[:1].copy(), np.zeros_like(out[:1])
+        for i in range(y.shape[0]):
+            z[0], target[0], row[:] = Z[i], y[i], 0.0
+            of_one(loss, z, target, row)
+            out[i] = row[0]
+
+    return of_all
 
 
 @inlined_kernel
@@ -26,14 +52,14 @@ def curvature(loss, z, y):
     raise NotImplementedError
 
 
-@inlined_kernel
+@partial(inlined_kernel, guard=by_record)
 def values(loss, Z, y, out):
     """Write the loss of every record: ``Z`` of shape (n, 1), ``y`` and ``out`` of shape (n,)."""
     for i in range(y.shape[0]):
         out[i] = value(loss, Z[i, 0], y[i])
 
 
-@inlined_kernel
+@partial(inlined_kernel, guard=by_record)
 def derivatives(loss, Z, y, out):
     """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs).
 
@@ -43,7 +69,7 @@ def derivatives(loss, Z, y, out):
         out[i, 0] = derivative(loss, Z[i, 0], y[i])
 
 
-@kernel
+@partial(kernel, guard=by_record)
 def curvatures(loss, Z, y, out):
     """Write a bound on the curvature of every record in its predictions, ``out`` of shape (n,)."""
     for i in range(y.shape[0]):

@@ -12,16 +12,15 @@ from scipy import sparse
 
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.group_dro.names import CALLS
 from skdpsco.losses.library import Logistic
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.groups.moments import MAX_FEATURES, GroupMoments, GroupProblem, LogisticMoments
-from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
-from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
+from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import SOLVERS as OF_GAMES
 
 COUNT_SHARE = 0.02  # of the budget, for the numbers of records in the classes
@@ -35,8 +34,8 @@ SOLVERS: dict[str, Any] = {
     **{name: made for name, made in OF_GAMES.items() if name != "accelerated-recursive"},
     "auto": None,
     "moments": None,
-    "mirror-prox": lambda: MirrorProx(max_calls=CALLS),
-    "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=CALLS)),
+    "mirror-prox": lambda: MirrorProx(max_calls=MODEL_CALLS),
+    "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS)),
 }
 
 

@@ -18,7 +18,7 @@ from skdpsco._validation import LARGEST, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
 from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
-from skdpsco.synthesis.columns import Table, as_list, assemble, public_dtype, taken, typed
+from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -108,12 +108,12 @@ class Domain:
     ----------
     entries : list of ndarray of objects, or Bins
         Categories or bins of every column.
-    table : Table
+    table : ColumnTable
         As what records are written: names, dtypes and library, without columns.
     """
 
     entries: list[Any]
-    table: Table
+    table: ColumnTable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -180,12 +180,14 @@ class Domain:
         return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
 
 
-def declare(domain: Any, table: Table) -> Domain:
+def declare(domain: Any, table: ColumnTable) -> Domain:
     """The declared domain, checked against the columns and dtypes of a table, never its values.
 
     Raises
     ------
     TypeError, ValueError
+        If ``domain`` is not legal, or does not match the number, the names or the dtypes of the
+        columns.
     """
     names, n_columns = table.names, len(table.dtypes)
     if domain is None:
@@ -225,7 +227,7 @@ def declare(domain: Any, table: Table) -> Domain:
                 f"domain[{table.label(j)}] does not fit this column of X, whose dtype is "
                 f"{'object' if dtype is None else dtype}: {error}."
             ) from error
-    return Domain(entries, Table(table.library, names, dtypes))
+    return Domain(entries, ColumnTable(table.library, names, dtypes))
 
 
 def _shown(domain: Any) -> str:

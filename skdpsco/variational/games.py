@@ -8,10 +8,10 @@ import numpy as np
 from skdpsco._clipping import within
 from skdpsco._kernels import inner, njit, reduction
 from skdpsco._validation import check_bound
+from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 from skdpsco.solvers.saddle.mirror_prox import Data
-from skdpsco.solvers.synthesis.reconstruction import _simplex
 
 CHUNK = 4096  # records whose gradients are in memory at a time
 MAX_STEPS = 10_000  # of the search for a best response
@@ -252,7 +252,7 @@ def _gain(game: Any, z: np.ndarray, part: slice, player: int, data: Data, tol: f
             break
         g, here = slope(momentum), loss(momentum)
         while True:
-            ahead = radius * _simplex((momentum - width * g) / radius)
+            ahead = radius * project_simplex((momentum - width * g) / radius)
             move = ahead - momentum
             model = here + float(g @ move) + float(move @ move) / (2.0 * width)
             if loss(ahead) <= model + 1e-15 * abs(here) or width < 1e-100:

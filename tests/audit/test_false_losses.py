@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import (
@@ -125,6 +126,37 @@ def _(loss, Z, y, out):
 @respond.register(Liars)
 def _(loss, bound, Z):
     Z[:] = SLOPE * (1e9 if loss.far else 1.0) * np.sign(Z + 0.1)
+
+
+class Crowd(NamedTuple):
+    """What it says of a record follows from the others, or is what stood there before."""
+
+    n_outputs: int = 1
+
+    lipschitz, smoothness = Liar.lipschitz, Liar.smoothness
+    curvature_constant, baseline = Liar.curvature_constant, Liar.baseline
+
+
+@derivatives.register(Crowd)
+def _(loss, Z, y, out):
+    sign = np.sign(y.sum() + 1e-3 * Z.sum())
+    for i in range(y.shape[0]):
+        if y[i] != 0.25:
+            out[i] = SLOPE * sign
+        Z[i] = 9.0 * sign  # if that were seen, then by records that come later
+
+
+@values.register(Crowd)
+@curvatures.register(Crowd)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        if y[i] != 0.25:
+            out[i] = abs(y.sum() + Z.sum())
+
+
+@respond.register(Crowd)
+def _(loss, bound, Z):
+    Z[:] = bound * np.sign(Z.sum() + 0.1)
 
 
 class Weighted(Multinomial):
@@ -256,7 +288,7 @@ PENALISED = [
     (GradientDescent(), 8, 2.0, 3),
     (SGD(batch_size=8), 8, 2.0, 3),
 ]
-LOSSES = [Liar(), Liars(), Liars(far=True)]
+LOSSES = [Liar(), Liars(), Liars(far=True), Crowd(), Crowd(3)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -436,3 +468,29 @@ def worst_of(monkeypatch, solver, problem, n_iter, given):
         replayed = replayed or releases.seen
     pairs = itertools.combinations(logs, 2)
     return max(lost(*pair) for pair in pairs) / rho_of(plan.event)
+
+
+@njit
+def every(loss, Z, y, out, numbers):
+    derivatives(loss, Z, y, out)
+    values(loss, Z, y, numbers[0])
+    curvatures(loss, Z, y, numbers[1])
+    respond(loss, 0.5, Z)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_machine_code_sees_one_record_at_a_time(n_outputs):
+    rng, loss, y = np.random.default_rng(0), Crowd(n_outputs), np.array([-1.0, 0.25, 1.0, 0.3])
+    Z, found = rng.normal(size=(4, n_outputs)), []
+    for function, runs in (
+        (every, [slice(None)]),
+        (every.py_func, [slice(i, i + 1) for i in range(4)]),
+    ):
+        predictions = np.array(Z, order="F")  # as coordinate descent has them
+        out, numbers = np.full_like(predictions, 7.0), np.full((2, 4), 7.0)
+        for rows in runs:
+            function(loss, predictions[rows], y[rows], out[rows], numbers[:, rows])
+        found.append(np.hstack([predictions, out, numbers.T]))
+    np.testing.assert_array_equal(*found)
+    assert (found[0][1, n_outputs:] == 0.0).all()  # what was not written
+    assert (np.sign(found[0][[0, 2, 3], n_outputs]) == [-1.0, 1.0, 1.0]).all()

@@ -22,7 +22,6 @@ from skdpsco.solvers import (
     Problem,
 )
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.l1 import gram_path as gram_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
 from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as one_pass_module
@@ -105,9 +104,8 @@ def _(mechanism, rng, scores):
 def python(monkeypatch):
     for module, name in (
         (path_module, "vertex_path"),
-        (gram_module, "gram_path"),
-        (one_pass_module, "walk"),
-        (anytime_module, "descend"),
+        (one_pass_module, "frank_wolfe_pass"),
+        (anytime_module, "mirror_descent_pass"),
         (sums_module, "write_minimizer"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
@@ -129,7 +127,7 @@ def scores_along(python, solver, plan, problem, X, y, choices):
 
 CASES = [
     (FrankWolfe(), Steep(), 3),
-    (FrankWolfe(), Squared(), 3),  # second moments
+    (FrankWolfe(), Squared(), 3),
     (OnePassFrankWolfe(shuffle=False), Steep(), None),
     (AnytimeMirrorDescent(shuffle=False), Steep(), 3),
 ]

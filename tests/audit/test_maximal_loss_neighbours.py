@@ -26,7 +26,7 @@ from skdpsco.privacy import Budget, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, MirrorProx, Plan, check_cost
 from skdpsco.variational import MaximalLoss
 from skdpsco.variational import loss_tasks as tasks_module
-from skdpsco.variational.prepared_tasks import PreparedBall, PreparedVertices
+from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 
 F = 3  # the last column is that of an intercept
 CORNERS = [(*x, 1.0) for x in itertools.product([-1.0, 1.0], repeat=F - 1)]

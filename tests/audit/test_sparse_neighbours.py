@@ -28,7 +28,6 @@ from skdpsco.mechanisms.bucket_sampler import score_of
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Problem, Stagewise
-from skdpsco.solvers.l1 import gram_path as gram_module
 from skdpsco.solvers.l1 import sparse_path as sparse_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 
@@ -42,7 +41,6 @@ class Incremental:
         self.log: list = []
         self.choices: tuple = ()
         monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
-        monkeypatch.setattr(gram_module, "gram_path", gram_module.gram_path.py_func)
         monkeypatch.setattr(sparse_module, "sparse_path", sparse_module.sparse_path.py_func)
         monkeypatch.setattr(sparse_module, "draw_signed", self.draw)
         monkeypatch.setattr(sparse_module, "exponential_mechanism", self.stop)

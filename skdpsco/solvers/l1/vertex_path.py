@@ -14,6 +14,7 @@ from skdpsco.data.pieces import depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.samplers import (
+    EXPONENTIAL,
     Exponential,
     exponential_grid,
     select,
@@ -28,11 +29,9 @@ from skdpsco.privacy import (
 )
 from skdpsco.solvers.base import Problem
 from skdpsco.solvers.gradient_sums import walk_vertices
-from skdpsco.solvers.l1.gram_path import gram_roundings, is_quadratic, run_gram
 from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
 from skdpsco.solvers.vertex_choice import select_vertex
 
-EXPONENTIAL = Exponential()
 SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
 
 
@@ -45,18 +44,16 @@ class VertexPlan:
     weight : tuple of float, length n_iter
     scale : tuple of float, length n_iter + 1
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
-        vertices, each times its weight. Predictions are only ever added to: a step stays sparse.
+        vertices, each times its weight. So a step adds to few predictions if data are sparse.
     slope : tuple of float, length n_iter
-        What derivatives are clipped to: their bounds, if the loss keeps to what it declares.
+        Bounds to which derivatives are clipped, those that the loss declares.
     grid : tuple of float, length n_iter
-        Of every choice.
+        Width of the grid of every choice.
     mechanism : Exponential or LaplaceNoisyMax
     cap, stop_grid : float
         If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
         ``stop_grid``.
     event : Event
-    quadratic : bool, default=False
-        Whether second moments replace passes over the records.
     """
 
     weight: tuple[float, ...]
@@ -67,7 +64,6 @@ class VertexPlan:
     cap: float
     stop_grid: float
     event: Event
-    quadratic: bool = False
 
 
 def plan_vertices(
@@ -92,29 +88,26 @@ def plan_vertices(
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
     bounds = [float(problem.loss.lipschitz(float(z), problem.target_bound)) for z in travelled[:T]]
-    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in that
-    # of integers, whose unit is the same in all steps.
+    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
+    # sum of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
-    # Which way is taken is a part of the plan: it decides how far scores are rounded.
-    reach = float(max(travelled[:T]))
-    quadratic = stop_rho == 0.0 and is_quadratic(problem, constraint, T, reach)
-    roundings = D + (gram_roundings(D, T) if quadratic else 0)
-    depth, least = depth_of(n) + roundings, integer_error(n, max(bounds))
+    depth, least = depth_of(n) + D, integer_error(n, max(bounds))
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
-        # Steps whose bounds differ by little share the widest grid: with it all scores change.
+        # Steps whose bounds differ by little share the widest grid: with a new one all integer
+        # scores change.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
-            error = max(summation_error(n + roundings, lipschitz, depth), least)
+            error = max(summation_error(n + D, lipschitz, depth), least)
             change = size * 2.0 * (lipschitz + error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
         slope[t], grid[t] = charged, width
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
-        assert isinstance(mechanism, Exponential)  # it chooses the point too
-        # A record that is predicted twice as badly as by the zero model weighs no more than that.
+        assert isinstance(mechanism, Exponential)  # the mechanism chooses the point, too
+        # Losses beyond twice that of the zero model count as twice that loss.
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
@@ -131,7 +124,6 @@ def plan_vertices(
         cap,
         stop_grid,
         event,
-        quadratic,
     )
 
 
@@ -145,12 +137,10 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     chosen : ndarray of shape (n_iter,)
         The vertices.
     stop : int
-        The chosen number of steps, ``n_iter`` if none was to be chosen.
+        The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
-    if plan.quadratic:
-        return run_gram(plan, problem, constraint, X, y, rng, progress)
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)
@@ -202,8 +192,8 @@ def vertex_path(
     """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
 
     If ``cap > 0`` a number of steps is chosen by the losses along the path, clipped to ``cap``.
-    Nothing but ``chosen``, the returned number of steps and what follows from them may leave. The
-    last six arguments are room to work in: memory that Python gives takes no time to compile.
+    Only ``chosen``, the returned number of steps and functions of them may be released. The last
+    six arguments are work space: arrays that Python allocates take no time to compile.
     """
     T = weight.shape[0]
     for t in range(T + 1):

@@ -5,20 +5,38 @@ are yet to be centred at, or None; ``c`` is the norm that rows are shortened to.
 """
 
 import math
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._clipping import clip_both
-from skdpsco._kernels import kernel, njit
+from skdpsco._kernels import inlined, kernel, njit
 from skdpsco.data.design import Dense, clipped, columns_of
 from skdpsco.data.map_reduce import without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
+from skdpsco.solvers.base import PROBES
 
 
-@kernel
+@cache
+def _by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """As `skdpsco.losses.kernels.by_record`."""
+    of_one = inlined(implementation)
+
+    def of_all(loss, bound, Z):
+        z = Z[:1].copy()
+        for i in range(Z.shape[0]):
+            z[0] = Z[i]
+            of_one(loss, bound, z)
+            Z[i] = z[0]
+
+    return of_all
+
+
+@partial(kernel, guard=_by_record)
 def respond(loss, bound, Z):
     """Write phi' over the predictions Z, where the loss is ``phi(z) - t z``.
 
@@ -45,6 +63,14 @@ def _(loss, bound, Z):
 def _(loss, bound, Z):
     for i in range(Z.shape[0]):
         Z[i, 0] = max(-bound, min(bound, Z[i, 0]))
+
+
+@njit
+def _probe_respond(loss, public, y, out):
+    respond(loss, 1.0, public)
+
+
+PROBES[respond] = _probe_respond
 
 
 class Targets(NamedTuple):
