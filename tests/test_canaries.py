@@ -257,7 +257,7 @@ ESTIMATORS = {
     "GroupDRO of numbers": lambda: PrivateGroupDRO(loss="squared"),
     "FeatureSelector of numbers": lambda: PrivateFeatureSelector(task="regression"),
     "Search": lambda: PrivateGridSearchCV(
-        skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}
+        skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}, strategy="composition"
     ),
     "Synthesizer": lambda: PrivateSynthesizer(domain=[[0, 1]] * D),
     "QuantileClipper": PrivateQuantileClipper,

@@ -1,15 +1,11 @@
 """`PrivateLinearClassifier` and `PrivateLinearRegressor`: mistakes, and that they cost nothing."""
 
 import math
-import os
-import subprocess
-import sys
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.utils import estimator_checks
 from test_bad_input import (
     BAD_CLASSES,
     BAD_PARAMETERS,
@@ -267,28 +263,3 @@ def test_predictions(Estimator):
             getattr(model, name)(X[:, :3])
         with pytest.raises(ValueError, match="NaN"):
             getattr(model, name)(np.full((2, D), NAN))
-
-
-@pytest.mark.skipif(
-    not hasattr(estimator_checks, "check_array_api_mixed_inputs"),
-    reason="this version of scikit-learn does not run the check on estimators without array API",
-)
-def test_scikit_learn_check_of_array_api():
-    # SciPy reads the variable when it is imported.
-    code = (
-        "from sklearn.utils.estimator_checks import parametrize_with_checks\n"
-        "from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor\n"
-        "models = [PrivateLinearClassifier(), PrivateLinearRegressor()]\n"
-        "for model, check in parametrize_with_checks(models).args[1]:\n"
-        "    if 'check_array_api_input' in repr(check):\n"
-        "        check(model)\n"
-        "        print('passed')\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout.splitlines() == ["passed"] * 2
