@@ -295,9 +295,9 @@ def test_every_record_is_read_once_at_the_average_of_its_span(shuffle, monkeypat
     solver = AnytimeMirrorDescent(shuffle=shuffle)
     descend, seen = module.mirror_descent_pass, []
 
-    def watched(X, y, rows, *arguments):
-        seen.extend(rows.tolist())
-        descend(X, y, rows, *arguments)
+    def watched(chunk, *arguments):
+        seen.extend(chunk[2].tolist())
+        descend(chunk, *arguments)
 
     monkeypatch.setattr(module, "mirror_descent_pass", watched)
     for n_iter in (1, 5, 1000):

@@ -300,6 +300,8 @@ def fitted(make):
         model.link_ = resolve_link("logistic", None)
     if "classes" in model.get_params():
         model.classes_ = classes
+    if hasattr(model, "clip_features"):
+        model.feature_range_ = (np.full(d, -1.0), np.full(d, 1.0))
     model.n_features_in_ = d
     return model
 

@@ -365,9 +365,9 @@ def test_every_record_is_read_once(shuffle, monkeypatch):
     problem, solver = Problem(Logistic(), L1Ball(4.0), n, 3), OnePassFrankWolfe(shuffle=shuffle)
     walk, seen = module.frank_wolfe_pass, []
 
-    def watched(X, y, rows, *arguments):
-        seen.extend(rows.tolist())
-        walk(X, y, rows, *arguments)
+    def watched(chunk, *arguments):
+        seen.extend(chunk[2].tolist())
+        walk(chunk, *arguments)
 
     monkeypatch.setattr(module, "frank_wolfe_pass", watched)
     for n_iter in (1, 5, 30):

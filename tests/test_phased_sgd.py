@@ -331,10 +331,10 @@ def test_derivatives_are_clipped():
         (np.array([np.nan]), -0.25),
     ):
         w, total = np.zeros(1), np.zeros(1)
-        module.sgd_pass(
-            X, y, np.zeros(1, dtype=np.int64), Squared(), L2Ball(10.0), 0.5, 0.5, 100.0, 0, 1, 1,
-            w, total, np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
-        )  # fmt: skip
+        chunk, row = (X, y, np.zeros(1, dtype=np.int64)), Row(X, math.inf).arguments
+        steps = module.SGDSteps(0.5, 0.5, 100.0, every=1, first=0, due=1)
+        room = module.SGDRoom(w, total, np.empty((1, 1)), np.empty((1, 1)))
+        module.sgd_pass(chunk, row, Squared(), L2Ball(10.0), steps, room)
         assert w[0] == expected
         assert total[0] == expected
 
@@ -346,10 +346,10 @@ def test_points_are_projected_after_so_many_steps():
     for due in (1, 3):
         for stop in range(1, 10):
             w = np.zeros(1)
-            module.sgd_pass(
-                X, y, rows[:stop], Squared(0.5), ball, 0.5, 0.5, 0.0625, 9, due, 4, w,
-                np.zeros(1), np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
-            )  # fmt: skip
+            chunk, row = (X, y, rows[:stop]), Row(X, math.inf).arguments
+            steps = module.SGDSteps(0.5, 0.5, 0.0625, every=4, first=9, due=due)
+            room = module.SGDRoom(w, np.zeros(1), np.empty((1, 1)), np.empty((1, 1)))
+            module.sgd_pass(chunk, row, Squared(0.5), ball, steps, room)
             found.append(w[0])
     assert found == [
         0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,

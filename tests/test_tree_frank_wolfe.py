@@ -296,9 +296,9 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
 def test_every_record_is_in_one_batch(noise, shuffle, monkeypatch):
     taken = []
 
-    def spy(X, y, rows, *arguments):
-        taken.append(rows.copy())
-        return add_node_gradients(X, y, rows, *arguments)
+    def spy(chunk, *arguments):
+        taken.append(chunk[2].copy())
+        return add_node_gradients(chunk, *arguments)
 
     monkeypatch.setattr(module, "add_node_gradients", spy)
     X, y = data(101, 8, Logistic())

@@ -190,10 +190,7 @@ TRIALS, EPSILON, DELTA = 100_000, 1.0, 0.01
 
 
 @njit
-def trials(
-    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, inverse, norm, columns,
-    values,
-):  # fmt: skip
+def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w, g = np.arange(1), np.zeros(1), np.empty(1)
     shifts = np.empty((0, 1))
@@ -203,10 +200,8 @@ def trials(
         for _ in range(n_steps):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
-            add_row_gradients(
-                X, y, loss, slope, members[:size], shifts, w, g, Z, inverse, norm, columns,
-                values,
-            )  # fmt: skip
+            chunk = X, y, members[:size]
+            add_row_gradients(chunk, row, loss, slope, shifts, w, g, Z)
             gaussian_mechanism(rng, g, grid)
             w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
             releases[trial] += g[0]
@@ -220,7 +215,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), *Row(design, math.inf).arguments,
+            out, np.empty((1, 1)), Row(design, math.inf).arguments,
         )  # fmt: skip
         sums.append(out)
     return sums

@@ -23,7 +23,12 @@ from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree import along_paths, nodes, uses
 from skdpsco.solvers.lp_ball.tree_bounds import BallBounds
-from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_node_gradients
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import (
+    NOISES,
+    NodeClip,
+    TreeFrankWolfe,
+    add_node_gradients,
+)
 
 ONE = 2.0**SCALE_BITS
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
@@ -222,10 +227,10 @@ def test_machine_code_clips_what_is_no_number(difference):
     for y, z in itertools.product((-1.0, 1.0), (0.0, 0.5)):
         design = as_design(np.ones((1, 1)), np.ones(1), False)
         total = np.zeros(1)
-        add_node_gradients(
-            design, np.array([y]), np.arange(1), Liar(), np.array([z]), np.array([-z - 3.0]),
-            difference, 0.25, 2.0, total, *Row(design, math.inf).arguments,
-        )  # fmt: skip
+        chunk, row = (design, np.array([y]), np.arange(1)), Row(design, math.inf).arguments
+        clip = NodeClip(difference, 0.25, 2.0)
+        point, parent = np.array([z]), np.array([-z - 3.0])
+        add_node_gradients(chunk, row, Liar(), point, parent, clip, total)
         assert abs(total[0]) == 0.25
 
 

@@ -15,7 +15,11 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
-from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
+    PolytopeBounds,
+    VertexModel,
+    polytope_bounds,
+)
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
 
 MAX_FRESH = 1000  # vertices per span that users may ask for
@@ -67,6 +71,69 @@ class Spans(NamedTuple):
     def mass(self) -> np.ndarray:
         """Weight of all records."""
         return self.size * self.weight
+
+
+class SpanSteps(NamedTuple):
+    """What happens after which record.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (n_spans,), int64
+        Number of records up to the end of each span.
+    weight : ndarray of shape (n_spans,)
+        Weight of the gradient of a record.
+    step : ndarray of shape (n_spans,)
+        Share of the new vertex in the average.
+    when : ndarray of shape (n_draws,), int64
+        Number of records before each draw, in increasing order.
+    order : ndarray of shape (n_draws,), int64
+        Which vertex each draw is.
+    fresh : int
+        Number of vertices whose mean gradients are taken at, or 0 for the average of all.
+    grid : float
+        Grid of all draws.
+    limit : float
+        Bound that derivatives are clipped to.
+    """
+
+    ends: np.ndarray
+    weight: np.ndarray
+    step: np.ndarray
+    when: np.ndarray
+    order: np.ndarray
+    fresh: int
+    grid: float
+    limit: float
+
+
+class MirrorDescentRoom(NamedTuple):
+    """Points, sums, and room to work in.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_coefficients,)
+        The point at which gradients are taken.
+    average : ndarray of shape (n_coefficients,)
+    gradient : ndarray of shape (n_coefficients,)
+        The weighted sum of the gradients up to this span.
+    total : ndarray of shape (n_coefficients,)
+        The sum of those of this span.
+    estimate, v : ndarray of shape (n_coefficients,)
+    chosen : ndarray of shape (n_draws,), int64
+    predictions : ndarray of shape (2, 1, n_outputs)
+    scores, units : ndarray of shape (n_vertices,)
+    """
+
+    w: np.ndarray
+    average: np.ndarray
+    gradient: np.ndarray
+    total: np.ndarray
+    estimate: np.ndarray
+    v: np.ndarray
+    chosen: np.ndarray
+    predictions: np.ndarray
+    scores: np.ndarray
+    units: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -171,22 +238,22 @@ class AnytimeMirrorDescent:
         when = draw_times(spans, self.fresh, rng)
         order = np.argsort(when, kind="stable")
         step = spans.mass / np.cumsum(spans.mass)
-        numbers = (np.cumsum(spans.size), spans.weight, step, when[order], order, self.fresh)
-        w, average, gradient, total, estimate, v = np.zeros((6, D))
-        predictions = np.zeros((2, 1, problem.loss.n_outputs))
+        ends, places = np.cumsum(spans.size), when[order]
+        steps = SpanSteps(
+            ends, spans.weight, step, places, order, self.fresh, plan.grid, plan.bounds.slope
+        )
+        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
         chosen = np.zeros(len(when), dtype=np.int64)
+        predictions = np.zeros((2, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
         units = np.empty(len(scores), dtype=np.int64)
-        state = np.zeros(3, dtype=np.int64)
+        room = MirrorDescentRoom(*np.zeros((6, D)), chosen, predictions, scores, units)
+        state = np.zeros(3, dtype=np.int64), progress
         row = None
-        for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(n):
-            row = row or Row(X_chunk, problem.row_norm)
-            mirror_descent_pass(
-                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, plan.grid,
-                plan.bounds.slope, EXPONENTIAL, rng, state, progress, w, average, gradient, total,
-                estimate, v, chosen, predictions, scores, units, *row.arguments,
-            )  # fmt: skip
-        return Result(average, plan.n_iter, n_gradients=n)
+        for chunk in one_pass(X, y, rng, self.shuffle).take(n):
+            row = row or Row(chunk[0], problem.row_norm)
+            mirror_descent_pass(chunk, row.arguments, model, steps, rng, state, room)
+        return Result(room.average, plan.n_iter, n_gradients=n)
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
@@ -254,20 +321,31 @@ def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) ->
 
 
 @njit
-def mirror_descent_pass(
-    X, y, rows, loss, constraint, ends, weight, step, when, order, fresh, grid, limit, mechanism,
-    rng, state, progress, w, average, gradient, total, estimate, v, chosen, predictions, scores,
-    units, inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Read the records of ``rows``, and draw the vertices that are due before each of them.
+def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
+    """Read the records of a chunk, and draw the vertices that are due before each of them.
 
-    ``state`` holds the number of records, of spans and of draws so far. ``gradient`` is the
-    weighted sum up to this span, whose own sum is ``total``.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    model : VertexModel
+    steps : SpanSteps
+    rng : numpy.random.Generator
+    state : tuple of two ndarrays of int64
+        The numbers of records, of spans and of draws so far; and the progress.
+    room : MirrorDescentRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    loss, constraint, mechanism = model
+    ends, weight, step, when, order, fresh, grid, limit = steps
+    counts, progress = state
+    w, average, gradient, total, estimate, v, chosen, predictions, scores, units = room
     Z, R = predictions
     n_outputs = Z.shape[1]
     n_features = w.shape[0] // n_outputs
-    read, k, drawn = state
+    read, k, drawn = counts
     for r in range(rows.shape[0]):
         if r + AHEAD < rows.shape[0]:
             fetch_row(X, rows[r + AHEAD])
@@ -301,4 +379,4 @@ def mirror_descent_pass(
                     w[j] += v[j] / fresh
         progress[0] += 1
         k += 1
-    state[0], state[1], state[2] = read, k, drawn
+    counts[0], counts[1], counts[2] = read, k, drawn

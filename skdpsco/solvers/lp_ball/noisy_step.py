@@ -125,8 +125,8 @@ class Steps:
 
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(w)
-            some, moved = rows[start:stop], shifts[start:stop]
-            add_row_gradients(X, y, loss, slope, some, moved, at, total, self._room, *self._row)
+            chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
+            add_row_gradients(chunk, self._row, loss, slope, moved, at, total, self._room)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -141,10 +141,25 @@ class Steps:
 
 
 @njit
-def add_row_gradients(
-    X, y, loss, slope, rows, shifts, w, out, Z, inverse, row_norm, columns, values
-):
-    """Add the sum over ``rows`` of clipped gradients at ``w``."""
+def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
+    """Add the sum of the clipped gradients of a chunk at ``w``.
+
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    slope : float
+        Bound that derivatives are clipped to.
+    shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
+        See `Steps.take`.
+    w, out : ndarray of shape (n_coefficients,)
+    Z : ndarray of shape (1, n_outputs)
+        Room to work in.
+    """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
     D = columns.shape[0]
     for t in range(rows.shape[0]):
         i = rows[t]

@@ -71,6 +71,49 @@ class PolytopeBounds(NamedTuple):
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
+class VertexModel(NamedTuple):
+    """What the kernels of one-pass solvers over polytopes are specialised for.
+
+    Parameters
+    ----------
+    loss : loss
+    polytope : polytope
+    mechanism : mechanism
+        Chooses vertices by their scores.
+    """
+
+    loss: Any
+    polytope: Any
+    mechanism: Any
+
+
+class FrankWolfeRoom(NamedTuple):
+    """Points, sums, and room to work in.
+
+    Parameters
+    ----------
+    w, before : ndarray of shape (n_coefficients,)
+        The point, and the one before it.
+    estimate : ndarray of shape (n_coefficients,)
+        The estimate of the gradient.
+    total : ndarray of shape (n_coefficients,)
+        Sum over the records of the batch so far.
+    v : ndarray of shape (n_coefficients,)
+        A vertex.
+    predictions : ndarray of shape (4, 1, n_outputs)
+    scores, units : ndarray of shape (n_vertices,)
+    """
+
+    w: np.ndarray
+    before: np.ndarray
+    estimate: np.ndarray
+    total: np.ndarray
+    v: np.ndarray
+    predictions: np.ndarray
+    scores: np.ndarray
+    units: np.ndarray
+
+
 class StepSchedule(NamedTuple):
     """What happens in steps t = 0, 1, ...: arrays of one length.
 
@@ -202,21 +245,18 @@ class OnePassFrankWolfe:
         """Follow ``plan`` on the data."""
         assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
-        numbers = (steps.batch, steps.step, steps.keep, steps.limit, steps.spread * plan.grid)
-        w, before, estimate, total, v = np.zeros((5, problem.n_coefficients))
+        grids = steps.spread * plan.grid
+        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
+        vectors = np.zeros((5, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
-        units = np.empty(len(scores), dtype=np.int64)
-        state = np.zeros(3, dtype=np.int64)
+        room = FrankWolfeRoom(*vectors, predictions, scores, np.empty(len(scores), dtype=np.int64))
+        state = np.zeros(3, dtype=np.int64), progress
         row = None
-        for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
-            row = row or Row(X_chunk, problem.row_norm)
-            frank_wolfe_pass(
-                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, EXPONENTIAL,
-                rng, state, progress, w, before, estimate, total, v, predictions, scores, units,
-                *row.arguments,
-            )  # fmt: skip
-        return Result(w, plan.n_iter, n_gradients=int(state[2]))
+        for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
+            row = row or Row(chunk[0], problem.row_norm)
+            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, state, room)
+        return Result(room.w, plan.n_iter, n_gradients=int(state[0][2]))
 
 
 def polytope_bounds(problem: Problem) -> PolytopeBounds:
@@ -313,19 +353,33 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
 
 
 @njit
-def frank_wolfe_pass(
-    X, y, rows, loss, constraint, batch, step, keep, limit, grid, mechanism, rng, state, progress,
-    w, before, estimate, total, v, predictions, scores, units, inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Read the records of ``rows``; the last one of each batch is followed by a step.
+def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
+    """Read the records of a chunk; the last one of each batch is followed by a step.
 
-    ``state`` holds the number of steps, of records since the last, and of gradients. The point
-    before ``w`` is ``before``; ``total`` is the sum of the batch so far.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    model : VertexModel
+    steps : StepSchedule
+    grid : ndarray of shape (n_iter,)
+        The grid of each draw.
+    rng : numpy.random.Generator
+    state : tuple of two ndarrays of int64
+        The numbers of steps, of records since the last step and of gradients; and the progress.
+    room : FrankWolfeRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    loss, constraint, mechanism = model
+    batch, step, keep, limit, _ = steps
+    counts, progress = state
+    w, before, estimate, total, v, predictions, scores, units = room
     Z, R, Z_before, R_before = predictions
     n_outputs = Z.shape[1]
     n_features = w.shape[0] // n_outputs
-    t, read, n_gradients = state
+    t, read, n_gradients = counts
     for r in range(rows.shape[0]):
         if r + AHEAD < rows.shape[0]:
             fetch_row(X, rows[r + AHEAD])
@@ -357,4 +411,4 @@ def frank_wolfe_pass(
             w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]
         progress[0] += 1
         t, read = t + 1, 0
-    state[0], state[1], state[2] = t, read, n_gradients
+    counts[0], counts[1], counts[2] = t, read, n_gradients

@@ -125,6 +125,47 @@ class SGDPhase(NamedTuple):
     every: int
 
 
+class SGDSteps(NamedTuple):
+    """How `sgd_pass` moves.
+
+    Parameters
+    ----------
+    step : float
+    slope : float
+        Bound that derivatives are clipped to.
+    inside : float
+        A point whose squared norm is at most this need not be projected.
+    every : int
+        Steps from one projection to the next.
+    first : int
+        Points after this step and later ones are added up.
+    due : int
+        Steps up to the first projection.
+    """
+
+    step: float
+    slope: float
+    inside: float
+    every: int
+    first: int
+    due: int
+
+
+class SGDRoom(NamedTuple):
+    """The point, the sum of points, and room for predictions and derivatives.
+
+    Parameters
+    ----------
+    w, total : ndarray of shape (n_coefficients,)
+    Z, G : ndarray of shape (1, n_outputs)
+    """
+
+    w: np.ndarray
+    total: np.ndarray
+    Z: np.ndarray
+    G: np.ndarray
+
+
 @dataclass(frozen=True)
 class PhasedSGDPlan(Plan):
     """The phases, and what gradients are clipped to."""
@@ -245,14 +286,15 @@ class PhasedSGD:
             done, first = 0, phase.n_records - phase.n_averaged
             # -1: the start of the phase is averaged, too.
             total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
-            for X_chunk, y_chunk, rows in records.take(phase.n_records):
-                row = row or Row(X_chunk, problem.row_norm)
-                sgd_pass(
-                    X_chunk, y_chunk, rows, problem.loss, problem.constraint, phase.step,
-                    bounds.slope, bounds.inside, first - done, phase.every - done % phase.every,
-                    phase.every, moving, total, Z, G, *row.arguments,
-                )  # fmt: skip
-                done += len(rows)
+            room = SGDRoom(moving, total, Z, G)
+            for chunk in records.take(phase.n_records):
+                row = row or Row(chunk[0], problem.row_norm)
+                due = phase.every - done % phase.every
+                steps = SGDSteps(
+                    phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
+                )
+                sgd_pass(chunk, row.arguments, problem.loss, problem.constraint, steps, room)
+                done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged
             release_point(rng, w, phase.grid, problem.constraint)
@@ -353,14 +395,23 @@ def squared_norm(w):
 
 
 @njit
-def sgd_pass(
-    X, y, rows, loss, constraint, step, slope, inside, first, due, every, w, total, Z, G,
-    inverse, row_norm, columns, values,
-):  # fmt: skip
-    """One step per record; the points after steps ``first`` and later are added to ``total``.
+def sgd_pass(chunk, row, loss, constraint, steps, room):
+    """Take one step for each record of a chunk, and add up points.
 
-    A projection is due after ``due`` steps, and from then on after ``every`` so many.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    constraint : ball
+    steps : SGDSteps
+    room : SGDRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    step, slope, inside, every, first, due = steps
+    w, total, Z, G = room
     D, K = columns.shape[0], Z.shape[1]
     for t in range(rows.shape[0]):
         i = rows[t]

@@ -5,7 +5,7 @@ Proof: docs/proofs/tree_frank_wolfe.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,24 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
 from skdpsco.solvers.vertex_choice import select_vertex
 
 NOISES = ("gaussian", "generalized-gaussian", "exponential")
+
+
+class NodeClip(NamedTuple):
+    """What the records of a node add, and how it is clipped.
+
+    Parameters
+    ----------
+    difference : bool
+        Whether they add differences of gradients.
+    limit : float
+        Bound on the norm, in the predictions.
+    order : float
+        Order of that norm.
+    """
+
+    difference: bool
+    limit: float
+    order: float
 
 
 @dataclass(frozen=True)
@@ -200,12 +218,12 @@ class TreeFrankWolfe:
                 limit = bounds.change(plan.order, lengths)
             difference = limit < slope
             total = np.zeros(len(point))
-            for design, targets, rows in records.take(size):
-                row = row or Row(design, problem.row_norm)
+            clip = NodeClip(difference, limit, plan.order)
+            for chunk in records.take(size):
+                row = row or Row(chunk[0], problem.row_norm)
                 n_gradients += add_node_gradients(
-                    design, targets, rows, problem.loss, point, points[parent], difference,
-                    limit, plan.order, total, *row.arguments,
-                )  # fmt: skip
+                    chunk, row.arguments, problem.loss, point, points[parent], clip, total
+                )
             if not plan.grid:
                 release_sum(bounds, plan, size, limit, rng, total)
             gradient = total / size
@@ -275,14 +293,26 @@ def draw_grids(
 
 
 @njit
-def add_node_gradients(
-    X, y, rows, loss, point, parent, difference, limit, order, total,
-    inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Add the gradients of records at ``point``, or their ``difference`` to those at ``parent``.
+def add_node_gradients(chunk, row, loss, point, parent, clip, total):
+    """Add the gradients of records at ``point``, or their differences to those at ``parent``.
 
-    In the predictions they are clipped to ``limit``. Returns how many gradients were taken.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    point, parent, total : ndarray of shape (n_coefficients,)
+    clip : NodeClip
+
+    Returns
+    -------
+    n_gradients : int
+        Number of gradients that were taken.
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    difference, limit, order = clip
     D = columns.shape[0]
     K = point.shape[0] // D
     Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
