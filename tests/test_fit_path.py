@@ -155,3 +155,25 @@ def test_a_plan_that_costs_too_much_is_refused():
     plan = SimpleNamespace(event=skdpsco.privacy.ZCDPEvent(1.0))
     with pytest.raises(ValueError, match=r"epsilon=0\.5, .*radius=7.0, 9 records.*costs rho=1"):
         model._planned(lambda _: plan, model._available(model._budget()), 9, 1, "radius")
+
+
+class Refusing(skdpsco.Ledger):
+    """Ends a fit at its charge."""
+
+    def charge(self, *args):
+        raise Reached
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("Estimator", with_fit())
+def test_warnings_name_the_line_that_called_fit(Estimator):
+    estimator = Estimator(**MADE_WITH.get(Estimator, {}))
+    estimator.set_params(random_state=0, ledger=Refusing(2.0, 1e-6))
+    records = (X > 0.0).astype(int) if Estimator is PrivateSynthesizer else X
+    more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
+    with (
+        pytest.warns(skdpsco.PrivacyWarning, match="random_state") as caught,
+        pytest.raises(Reached),
+    ):
+        estimator.fit(records, Y, **more)
+    assert {warning.filename for warning in caught} == {__file__}

@@ -19,7 +19,7 @@ OCTAVES = 24  # factors of two between the shortest and the longest distance fro
 N_POINTS = 513  # centres that are equidistant
 # Centres around zero, in units of the width of the bounds.
 SPREAD = 2.0 ** (np.arange(-2 * OCTAVES, 1) / 2.0)
-N_CENTRES = N_POINTS + 2 * len(SPREAD) + 1  # at most
+MAX_CENTRES = N_POINTS + 2 * len(SPREAD) + 1  # at most
 MAX_PENALTY = 0.3  # of all records, for all distances together
 
 
@@ -55,7 +55,7 @@ def plan_ranges(n_samples: int, n_features: int, rho: float) -> RangePlan:
         steps = round(min(max(2.0 * signal * share / OCTAVES, 2.0), 16.0))  # per factor of two
         distances = 2.0 ** (np.arange(-OCTAVES * steps, 1) / steps)
         if with_centre:
-            needed = 4.0 * (math.log(N_CENTRES) + 1.0)
+            needed = 4.0 * (math.log(MAX_CENTRES) + 1.0)
         else:
             needed = (math.log(len(distances)) + 3.0) / (1.0 - MAX_PENALTY)
         if signal > needed:
