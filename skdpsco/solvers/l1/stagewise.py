@@ -34,7 +34,7 @@ ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitte
 DESCENT_RATIO = 25.0  # above which Newton steps are better than gradient steps
 MAX_STEPS = 10_000
 MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
-FEW = 8.0  # features per useful step of a path, up to which all are refitted
+FEW = 4.0  # features per useful step of a path, up to which all are refitted
 MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
 PATH_POINTS = 20  # of the path drawn from a final solution
 
