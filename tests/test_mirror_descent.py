@@ -13,7 +13,7 @@ from skdpsco.privacy import Budget, Ledger, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import EASE, Scores, batch_sizes, choose_steps
+from skdpsco.solvers.saddle.vertex_draws import EASE, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
     MatrixGame,
@@ -140,7 +140,7 @@ def test_batches_are_as_good_as_any():
     rng = np.random.default_rng(0)
     for n in (4, 7, 12):
         need = rng.uniform(0.1, 3.0, 4)
-        sizes = batch_sizes(need, n)
+        sizes = divide_records(need, n)
         assert sizes.sum() == n
         assert sizes.min() >= 1
         others = (s for s in itertools.product(range(1, n), repeat=4) if sum(s) == n)

@@ -26,12 +26,12 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
 from skdpsco.group_dro.options import (
     CLASSIFIERS,
+    GROUP_SOLVERS,
     LEGAL,
     LOSSES,
-    SOLVERS,
     check_options,
     check_prior,
-    resolve_solver,
+    group_solver,
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
@@ -201,7 +201,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         "average_weight": [Real],
         "cvar_level": [Real],
         "target_bound": [Real],
-        "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+        "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -311,7 +311,7 @@ class PrivateGroupDRO(PrivateLinearModel):
             **self._public_facts(membership),
         )
         available = self._available(budget)
-        solver, n_iter = resolve_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
+        solver, n_iter = group_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
         check_supported(solver, problem)
         with self._planning(n, d, "n_iter"):
             plan = solver.plan(problem, available, n_iter)

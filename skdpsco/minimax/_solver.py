@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
 from skdpsco.losses.library import Logistic
@@ -17,11 +18,16 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
 from skdpsco.solvers.base import Plan, Result
-from skdpsco.solvers.groups.moments import MAX_FEATURES, GroupMoments, GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.moments import (
+    MAX_GROUP_FEATURES,
+    GroupMoments,
+    GroupProblem,
+    LogisticMoments,
+)
 from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
-from skdpsco.variational.solve import SOLVERS as OF_GAMES
+from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
 COUNT_SHARE = 0.02  # of the budget, for the numbers of records in the classes
 LEAST_SHARE = 1e-4  # of the records, for a class
@@ -30,10 +36,8 @@ NON_SMOOTH_DRAWS = 8
 LITTLE_NOISE = 5.0  # records times mu per feature, from which on moments say more than draws
 
 # What makes the solver of a name; "auto" and "moments" are names too.
-SOLVERS: dict[str, Any] = {
-    **{name: made for name, made in OF_GAMES.items() if name != "accelerated-recursive"},
-    "auto": None,
-    "moments": None,
+MINIMAX_SOLVERS: dict[str, Any] = {
+    **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
     "mirror-prox": lambda: MirrorProx(max_calls=MODEL_CALLS),
     "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS)),
 }
@@ -99,7 +103,7 @@ class MinimaxProblem:
         return VariationalProblem(operator, self.n_samples)
 
 
-def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
+def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
     """A solver of `MinimaxProblem` from a name, or from a solver of games.
 
     Raises
@@ -110,8 +114,6 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         For noisy moments where the tasks are not two classes with one logistic loss, or of more
         than 2000 features.
     """
-    if isinstance(solver, type):
-        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
@@ -119,26 +121,24 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         )
     has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
     if isinstance(solver, str) and solver == "auto":
-        small = n_features <= min(MAX_FEATURES, n_samples * mu / LITTLE_NOISE)
+        small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / LITTLE_NOISE)
         solver = "moments" if has_moments and small else "mirror-descent"
-    if not isinstance(solver, str):
-        return GameSolver(solver)
-    if solver == "moments":
+    if isinstance(solver, str) and solver == "moments":
         if not has_moments:
             raise ValueError(
                 "solver='moments' needs tasks='classes', two classes and losses='logistic'; use "
                 "solver='mirror-descent'."
             )
-        if n_features > MAX_FEATURES:
+        if n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_FEATURES} features, with that of an "
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
                 f"intercept, got {n_features}; use solver='mirror-descent'."
             )
         return ClassMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
-    if solver == "mirror-descent" and not smooth:
-        return GameSolver(MirrorDescent(n_draws=NON_SMOOTH_DRAWS))
-    return GameSolver(SOLVERS[solver]())
+    if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
+        solver = MirrorDescent(n_draws=NON_SMOOTH_DRAWS)
+    return GameSolver(resolve_solver(solver, MINIMAX_SOLVERS))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from skdpsco.solvers.groups.problem import (
     bounded_targets,
     mixtures,
 )
-from skdpsco.solvers.groups.saddle_of_model import Saddle, shrink
+from skdpsco.solvers.groups.saddle_of_model import Saddle, james_stein
 from skdpsco.solvers.l1.refit import BLOCK, newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
@@ -47,7 +47,7 @@ __all__ = [
 COUNT_SHARE = 0.02
 NORM_SHARE, MATRIX_SHARE, MOMENT_SHARE, ROUND_SHARE, LOSS_SHARE = 0.03, 0.05, 0.50, 0.30, 0.12
 MATRIX_RATIO = 3.0  # of `newton_pays`: with less, the matrix is little more than its ridge
-MAX_FEATURES = 2000  # a saddle point solves systems of this size
+MAX_GROUP_FEATURES = 2000  # a saddle point solves systems of this size
 MAX_ROUNDS = 20
 LEVEL_ERROR = 0.05  # of the model, in units of the loss: what a noisy level is weighed against
 TOO_SMALL = 10.0  # a group's moment should exceed its noise so many times
@@ -102,8 +102,10 @@ class GroupMoments:
             For more than 2000 features, or noise that is too large for the grids.
         """
         n, F, k, loss = problem.n_samples, problem.n_features, problem.n_groups, problem.loss
-        if F > MAX_FEATURES:
-            raise ValueError(f"Group DRO needs X to have at most {MAX_FEATURES} features, got {F}.")
+        if F > MAX_GROUP_FEATURES:
+            raise ValueError(
+                f"Group DRO needs X to have at most {MAX_GROUP_FEATURES} features, got {F}."
+            )
         private, r = problem.group_sizes is None, problem.max_memberships
         mu = budget.mu * (1.0 - 2.0**-40)
         sizes = problem.expected_sizes
@@ -177,10 +179,10 @@ class GroupMoments:
         self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
     ) -> GroupResult:
         """Follow ``plan`` on the data; ``membership``: a CSR array of ones, a column per group."""
-        return _Run(plan, problem, X, y, membership, rng).run(progress)
+        return _GroupFit(plan, problem, X, y, membership, rng).run(progress)
 
 
-class _Run:
+class _GroupFit:
     """One fit; ``self.c`` and all that `run` computes are made of releases."""
 
     def __init__(self, plan, problem, X, y, membership, rng):
@@ -193,7 +195,7 @@ class _Run:
         self.sizes = self._public_sizes()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = shrink(moments, deviation, self.sizes)
+        B, own = james_stein(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
@@ -219,7 +221,7 @@ class _Run:
             # in the others there is no error where it is less than the noise.
             along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
             along = (pi @ error @ along) * along
-            error, added = shrink(error - along, deviation, self.sizes)
+            error, added = james_stein(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:

@@ -18,9 +18,19 @@ from skdpsco.data.products import correlate, predict
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
-from skdpsco.solvers.groups.moments import MAX_FEATURES, NORM_SHARE, GroupMoments, GroupProblem
+from skdpsco.solvers.groups.moments import (
+    MAX_GROUP_FEATURES,
+    NORM_SHARE,
+    GroupMoments,
+    GroupProblem,
+)
 from skdpsco.solvers.groups.problem import bounded_responses, bounded_targets
-from skdpsco.solvers.groups.saddle_of_model import LARGEST, TRAPEZOID, GaussianModel, QuadraticModel
+from skdpsco.solvers.groups.saddle_of_model import (
+    LARGEST_COEF,
+    TRAPEZOID,
+    GaussianModel,
+    QuadraticModel,
+)
 from skdpsco.solvers.l1.refit import BLOCK
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
@@ -91,10 +101,10 @@ class PooledMoments:
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GroupMoments.plan`."""
-        if problem.n_features > MAX_FEATURES:
+        if problem.n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_FEATURES} features, an intercept among them, "
-                f"got {problem.n_features}: use solver='mirror-prox'."
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
+                f"intercept, got {problem.n_features}: use solver='mirror-prox'."
             )
         return GroupMoments().plan(self._grouped(problem), budget, n_iter)
 
@@ -129,7 +139,7 @@ class _Gradient:
 
     def __init__(self, problem: Problem, clip: float, moment: float):
         self.loss, self.clip = problem.loss, clip
-        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST))
+        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST_COEF))
         self.blocks: tuple[Block, ...] = (Block(ball, problem.n_features, 2.0 * self.loss.bound),)
         self.smoothness: Any = [[float(self.loss.slopes.max()) * moment / clip]]
 

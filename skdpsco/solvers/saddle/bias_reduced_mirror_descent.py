@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
+from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, check_count
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     EASE,
-    MAX_ITER,
+    MAX_PLANNED_STEPS,
     Batches,
     Scores,
     check_game,
@@ -25,7 +26,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     lipschitz,
     second_smoothness,
     spend,
-    walk,
+    walk_batches,
 )
 
 __all__ = ["BiasReducedMirrorDescent", "BiasReducedPlan"]
@@ -131,7 +132,7 @@ class BiasReducedMirrorDescent:
     too, a fixed number of steps, and batches in proportion to what a record costs.
     """
 
-    def __init__(self, max_level: int | str = "auto", max_iter: int = MAX_ITER):
+    def __init__(self, max_level: int | str = "auto", max_iter: int = MAX_PLANNED_STEPS):
         if max_level != "auto":
             allowed = "'auto' or an int in [0, 12]"
             if isinstance(max_level, (bool, np.bool_)) or not isinstance(
@@ -141,7 +142,7 @@ class BiasReducedMirrorDescent:
             if not 0 <= max_level <= MAX_LEVEL:
                 raise ValueError(f"max_level must be {allowed}, got {max_level!r}.")
         self.max_level = max_level
-        self.max_iter = check_count("max_iter", max_iter)
+        self.max_iter = check_positive_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -184,7 +185,7 @@ class BiasReducedMirrorDescent:
             laws = [Levels(int(self.max_level))]
         moments = {}
         for levels in laws:  # what levels add is noise, and not eased as much
-            x, y = second_moments(problem, levels, curvature)
+            x, y = relative_second_moments(problem, levels, curvature)
             moments[levels] = (1.0 + NOISE * (x - 1.0), 1.0 + NOISE * (y - 1.0))
 
         def bound(steps: int, levels: Levels) -> float:
@@ -242,7 +243,7 @@ class BiasReducedMirrorDescent:
         scores, start = Scores(problem), problem.geometry.start()
         weight = linear_weights(plan.n_iter + 1)
         result = weight[0] * start
-        for t, (batch, grid) in enumerate(walk(rng, batches, problem.n_samples, data)):
+        for t, (batch, grid) in enumerate(walk_batches(rng, batches, problem.n_samples, data)):
             if t == 0:
                 total = problem.total(start, batch)
             else:
@@ -280,7 +281,7 @@ class BiasReducedMirrorDescent:
         return gain * many - gain * few[0] + first
 
 
-def second_moments(
+def relative_second_moments(
     problem: VariationalProblem, levels: Levels, curvature: float
 ) -> tuple[float, float]:
     """Bounds on the mean squared sup norm of a step's gradient over that of a plain one.

@@ -12,10 +12,9 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L1Ball, Simplex, project
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 
 BATCH = 128  # records of a variance-reduced step
-CHUNK = 4096  # records of one call of the operator
 
 
 class Round(NamedTuple):
@@ -57,7 +56,7 @@ class Round(NamedTuple):
         return 1.0 / (3.0 * (self.smoothness + self.mu))
 
 
-def nearest(geometry: Geometry, v: np.ndarray) -> np.ndarray:
+def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
     """Euclidean projection of ``v`` onto the sets of all blocks."""
     z = v.copy()
     for block, part in zip(geometry.blocks, geometry.parts, strict=True):
@@ -89,8 +88,8 @@ class Solve:
         data = tuple(array[rows] for array in self.data)
         n = len(data[0])
         total = np.zeros(len(z))
-        for start in range(0, n, CHUNK):
-            part = tuple(array[start : start + CHUNK] for array in data)
+        for start in range(0, n, OPERATOR_ROWS):
+            part = tuple(array[start : start + OPERATOR_ROWS] for array in data)
             total += self.problem.operator.total(z, part)
         return self.problem.mean(z, total, n)
 
@@ -99,7 +98,7 @@ class Solve:
         return self.round.mu * (z - self.centre)
 
     def nearest(self, v: np.ndarray) -> np.ndarray:
-        return nearest(self.problem.geometry, v)
+        return project_blocks(self.problem.geometry, v)
 
     def solution(self, coins: np.random.Generator) -> np.ndarray:
         """A point with the certificate of the round, by extragradient."""

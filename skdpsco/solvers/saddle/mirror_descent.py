@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, check_count
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     EASE,
-    MAX_ITER,
+    MAX_PLANNED_STEPS,
     Batches,
     Scores,
     check_game,
@@ -23,7 +24,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     linear_weights,
     second_smoothness,
     spend,
-    walk,
+    walk_batches,
 )
 
 __all__ = ["MirrorDescent", "MirrorDescentPlan"]
@@ -78,13 +79,13 @@ class MirrorDescent:
     accounting is exact.
     """
 
-    def __init__(self, n_draws: int | str = "auto", max_iter: int = MAX_ITER):
+    def __init__(self, n_draws: int | str = "auto", max_iter: int = MAX_PLANNED_STEPS):
         if n_draws != "auto":
-            n_draws = check_count("n_draws", n_draws, "'auto' or ")
+            n_draws = check_positive_int("n_draws", n_draws, "'auto' or ")
             if n_draws > LIMIT:  # their sums are whole numbers of 64 bits
                 raise ValueError(f"n_draws must be at most {LIMIT}, got {n_draws!r}.")
         self.n_draws = n_draws
-        self.max_iter = check_count("max_iter", max_iter)
+        self.max_iter = check_positive_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -191,7 +192,7 @@ class MirrorDescent:
         assert plan.batches is not None
         scores, z = Scores(problem), problem.geometry.start()
         result = plan.weight[0] * z
-        batches = walk(rng, plan.batches, problem.n_samples, data)
+        batches = walk_batches(rng, plan.batches, problem.n_samples, data)
         for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
             scores.add(problem.total(z, batch), grid)
             z = np.zeros(len(z))
