@@ -18,7 +18,7 @@ from skdpsco.solvers import (
     RecursiveRegularization,
 )
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
-from skdpsco.solvers.saddle.extragradient import BATCH, Solve, project_blocks
+from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational.solve import MatrixGame, _operator
@@ -117,7 +117,7 @@ def test_an_inequality_is_solved(n):
     errors = [r.error for r in plan.rounds]
     # Errors of earlier rounds move the centres of the later by no more than themselves.
     assert np.linalg.norm(z - centres[-1]) <= sum(errors) + 1e-6
-    assert (BATCH in operator.calls) == (n == 20_000)  # where variance reduction pays
+    assert (ACCELERATED.batch in operator.calls) == (n == 20_000)  # where variance reduction pays
 
 
 SETS = {

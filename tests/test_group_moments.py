@@ -8,6 +8,7 @@ from skdpsco import PrivateGroupDRO, PrivateLogisticL1
 from skdpsco.group_dro import worst_group_score
 from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
+    GroupLevels,
     QuadraticModel,
     Saddle,
     capped_softmax,
@@ -86,7 +87,8 @@ def test_capped_softmax(cap, scale):
 def test_saddle_points(radius, n_ball, cap):
     M, mean, rng = random_model(2)
     B, C, cap = rng.normal(size=(3, 4)), rng.normal(size=3), np.array(cap)
-    saddle = Saddle(QuadraticModel(M, mean), B, C, cap, cap / cap.sum(), radius, n_ball, 1e-4)
+    groups = GroupLevels(B, C, cap, cap / cap.sum())
+    saddle = Saddle(QuadraticModel(M, mean), groups, radius, n_ball, 1e-4)
     w, theta = saddle.solve(np.zeros(4))
     v, level = cp.Variable(4), cp.Variable(3)
     # max over theta in {sum 1, theta <= cap} of theta'm = min over t of t + cap'(m - t)_+.

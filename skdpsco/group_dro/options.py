@@ -10,7 +10,7 @@ from skdpsco.base.progress import check_progress
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
 from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
-from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 LOSSES: dict[str, Any] = {
@@ -23,9 +23,9 @@ CLASSIFIERS = ("logistic", "hinge")
 # What makes the solver of a name; "auto" is one of these.
 GROUP_SOLVERS: dict[str, Any] = {
     "moments": GroupMoments,
-    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MODEL_CALLS)),
+    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
     "recursive-regularization": lambda: GroupMirrorProx(
-        RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS))
+        RecursiveRegularization(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
 LEGAL = {

@@ -24,22 +24,34 @@ from skdpsco.solvers.groups.moments import (
     GroupProblem,
     LogisticMoments,
 )
-from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
-COUNT_SHARE = 0.02  # of the budget, for the numbers of records in the classes
-LEAST_SHARE = 1e-4  # of the records, for a class
-# Measured: docs/proofs/maximal_loss.md, section 5.
-NON_SMOOTH_DRAWS = 8
-LITTLE_NOISE = 5.0  # records times mu per feature, from which on moments say more than draws
+
+@dataclass(frozen=True)
+class MinimaxTuning:
+    """Constants of `GameSolver`, and of what "auto" takes: docs/proofs/maximal_loss.md, section 5.
+
+    The shares were chosen by hand, the other two fit what was measured there.
+    """
+
+    count_share: float = 0.02  # of the budget, for the numbers of records in the classes
+    least_share: float = 1e-4  # of the records: a class is not taken to be smaller
+    non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
+    quiet_ratio: float = 5.0  # records times mu per feature; above, moments say more than draws
+
+
+MINIMAX = MinimaxTuning()
 
 # What makes the solver of a name; "auto" and "moments" are names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
-    "mirror-prox": lambda: MirrorProx(max_calls=MODEL_CALLS),
-    "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS)),
+    "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
+    "recursive-regularization": lambda: RecursiveRegularization(
+        MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
+    ),
 }
 
 
@@ -121,7 +133,7 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         )
     has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
     if isinstance(solver, str) and solver == "auto":
-        small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / LITTLE_NOISE)
+        small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / MINIMAX.quiet_ratio)
         solver = "moments" if has_moments and small else "mirror-descent"
     if isinstance(solver, str) and solver == "moments":
         if not has_moments:
@@ -137,7 +149,7 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         return ClassMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
     if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
-        solver = MirrorDescent(n_draws=NON_SMOOTH_DRAWS)
+        solver = MirrorDescent(n_draws=MINIMAX.non_smooth_draws)
     return GameSolver(resolve_solver(solver, MINIMAX_SOLVERS))
 
 
@@ -190,9 +202,9 @@ class GameSolver:
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
         gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
-        rest = Allowance((1.0 - COUNT_SHARE) * rho * (1.0 - 2.0**-40))
-        multiplier = 1.0 / math.sqrt(2.0 * COUNT_SHARE * rho)
-        least = min(max(LEAST_SHARE * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
+        rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
+        multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
+        least = min(max(MINIMAX.least_share * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
         # What may fail must fail now: for the shares that are furthest from each other, and for

@@ -1,7 +1,7 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,8 +67,8 @@ class _VectorGame:
         m = self.blocks[0].size
         for part in _chunks(self._check(data)):
             u, v, a, c = self._arrays(part)
-            _add(
-                u, v, a, c, z[:m], z[m:], self.bound, self._most, self.curvature,
+            _add_operators(
+                _Records(u, v, a, c), z[:m], z[m:], self.bound, self._most, self.curvature,
                 total[:m], total[m:],
             )  # fmt: skip
         return total
@@ -294,9 +294,19 @@ def _clipped_product(row, z, bound):
     return total
 
 
+class _Records(NamedTuple):
+    """The vectors of either player, and the targets."""
+
+    u: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+
+
 @njit
-def _add(u, v, a, c, x, y, bound, most, curvature, gx, gy):
+def _add_operators(records, x, y, bound, most, curvature, gx, gy):
     """Add the records' gradients to ``gx`` and ``gy``: rows are still in the cache when used."""
+    u, v, a, c = records
     for i in range(u.shape[0]):
         r = _clipped_product(u[i], x, bound) - _clip(a[i], bound)
         q = _clipped_product(v[i], y, bound) - _clip(c[i], bound)

@@ -4,6 +4,8 @@
 mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
@@ -145,6 +147,23 @@ def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
     return theta, free
 
 
+class GroupLevels(NamedTuple):
+    """Modelled losses ``C - B w`` of the groups, less the part that they share, and their weights.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_groups, n_features)
+    C : ndarray of shape (n_groups,)
+    cap, base : ndarray of shape (n_groups,)
+        Largest weights, and those that smoothing pulls to: see `capped_softmax`.
+    """
+
+    B: np.ndarray
+    C: np.ndarray
+    cap: np.ndarray
+    base: np.ndarray
+
+
 class Saddle:
     """``min over |w| <= radius of phi(w) + max over theta of theta'(C - B w)``.
 
@@ -153,10 +172,7 @@ class Saddle:
     Parameters
     ----------
     phi : GaussianModel or QuadraticModel
-    B : ndarray of shape (n_groups, n_features)
-    C : ndarray of shape (n_groups,)
-    cap, base : ndarray of shape (n_groups,)
-        As in `capped_softmax`.
+    groups : GroupLevels
     radius : float
         Of the l2 ball.
     n_ball : int
@@ -166,9 +182,9 @@ class Saddle:
         Of the noise in a coordinate of ``theta'B``, for ``theta``. None: there is no noise.
     """
 
-    def __init__(self, phi, B, C, cap, base, radius, n_ball, smoothing, variance=None):
-        self.variance = variance
-        self.phi, self.B, self.C, self.cap, self.base = phi, B, C, cap, base
+    def __init__(self, phi, groups, radius, n_ball, smoothing, variance=None):
+        self.phi, self.variance = phi, variance
+        self.B, self.C, self.cap, self.base = groups
         self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
 

@@ -19,7 +19,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.extragradient import BATCH, Round, Solve, project_blocks
+from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularization import check_rounds, pull_weights
 
@@ -28,7 +28,6 @@ ASSUMPTIONS = (
     "without being clipped",
     "floating point errs by at most 2**-40 of its bounds in a record's operator",
 )
-SOLUTION_ACCURACY = 0.02  # of a round's solution, relative to its stability
 
 
 @dataclass(frozen=True)
@@ -261,13 +260,14 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
         + 2.0 * rate * eta
     )
     stability = space.change / (mu * n)
-    error = SOLUTION_ACCURACY * stability + 105.0 * (rate / mu) * (rate / mu) * (eta + step * delta)
+    rounding = 105.0 * (rate / mu) * (rate / mu) * (eta + step * delta)
+    error = ACCELERATED.accuracy * stability + rounding
     if not error < B:
         raise ValueError(
             f"A round of {n} records cannot be solved in float64: smoothness is too large, or "
             "n_rounds is."
         )
-    digits = math.log(10.0 * rate * B / (mu * SOLUTION_ACCURACY * stability))
+    digits = math.log(10.0 * rate * B / (mu * ACCELERATED.accuracy * stability))
     n_iter = math.ceil(6.0 * rate / mu * digits) + 1
     return Round(
         n_samples=n,
@@ -283,10 +283,10 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
 
 def _warm_steps(n: int, mu: float, beta: float, digits: float, n_iter: int) -> int:
     """Variance-reduced steps until extragradient may succeed at once; 0 if they do not pay."""
-    batches = n / BATCH
+    batches = n / ACCELERATED.batch
     if batches < 4.0 or beta == 0.0:
         return 0
     p = 2.0 / batches
     contraction = min(3.0 * p / 8.0, 0.5 * math.sqrt(p) * mu / beta)
     steps = math.ceil(3.1 / contraction * (2.0 * digits + 3.0))
-    return steps if 4 * BATCH * steps < 2 * n * n_iter else 0
+    return steps if 4 * ACCELERATED.batch * steps < 2 * n * n_iter else 0

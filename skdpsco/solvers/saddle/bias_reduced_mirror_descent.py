@@ -15,8 +15,7 @@ from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
-    EASE,
-    MAX_PLANNED_STEPS,
+    DESCENT,
     Batches,
     Scores,
     check_game,
@@ -32,7 +31,6 @@ from skdpsco.solvers.saddle.vertex_draws import (
 __all__ = ["BiasReducedMirrorDescent", "BiasReducedPlan"]
 
 MAX_LEVEL = 12
-NOISE = 10.0  # weight of what levels add to second moments, next to the rest, which is eased
 
 
 class Levels(NamedTuple):
@@ -132,7 +130,7 @@ class BiasReducedMirrorDescent:
     too, a fixed number of steps, and batches in proportion to what a record costs.
     """
 
-    def __init__(self, max_level: int | str = "auto", max_iter: int = MAX_PLANNED_STEPS):
+    def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter):
         if max_level != "auto":
             allowed = "'auto' or an int in [0, 12]"
             if isinstance(max_level, (bool, np.bool_)) or not isinstance(
@@ -186,7 +184,10 @@ class BiasReducedMirrorDescent:
         moments = {}
         for levels in laws:  # what levels add is noise, and not eased as much
             x, y = relative_second_moments(problem, levels, curvature)
-            moments[levels] = (1.0 + NOISE * (x - 1.0), 1.0 + NOISE * (y - 1.0))
+            moments[levels] = (
+                1.0 + DESCENT.level_noise * (x - 1.0),
+                1.0 + DESCENT.level_noise * (y - 1.0),
+            )
 
         def bound(steps: int, levels: Levels) -> float:
             level, p = np.arange(levels.most + 1), levels.probability
@@ -197,7 +198,7 @@ class BiasReducedMirrorDescent:
                 return math.inf
             squares = 0.5 * rest * ratio**2
             value = choose_steps(problem, squares, steps + 1, moments[levels])[1]
-            return value + EASE * 8.0 * curvature / 2.0**levels.most
+            return value + DESCENT.ease * 8.0 * curvature / 2.0**levels.most
 
         steps, levels = min(
             ((s, law) for s in lengths for law in laws), key=lambda pair: bound(*pair)

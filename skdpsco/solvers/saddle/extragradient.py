@@ -5,6 +5,7 @@ section 6.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,16 @@ from skdpsco.constraints.sets import L1Ball, Simplex, project
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 
-BATCH = 128  # records of a variance-reduced step
+
+@dataclass(frozen=True)
+class AcceleratedTuning:
+    """Constants of `AcceleratedRecursive` that were chosen by hand."""
+
+    accuracy: float = 0.02  # error of a round's solution, in units of its stability
+    batch: int = 128  # records of a variance-reduced step
+
+
+ACCELERATED = AcceleratedTuning()
 
 
 class Round(NamedTuple):
@@ -117,7 +127,7 @@ class Solve:
     def warm(self, coins: np.random.Generator) -> np.ndarray:
         """Where to start: loopless variance-reduced extragradient, Alacaoglu and Malitsky."""
         r, n = self.round, self.round.n_samples
-        p = 2.0 * BATCH / n
+        p = 2.0 * ACCELERATED.batch / n
         tau = 0.5 * math.sqrt(p) / r.smoothness
         near = r.tolerance * r.step * 0.75  # 4 / (3 step) times this is the tolerance
 
@@ -129,7 +139,7 @@ class Solve:
         for _ in range(r.n_warm):
             back = (1.0 - p) * z + p * snapshot
             half = prox(back - tau * full)
-            rows = coins.integers(n, size=BATCH)
+            rows = coins.integers(n, size=ACCELERATED.batch)
             z = prox(back - tau * (full + self.mean(half, rows) - self.mean(snapshot, rows)))
             if coins.random() < p:
                 snapshot, full = z, self.mean(z)

@@ -35,10 +35,17 @@ __all__ = [
     "calibration",
 ]
 
-MAX_CALLS = 1_000  # of the oracle, by the automatic rule
-# The same for estimators: more calls cost time in proportion, and gain less than a point of
-# accuracy.
-MODEL_CALLS = 200
+
+@dataclass(frozen=True)
+class MirrorProxTuning:
+    """Limits on the calls of the oracle that the automatic rule plans, chosen by hand."""
+
+    max_calls: int = 1_000
+    # For estimators: more calls cost time in proportion, and gain less than a point of accuracy.
+    max_calls_of_models: int = 200
+
+
+MIRROR_PROX = MirrorProxTuning()
 MIRROR_METHODS = ("auto", "mirror-prox", "mirror-descent")
 
 
@@ -110,7 +117,7 @@ class MirrorProx:
     def __init__(
         self,
         method: str = "auto",
-        max_calls: int = MAX_CALLS,
+        max_calls: int = MIRROR_PROX.max_calls,
         n_batches: int | str | None = None,
         n_epochs: int = 1,
     ):

@@ -5,6 +5,7 @@ Proofs: docs/proofs/mirror_descent.md.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -16,13 +17,25 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponentia
 from skdpsco.solvers.base import replace_one
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 
-MAX_PLANNED_STEPS = 10_000  # of the automatic rules
-# Bounds assume that a gradient differs between vertices by all that it may, in every step, and that
-# means of vertices bias it by all that they may. On the games that were tried, a hundredth of these
-# terms gives the best steps: section 4 of the proof.
-EASE = 0.01
-# Least range of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS.
-LEAST_RANGE = 2.0**-21
+LEAST_RANGE = 2.0**-21  # of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS
+
+
+@dataclass(frozen=True)
+class DescentTuning:
+    """Constants of the automatic rules of mirror descent on draws of vertices."""
+
+    # Bounds assume that a gradient differs between vertices by all that it may in every step, and
+    # that means of vertices bias it by all that they may. On the games that were tried, this part
+    # of these terms gives the best steps: docs/proofs/mirror_descent.md, section 4.
+    ease: float = 0.01
+    # The weight of what levels of bias reduction add to second moments: that is noise, and not
+    # eased as much. docs/proofs/bias_reduced_mirror_descent.md, section 4.
+    level_noise: float = 10.0
+    max_draws: int = 1 << 14  # vertices for one point
+    max_iter: int = 10_000  # steps
+
+
+DESCENT = DescentTuning()
 
 
 class Batches(NamedTuple):
@@ -110,20 +123,21 @@ def choose_steps(
 ) -> tuple[tuple[float, float], float]:
     """Steps times gradient bounds, whose squares sum to at most ``squares``, and their bound.
 
-    Minimises the sum over players of ``L (log d / (step T) + EASE * 2/3 * variance * step)``:
+    Minimises the sum over players of ``L (log d / (step T) + ease * 2/3 * variance * step)``:
     section 4 of the proof.
     """
     logs, bounds = log_sizes(problem), lipschitz(problem)
     weight = np.cbrt([bound * log for bound, log in zip(bounds, logs, strict=True)])
     most = [
-        math.sqrt(1.5 * log / (EASE * v * n_points)) for log, v in zip(logs, variance, strict=True)
+        math.sqrt(1.5 * log / (DESCENT.ease * v * n_points))
+        for log, v in zip(logs, variance, strict=True)
     ]
     free = (math.sqrt(squares) / np.hypot(*weight) * weight).tolist()
     step = [min(s, m) for s, m in zip(free, most, strict=True)]
     for k in (0, 1):  # what one player cannot use is the other's
         step[k] = min(most[k], math.sqrt(max(squares - step[1 - k] ** 2, step[k] ** 2)))
     bound = sum(
-        bound * (log / (s * n_points) + EASE * v * s / 1.5)
+        bound * (log / (s * n_points) + DESCENT.ease * v * s / 1.5)
         for bound, log, s, v in zip(bounds, logs, step, variance, strict=True)
     )
     return (step[0], step[1]), bound
