@@ -5,8 +5,19 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 # pytest processes
 WORKERS ?= 2
-# What `make floor` runs
-FLOOR_TESTS ?= tests
+# Each process starts with a half of the files, so that two do not compile the same kernels.
+XDIST := -n $(WORKERS) --dist worksteal
+# Statistical audits, and tests of workers and killed processes: `make audit` runs them
+AUDITS := tests/audit tests/test_canaries.py tests/test_ledger_processes.py tests/test_workers.py
+# What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
+# as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
+FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
+	bad_input blocks blocks_input composite_input constraints design displays estimators \
+	generalized_gaussian group_display group_dro_estimator group_dro_input inspection kernels \
+	ledger ledger_estimators ledger_files linear_model_lp linear_model_lp_input mechanisms \
+	minimax_estimators model_selection model_selection_input monotone_glm_estimator own_sets \
+	preprocessing_private preprocessing_private_input preprocessing_public progress random \
+	streaming synthesizer synthesizer_input))
 FLOOR_VENV ?= .venv-floor
 # The oldest dependencies have wheels for Python 3.10 to 3.12 only
 FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \
@@ -14,8 +25,9 @@ FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10
 	&& { echo $$python; break; }; done)
 WHEEL_VENV := .venv-wheel
 
-# Another environment's packages and pip's wish to be asked have no place here.
-unexport PYTHONPATH PYTHONHOME PIP_USER PIP_REQUIRE_VIRTUALENV
+# Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
+# every worker of pytest would compile all tests again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PIP_USER PIP_REQUIRE_VIRTUALENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
@@ -24,10 +36,10 @@ export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
 
 # The workers are the parallelism: threads within each would only compete for the same cores.
-test slow floor: export OMP_NUM_THREADS := 1
-test slow floor: export OPENBLAS_NUM_THREADS := 1
-test slow floor: export MKL_NUM_THREADS := 1
-test slow floor: export NUMBA_NUM_THREADS := 1
+test audit slow floor: export OMP_NUM_THREADS := 1
+test audit slow floor: export OPENBLAS_NUM_THREADS := 1
+test audit slow floor: export MKL_NUM_THREADS := 1
+test audit slow floor: export NUMBA_NUM_THREADS := 1
 
 # $(call make_venv,python,directory): keeps an environment that is there
 define make_venv
@@ -55,8 +67,12 @@ $(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
 	@touch $@
 
 .PHONY: test
-test: $(VENV)/.installed-test  ## run the tests (PYTEST_ARGS="-k name" for some)
-	$(VENV)/bin/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+test: $(VENV)/.installed-test  ## run the tests but for audits (PYTEST_ARGS="-k name" for some)
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(PYTEST_ARGS)
+
+.PHONY: audit
+audit: $(VENV)/.installed-test  ## run statistical audits, and tests of workers and killed processes
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS) $(PYTEST_ARGS)
 
 .PHONY: demo
 demo: $(VENV)/.installed-plot  ## run examples/quickstart.py
@@ -64,7 +80,7 @@ demo: $(VENV)/.installed-plot  ## run examples/quickstart.py
 
 .PHONY: slow
 slow: $(VENV)/.installed-test  ## run the tests that take longer than a minute each
-	$(VENV)/bin/python -m pytest -n $(WORKERS) -m slow $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest $(XDIST) -m slow $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev  ## check style, spelling and types
@@ -76,7 +92,7 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 .PHONY: floor
 floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies
 	$(FLOOR_VENV)/bin/python .ci/check_floor.py
-	$(FLOOR_VENV)/bin/python -m pytest -n $(WORKERS) $(FLOOR_TESTS) $(PYTEST_ARGS)
+	$(FLOOR_VENV)/bin/python -m pytest $(XDIST) $(FLOOR_TESTS) $(PYTEST_ARGS)
 
 .PHONY: wheel
 wheel: $(VENV)/.installed-dev  ## build the wheel and try it in an empty environment

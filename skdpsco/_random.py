@@ -72,6 +72,34 @@ class _SecretAESCounter(AESCounter):
         raise TypeError("A generator of private noise cannot be copied or pickled.")
 
 
+def seed_of(random_state: Any) -> int | None:
+    """The seed that a ``random_state`` stands for; None for secret noise.
+
+    Parameters
+    ----------
+    random_state : None, int or numpy.random.RandomState
+        From an instance 128 bits are drawn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``random_state`` is none of these, or a negative integer.
+    """
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        words = random_state.randint(2**32, size=4, dtype=np.uint32)
+        return int.from_bytes(words.astype("<u4").tobytes(), "little")
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise TypeError(
+            "random_state must be None, a non-negative integer or a numpy.random.RandomState "
+            f"instance, got {random_state!r}."
+        )
+    if random_state < 0:
+        raise ValueError(f"random_state must be a non-negative integer, got {random_state!r}.")
+    return int(random_state)
+
+
 def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.Generator, bool]:
     """Make the generator of one fit. Never store, copy or reuse it.
 
@@ -96,21 +124,10 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
     PrivacyWarning
         If the noise is reproducible.
     """
-    if random_state is None:
+    seed = seed_of(random_state)
+    if seed is None:
         key = int.from_bytes(os.urandom(16), "little")
         return np.random.Generator(_SecretAESCounter(key=key)), False
-    seed: int | np.ndarray
-    if isinstance(random_state, np.random.RandomState):
-        seed = random_state.randint(2**32, size=4, dtype=np.uint32)
-    elif not isinstance(random_state, Integral) or isinstance(random_state, bool):
-        raise TypeError(
-            "random_state must be None, a non-negative integer or a numpy.random.RandomState "
-            f"instance, got {random_state!r}."
-        )
-    elif random_state < 0:
-        raise ValueError(f"random_state must be a non-negative integer, got {random_state!r}.")
-    else:
-        seed = int(random_state)
     warn_privacy(
         "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
         "the noise, and the release is not private. Use random_state=None outside of tests.",

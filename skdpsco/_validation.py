@@ -48,8 +48,13 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
 }
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
+CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
+    "conditioning": [None, StrOptions({"auto"})],
+    "clip_features": ["boolean"],
+}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
+    **CONDITIONING_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
@@ -189,7 +194,7 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
-        if _kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
+        if _dtype_kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
             raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
@@ -216,7 +221,7 @@ def _about_X(error: Exception) -> str:
     return f"{_LEGAL}, of real numbers; and y, if it is needed, one number or label per record."
 
 
-def _kind(dtype: Any) -> str | None:
+def _dtype_kind(dtype: Any) -> str | None:
     """NumPy's letter for a dtype, of its values for Arrow's dictionaries."""
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
     return getattr(dtype if values is None else type(dtype)(values), "kind", None)
@@ -258,7 +263,7 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
     return float(low), float(high)
 
 
-def rows_of(values: Any, rows: np.ndarray, n_samples: int) -> Any:
+def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
     """``rows`` of what has one entry per record; anything else as it is."""
     try:
         per_record = _num_samples(values) == n_samples

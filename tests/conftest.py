@@ -2,20 +2,31 @@
 
 import os
 import time
+from importlib.metadata import version
 from pathlib import Path
+
+import pytest
+from _pytest.doctest import DoctestModule
 
 # Scripts that tests run in processes of their own; importing them would run them here.
 collect_ignore = ["noise_children.py", "required_kernels.py"]
 
-_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "numba"
+_CACHES = Path(__file__).parents[1] / ".pytest_cache" / "numba"
 # Read when Numba is imported, hence here and not in a fixture.
-os.environ["NUMBA_CACHE_DIR"] = str(_CACHE)
+os.environ["NUMBA_CACHE_DIR"] = str(_CACHES / version("numba"))
 
 
 def pytest_sessionstart(session):
     """Remove what no run has read or written for two weeks: edits leave old machine code behind."""
     if hasattr(session.config, "workerinput"):
         return
-    for path in _CACHE.rglob("*.nb[ci]"):
+    for path in _CACHES.rglob("*.nb[ci]"):
         if max(path.stat().st_atime, path.stat().st_mtime) < time.time() - 14 * 86_400:
             path.unlink(missing_ok=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for examples in the docstrings of the package, and not in those of tests."""
+    collectors = yield
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]

@@ -144,8 +144,8 @@ def test_automatic_numbers_of_spans_follow_public_sizes():
     assert n_iter(10**4, 20, 1.0) < n_iter(10**5, 20, 1.0) < n_iter(10**6, 20, 1.0)
     assert n_iter(10**5, 20, 0.1) < n_iter(10**5, 20, 1.0) < n_iter(10**5, 20, 10.0)
     assert n_iter(10**5, 20, 1.0, fresh=10) < n_iter(10**5, 20, 1.0)
-    assert n_iter(10**7, 20, 1e3) == module.MAX_ITER
-    assert n_iter(10**5, 10**5, 1e3) == module.ALWAYS
+    assert n_iter(10**7, 20, 1e3) == module.ANYTIME.max_iter
+    assert n_iter(10**5, 10**5, 1e3) == module.ANYTIME.always
     assert n_iter(10**5, 10**5, 1e3, fresh=1000) == 1
 
 
@@ -261,7 +261,7 @@ def test_layouts_and_python_agree(fresh, monkeypatch):
     dense = run(solver, plan, problem, X, y)
     csr = run(solver, plan, problem, sparse.csr_matrix(X), y)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "descend", module.descend.py_func)
+        patch.setattr(module, "mirror_descent_pass", module.mirror_descent_pass.py_func)
         python = run(solver, plan, problem, X, y)
     for other in (csr, python):
         np.testing.assert_allclose(other.coef, dense.coef, atol=1e-12)
@@ -281,7 +281,7 @@ def test_chunks_may_be_cut_anywhere(fresh, monkeypatch):
         stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
         np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
     one = run(shuffled, plan, problem, X, y)
-    monkeypatch.setattr(_records, "CHUNK", 11)
+    monkeypatch.setattr(_records, "CHUNK_RECORDS", 11)
     np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
     assert not np.array_equal(one.coef, whole.coef)
@@ -293,13 +293,13 @@ def test_every_record_is_read_once_at_the_average_of_its_span(shuffle, monkeypat
     X, y = data(n, 3, Logistic())
     problem = Problem(Logistic(), L1Ball(4.0), n, 3)
     solver = AnytimeMirrorDescent(shuffle=shuffle)
-    descend, seen = module.descend, []
+    descend, seen = module.mirror_descent_pass, []
 
-    def watched(X, y, rows, *arguments):
-        seen.extend(rows.tolist())
-        descend(X, y, rows, *arguments)
+    def watched(chunk, *arguments):
+        seen.extend(chunk[2].tolist())
+        descend(chunk, *arguments)
 
-    monkeypatch.setattr(module, "descend", watched)
+    monkeypatch.setattr(module, "mirror_descent_pass", watched)
     for n_iter in (1, 5, 1000):
         seen.clear()
         run(solver, solver.plan(problem, Allowance(1.0), n_iter), problem, X, y)

@@ -11,7 +11,15 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
+from skdpsco.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    Squared,
+    derivative,
+    derivatives,
+)
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.scaling.column_scales import Scales
@@ -162,6 +170,23 @@ def test_fast_slopes_are_exact():
         derivatives(Logistic(), z[:, None], np.full(len(z), y), exact)
         slopes(Logistic(), z[:, None], np.full(len(z), y), fast)
         assert np.abs(fast - exact).max() < 1e-14
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:3], ids=["CD", "GCD"])
+def test_slopes_of_a_subclass_are_those_of_its_derivative(solver):
+    class Half(Logistic):
+        pass
+
+    @derivative.register(Half)
+    def _(loss, z, y):
+        return 0.5 * derivative.dispatch(Logistic)(loss, z, y)
+
+    solver.plan(CompositeProblem(Half(), None, 99, 2, penalty=L2(0.01), unit=(1.0,) * 2), HUGE)
+    Z, y = np.array([[0.3], [-2.0]]), np.array([1.0, -1.0])
+    own, parents = np.empty_like(Z), np.empty_like(Z)
+    slopes(Half(), Z, y, own)
+    slopes(Logistic(), Z, y, parents)
+    np.testing.assert_allclose(own, 0.5 * parents, rtol=1e-12)
 
 
 def test_random_orders_are_permutations_of_equal_probability():

@@ -47,8 +47,8 @@ class Centre(TransformerMixin, PrivateEstimator):
     def fit(self, X, y=None):
         budget = self._budget()
         event = ZCDPEvent(self._available(budget).rho)
-        _, seeded = self._open(event)
-        self.privacy_ = self._report(budget, event, seeded, ())
+        with self._releasing(self, event, budget):
+            pass
         self.fits.append((self.privacy_.rho, self.random_state))
         return self
 

@@ -175,7 +175,8 @@ def test_kinds_of_X(Estimator, kind):
     y = target_of(Estimator, y)
     given = KINDS[kind](X)
     before = copy.deepcopy(given)
-    model, reference = fitted(Estimator, given, y, radius=2.0), fitted(Estimator, X, y, radius=2.0)
+    params = {"radius": 2.0, "conditioning": None}  # a centre is of dense features, in their dtype
+    model, reference = fitted(Estimator, given, y, **params), fitted(Estimator, X, y, **params)
     same(model, reference)
     assert type(given) is type(before)
     to_dense = given.toarray if sparse.issparse(given) else lambda: np.asarray(given)
@@ -198,7 +199,8 @@ def test_kinds_of_X(Estimator, kind):
 def test_kinds_of_X_on_every_route(Estimator, kind, route):
     X, y = data()
     y = target_of(Estimator, y)
-    same(fitted(Estimator, KINDS[kind](X), y, **route), fitted(Estimator, X, y, **route))
+    params = {**route, "conditioning": None}
+    same(fitted(Estimator, KINDS[kind](X), y, **params), fitted(Estimator, X, y, **params))
 
 
 @BOTH
@@ -234,7 +236,8 @@ def test_sparse_matrix_that_is_not_canonical(Estimator):
     y = target_of(Estimator, y)
     given = duplicates_and_disorder(X)
     before = given.data.copy(), given.indices.copy(), given.indptr.copy()
-    same(fitted(Estimator, given, y, feature_bound=2.0), fitted(Estimator, X, y, feature_bound=2.0))
+    params = {"feature_bound": 2.0, "conditioning": None}
+    same(fitted(Estimator, given, y, **params), fitted(Estimator, X, y, **params))
     for array, copied in zip((given.data, given.indices, given.indptr), before, strict=True):
         assert_array_equal(array, copied)
 

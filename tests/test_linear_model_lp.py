@@ -34,7 +34,7 @@ from skdpsco import (
 )
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.inspection import privacy_report
-from skdpsco.linear_model._lp_ball import SOLVERS, automatic, make_solver
+from skdpsco.linear_model._lp_ball import BALL_SOLVERS, automatic_ball_solver, make_ball_solver
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -267,20 +267,22 @@ def test_two_classes():
 )
 def test_automatic(p, n, d, epsilon, name, name_for_blocks):
     rho = Budget(epsilon, 1e-6).rho
-    assert automatic(p, n, d, rho, True, False) == name
-    assert automatic(p, n, d, rho, True, True) == name_for_blocks
-    assert make_solver(name_for_blocks, True).streams
-    assert automatic(p, n, d, rho, False, False) == "phased-erm"  # the loss is not smooth
+    assert automatic_ball_solver(p, n, d, rho, True, False) == name
+    assert automatic_ball_solver(p, n, d, rho, True, True) == name_for_blocks
+    assert make_ball_solver(name_for_blocks, True).streams
+    assert (
+        automatic_ball_solver(p, n, d, rho, False, False) == "phased-erm"
+    )  # the loss is not smooth
 
 
 def test_solvers_of_a_name():
-    for name in SOLVERS:
-        solver = make_solver(name, False)
+    for name in BALL_SOLVERS:
+        solver = make_ball_solver(name, False)
         assert re.sub(r"\W", "", name) == type(solver).__name__.lower()
         assert getattr(solver, "streams", False) == (name != "phased-erm")
         if solver.streams:
             assert solver.shuffle is False
-            assert make_solver(name, True).shuffle is True
+            assert make_ball_solver(name, True).shuffle is True
 
 
 CASES = [

@@ -125,7 +125,8 @@ def test_every_solver(n_classes, solver):
 
 def test_given_solvers_and_number_of_rounds():
     X, y, bounds = data()
-    params = {"feature_bound": bounds, "epsilon": 3.0}
+    # Features of solvers that are given are not conditioned.
+    params = {"feature_bound": bounds, "epsilon": 3.0, "conditioning": None}
     named = fitted(X, y, solver="gradient-descent", clip=0.5, n_iter=7, **params)
     given = fitted(X, y, solver=GradientDescent(clip=0.5), n_iter=7, **params)
     assert_array_equal(named.coef_, given.coef_)
@@ -153,11 +154,15 @@ def test_given_solvers_and_number_of_rounds():
 )
 def test_automatic_choice_of_the_solver(n, d, K, epsilon, intercept, name):
     loss = Logistic() if K == 1 else Multinomial(K)
-    assert automatic(loss, n, d, Budget(epsilon, 1e-6).rho, intercept) == name
+    rho = Budget(epsilon, 1e-6).rho
+    assert automatic(loss, n, d, rho, intercept, False) == name
+    conditioned = name if epsilon > 1e6 else "gradient-descent"
+    assert automatic(loss, n, d, rho, True, True) == conditioned
     # What the fit then does is what the solver of that name does.
     if K == 1 and n * d < 10**6 and n > 100:
         X, y = np.tile(data(n=n)[0], d)[:, :d], np.arange(n) % 2
         params = {"epsilon": epsilon, "feature_bound": 20.0, "fit_intercept": intercept}
+        params["conditioning"] = None
         assert_array_equal(fitted(X, y, **params).coef_, fitted(X, y, solver=name, **params).coef_)
 
 

@@ -29,7 +29,7 @@ from skdpsco.solvers.synthesis.contrasts import (
     scales,
     sensitivity,
     synthesis,
-    values,
+    worth_of_subsets,
 )
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
@@ -132,7 +132,7 @@ def brute_force(shape, squares):
 @pytest.mark.parametrize("weights", ["ones", "values", "random"])
 def test_sensitivity_is_the_largest_distance_of_two_cells(monkeypatch, shape, tables, weights):
     problem = QueryProblem(shape, Marginals(tables), 10)
-    worth, rng = values(problem), np.random.default_rng(3)
+    worth, rng = worth_of_subsets(problem), np.random.default_rng(3)
     squares = {
         subset: {"ones": 1.0, "values": value, "random": rng.random()}[weights]
         for subset, value in worth.items()
@@ -154,13 +154,13 @@ def test_values_of_subsets(tables):
     workload = Marginals(tables)
     units = np.eye(24)
     matrix = np.array([Histogram(unit, SHAPE).answers(workload) for unit in units]).T
-    found = values(QueryProblem(SHAPE, workload, 10))
-    assert found == pytest.approx(values(QueryProblem(SHAPE, LinearQueries(matrix), 10)))
+    found = worth_of_subsets(QueryProblem(SHAPE, workload, 10))
+    assert found == pytest.approx(worth_of_subsets(QueryProblem(SHAPE, LinearQueries(matrix), 10)))
     effects = matrix @ contrasts_of_cells(SHAPE) / 24  # of one unit of every contrast
     for subset, value in found.items():
         at = positions(tuple(range(4)), subset, SHAPE)
         assert np.square(effects[:, at]).sum() == pytest.approx(value)
-    scaled = values(QueryProblem(SHAPE, LinearQueries(1e9 * matrix), 10))
+    scaled = worth_of_subsets(QueryProblem(SHAPE, LinearQueries(1e9 * matrix), 10))
     assert scaled == pytest.approx({subset: 1e18 * value for subset, value in found.items()})
 
 
@@ -322,7 +322,7 @@ def test_the_same_generator_gives_the_same_release():
 def test_gradient_of_the_model():
     shape = (2, 3, 1, 4)
     rng = np.random.default_rng(6)
-    subsets = tuple(values(QueryProblem(shape, Marginals(3), 1)))
+    subsets = tuple(worth_of_subsets(QueryProblem(shape, Marginals(3), 1)))
     factors = _latent_class.terms(subsets, shape)
     assert len(factors) == sum(n_contrasts(subset, shape) for subset in subsets)
     targets, precisions = rng.normal(size=len(factors)), rng.random(len(factors))
@@ -342,7 +342,7 @@ def test_the_model_finds_a_mixture():
     shape = (2, 3, 2, 4, 2)
     columns = tuple(rng.dirichlet(np.ones(size), 2) for size in shape)
     mixture = ProductMixture(np.array([0.4, 0.6]), columns)
-    subsets = tuple(values(QueryProblem(shape, Marginals(3), 1)))
+    subsets = tuple(worth_of_subsets(QueryProblem(shape, Marginals(3), 1)))
     targets = [
         (scales(p.shape) * helmert(p)).ravel()[positions(s, s, shape)]
         for s in subsets

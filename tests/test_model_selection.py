@@ -19,6 +19,7 @@ from sklearn.utils import estimator_checks, get_tags
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
+    PrivateScorer,
     _fitting,
     make_private_scorer,
     private_cross_val_score,
@@ -109,6 +110,17 @@ def test_scorer_of_ones_own():
     expected = scorer.records(search.best_estimator_, X, y).mean()
     assert search.score(X, y) == expected == scorer(search.best_estimator_, X, y)
     assert search.best_score_ == pytest.approx(expected, abs=0.2)
+    assert any("record_score says of a record" in a for a in search.privacy_.assumptions)
+    assert not searched(PrivateLogisticL1(), y, scoring="accuracy").scorer_.taken_on_trust
+
+
+def test_a_scorer_that_need_not_clip_is_refused():
+    class Unbounded(PrivateScorer):
+        def records(self, estimator, X, y):
+            return np.full(len(y), np.nan)
+
+    with pytest.raises(TypeError, match="scoring must be 'accuracy', 'r2' or a result of"):
+        searched(PrivateLogisticL1(), LABELS, scoring=Unbounded(log_likelihood, -3.0, 0.0))
 
 
 @pytest.mark.parametrize(

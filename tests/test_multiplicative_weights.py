@@ -204,7 +204,8 @@ def test_what_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="and 30 columns for MultiplicativeWeights, got 1 and 31"):
         solver.plan(QueryProblem((1,) * 31, Marginals(1), 100), BUDGET)
     # A longer run than the work allows is not planned, but may be asked for.
-    monkeypatch.setattr(multiplicative_weights, "WORK", 80)
+    tuning = multiplicative_weights.WEIGHTS._replace(work=80)
+    monkeypatch.setattr(multiplicative_weights, "WEIGHTS", tuning)
     assert solver.plan(QueryProblem((2, 2), Marginals(1), 10**6), BUDGET).n_iter == 16
     assert solver.plan(problem, BUDGET, 17).n_iter == 17
 

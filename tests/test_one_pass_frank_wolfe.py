@@ -19,7 +19,11 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
-from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, bounds_of, schedule
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
+    OnePassFrankWolfe,
+    polytope_bounds,
+    schedule,
+)
 
 LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
 OCTAHEDRON = Polytope(np.vstack([np.eye(3), -np.eye(3)]))
@@ -76,7 +80,7 @@ def test_no_record_pays_more_than_the_budget_and_some_pay_all_of_it(batch_size):
     checked = 0
     for problem in itertools.islice(problems(), 0, None, 4):
         solver = OnePassFrankWolfe(batch_size)
-        bounds, n = bounds_of(problem), problem.n_samples
+        bounds, n = polytope_bounds(problem), problem.n_samples
         n_iter = min(200, n - n // 2, bounds.n_plain + n // 20)
         plan = solver.plan(problem, Budget(1.0, 1e-6), n_iter)
         steps = schedule(n, n_iter, plan.batch_size, bounds)
@@ -128,7 +132,7 @@ def test_a_record_enters_by_its_clipped_factor():
     """What `limit` bounds: derivative here, less ``keep`` times the derivative one step before."""
     for loss in (Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5)):
         problem = Problem(loss, L1Ball(2.0), 1000, 5)
-        bounds = bounds_of(problem)
+        bounds = polytope_bounds(problem)
         steps = schedule(1000, 30, 10, bounds)
         z = np.linspace(-bounds.size, bounds.size, 201)
         for y in (-1.0, 1.0):
@@ -185,8 +189,8 @@ def test_automatic_numbers_of_steps_follow_public_sizes():
     # n_plain is 5 here: twice bend / slope = 2 * (8 / 4) / 0.98, rounded down, and the first.
     assert n_iter(10**5, 20, 1.0, batch_size=100) == 5 + 500
     assert n_iter(10**5, 20, 1.0, batch_size=10**6) == 5
-    assert n_iter(10**6, 20, 1e6) == module.MAX_ITER
-    assert n_iter(10**5, 10**5, 1e6) == module.ALWAYS
+    assert n_iter(10**6, 20, 1e6) == module.ONE_PASS.max_iter
+    assert n_iter(10**5, 10**5, 1e6) == module.ONE_PASS.always
 
 
 def test_noise_falls_as_epsilon_grows():
@@ -323,7 +327,7 @@ def test_layouts_and_python_agree(monkeypatch):
         dense = run(solver, plan, problem, X, y)
         csr = run(solver, plan, problem, sparse.csr_matrix(X), y)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "walk", module.walk.py_func)
+            patch.setattr(module, "frank_wolfe_pass", module.frank_wolfe_pass.py_func)
             python = run(solver, plan, problem, X, y)
         for other in (csr, python):
             np.testing.assert_allclose(other.coef, dense.coef, atol=1e-12)
@@ -348,7 +352,7 @@ def test_chunks_may_be_cut_anywhere(loss, monkeypatch, tmp_path):
         np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
     shuffled = OnePassFrankWolfe(3)
     one = run(shuffled, plan, problem, X, y)
-    monkeypatch.setattr(_records, "CHUNK", 11)
+    monkeypatch.setattr(_records, "CHUNK_RECORDS", 11)
     np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
     assert not np.array_equal(one.coef, whole.coef)
@@ -359,13 +363,13 @@ def test_every_record_is_read_once(shuffle, monkeypatch):
     n = 1000
     X, y = data(n, 3, Logistic())
     problem, solver = Problem(Logistic(), L1Ball(4.0), n, 3), OnePassFrankWolfe(shuffle=shuffle)
-    walk, seen = module.walk, []
+    walk, seen = module.frank_wolfe_pass, []
 
-    def watched(X, y, rows, *arguments):
-        seen.extend(rows.tolist())
-        walk(X, y, rows, *arguments)
+    def watched(chunk, *arguments):
+        seen.extend(chunk[2].tolist())
+        walk(chunk, *arguments)
 
-    monkeypatch.setattr(module, "walk", watched)
+    monkeypatch.setattr(module, "frank_wolfe_pass", watched)
     for n_iter in (1, 5, 30):
         plan = solver.plan(problem, Allowance(1.0), n_iter)
         seen.clear()

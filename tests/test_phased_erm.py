@@ -28,8 +28,8 @@ from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import noisy_step as kernels
 from skdpsco.solvers.lp_ball import randomized_smoothing as smoothed
-from skdpsco.solvers.lp_ball.noisy_step import Steps, slope_bound, step_grid
-from skdpsco.solvers.lp_ball.phased_erm import SCHEDULES, Phase, PhasedERM, _follow
+from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
+from skdpsco.solvers.lp_ball.phased_erm import SCHEDULES, ERMPhase, PhasedERM, _follow
 from skdpsco.solvers.lp_ball.randomized_smoothing import marginals
 
 LEAST_NOISE = Allowance(1e12)
@@ -129,7 +129,7 @@ def test_lengths_of_steps_and_the_mean_of_points(tail, mean):
 
     for falling, expected in ((True, 2 - np.arange(8) / 4), (False, 2 / (1 + np.arange(8)))):
         lengths = []
-        phase = Phase(1, 8, 2.0, falling, False, 0.0 if falling else 0.5, tail, 1.0)
+        phase = ERMPhase(1, 8, 2.0, falling, False, 0.0 if falling else 0.5, tail, 1.0)
         found = _follow(phase, Walk(), None, np.zeros(1), None, np.zeros(1))
         np.testing.assert_allclose([*found, *lengths], [mean, *expected])
 
@@ -259,7 +259,7 @@ def test_smoothed_plans():
         assert epsilon_of(plan.event, budget.delta) <= budget.epsilon * (1 + 1e-9)
         assert 0 < plan.step < math.inf
         assert plan.radius > 0 or loss.smoothness() < math.inf
-        assert plan.slope == slope_bound(problem, plan.radius)
+        assert plan.slope == ball_slope(problem, plan.radius)
         assert (plan.sampling is None) == (n == 1)
         rest = solver.plan(problem, Allowance(0.01), 20)
         assert rest.sampling is None  # sampling counts for nothing in zCDP
@@ -330,7 +330,7 @@ def test_the_compiled_step_is_that_of_python(loss, smoothing, monkeypatch):
     problem = Problem(loss, LpBall(1.5, 1.0), 25, 5, True, row_norm=1.0)
     solver, budget = PhasedERM(smoothing=smoothing), Budget(5.0, 1e-6)
     compiled = solve(solver, problem, X, y, budget, 5).coef
-    for name in ("add_gradients", "move_into"):
+    for name in ("add_row_gradients", "move_into"):
         monkeypatch.setattr(kernels, name, getattr(kernels, name).py_func)
     slow = solve(solver, problem, X, y, budget, 5).coef
     np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)

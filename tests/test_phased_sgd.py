@@ -17,7 +17,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import phased_sgd as module
-from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, bounds_of, excess
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, euclidean_bounds, excess_of_phases
 
 ALMOST_NONE = Allowance(1e12)  # noise
 BALLS = [L1Ball(2.0), LpBall(1.5, 1.0), L2Ball(1.5), LpBall(4.0, 0.5), LpBall(math.inf, 0.3)]
@@ -112,7 +112,7 @@ def test_slopes_are_those_of_predictions_within_the_ball():
     for ball in BALLS:
         for loss in LOSSES:
             problem = Problem(loss, ball, 100, 3)
-            bounds = bounds_of(problem)
+            bounds = euclidean_bounds(problem)
             assert bounds.slope <= lipschitz_norm(loss, 2.0)
             points = np.random.default_rng(0).normal(size=(200, 3))
             points *= ball.radius / np.array([[norm(w, ball)] for w in points])
@@ -123,19 +123,23 @@ def test_slopes_are_those_of_predictions_within_the_ball():
             inside = 0.999 * math.sqrt(bounds.inside)
             points *= inside / np.linalg.norm(points, axis=1, keepdims=True)
             assert max(norm(w, ball) for w in points) <= ball.radius
-    assert bounds_of(Problem(Logistic(), L2Ball(0.1), 10, 1)).slope == pytest.approx(0.52498, 1e-4)
+    assert euclidean_bounds(Problem(Logistic(), L2Ball(0.1), 10, 1)).slope == pytest.approx(
+        0.52498, 1e-4
+    )
     # Targets count.
-    wide = bounds_of(Problem(Squared(), L2Ball(1.0), 10, 1, target_bound=3.0))
+    wide = euclidean_bounds(Problem(Squared(), L2Ball(1.0), 10, 1, target_bound=3.0))
     assert wide.slope == pytest.approx(4.0)
 
 
 def test_the_theorem_has_its_rate():
-    rule = module.SCHEDULES["theorem"]
+    rule = module.PHASE_RULES["theorem"]
     for mu, D, rate in ((0.01, 100, 1.0), (100.0, 2, 0.5)):
-        bounds = bounds_of(Problem(Logistic(), L2Ball(1e-3), 10, D))
+        bounds = euclidean_bounds(Problem(Logistic(), L2Ball(1e-3), 10, D))
         risks = []
         for n in (2**18, 2**21):
-            risk, _, _ = min(excess(bounds, rule, mu, n, k) for k in range(1, n.bit_length()))
+            risk, _, _ = min(
+                excess_of_phases(bounds, rule, mu, n, k) for k in range(1, n.bit_length())
+            )
             assert risk <= 1.05 * 2 * math.sqrt((2 / 3 + 64 * D / (n * mu**2)) / n)
             risks.append(risk)
         assert math.log(risks[0] / risks[1], 8) == pytest.approx(rate, abs=0.03)
@@ -207,7 +211,7 @@ def test_layouts_and_python_agree(ball, loss, monkeypatch):
     dense = run(solver, plan, problem, X, y, 0, bounds)
     csr = run(solver, plan, problem, sparse.csr_matrix(X), y, 0, bounds)
     np.testing.assert_allclose(dense, csr, atol=1e-6)
-    monkeypatch.setattr(module, "descend", module.descend.py_func)
+    monkeypatch.setattr(module, "sgd_pass", module.sgd_pass.py_func)
     python = run(solver, plan, problem, X, y, 0, bounds)
     np.testing.assert_allclose(dense, python, atol=1e-6)
     assert np.abs(dense).max() > 1e-3
@@ -249,7 +253,7 @@ def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
     plan = PhasedSGD().plan(problem, Budget(4.0, 1e-6))
     y = rng.choice([-1.0, 1.0], n)
     whole = run(PhasedSGD(), plan, problem, X, y)
-    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK", 13)
+    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK_RECORDS", 13)
     np.testing.assert_array_equal(run(PhasedSGD(), plan, problem, X, y), whole)
 
 
@@ -327,10 +331,10 @@ def test_derivatives_are_clipped():
         (np.array([np.nan]), -0.25),
     ):
         w, total = np.zeros(1), np.zeros(1)
-        module.descend(
-            X, y, np.zeros(1, dtype=np.int64), Squared(), L2Ball(10.0), 0.5, 0.5, 100.0, 0, 1, 1,
-            w, total, np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
-        )  # fmt: skip
+        chunk, row = (X, y, np.zeros(1, dtype=np.int64)), Row(X, math.inf).arguments
+        steps = module.SGDSteps(0.5, 0.5, 100.0, every=1, first=0, due=1)
+        room = module.SGDRoom(w, total, np.empty((1, 1)), np.empty((1, 1)))
+        module.sgd_pass(chunk, row, Squared(), L2Ball(10.0), steps, room)
         assert w[0] == expected
         assert total[0] == expected
 
@@ -342,10 +346,10 @@ def test_points_are_projected_after_so_many_steps():
     for due in (1, 3):
         for stop in range(1, 10):
             w = np.zeros(1)
-            module.descend(
-                X, y, rows[:stop], Squared(0.5), ball, 0.5, 0.5, 0.0625, 9, due, 4, w,
-                np.zeros(1), np.empty((1, 1)), np.empty((1, 1)), *Row(X, math.inf).arguments,
-            )  # fmt: skip
+            chunk, row = (X, y, rows[:stop]), Row(X, math.inf).arguments
+            steps = module.SGDSteps(0.5, 0.5, 0.0625, every=4, first=9, due=due)
+            room = module.SGDRoom(w, np.zeros(1), np.empty((1, 1)), np.empty((1, 1)))
+            module.sgd_pass(chunk, row, Squared(0.5), ball, steps, room)
             found.append(w[0])
     assert found == [
         0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,
@@ -359,7 +363,7 @@ def test_projections_are_as_exact_as_the_proof_says():
     for D in (1, 7, 1000):
         for p, radius in ((2.0, 0.3), (2.0, 1e-90), (math.inf, 0.3)):
             ball = L2Ball(radius) if p == 2.0 else LpBall(p, radius)
-            bounds = bounds_of(Problem(Logistic(), ball, 10, D))
+            bounds = euclidean_bounds(Problem(Logistic(), ball, 10, D))
             for _ in range(20):
                 v = radius * rng.standard_normal(D) * 10.0 ** rng.uniform(-2, 2)
                 w, wide = v.copy(), v.astype(np.longdouble)

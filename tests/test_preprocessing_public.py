@@ -196,7 +196,7 @@ def test_blocks(norm, convert, monkeypatch):
     X = extreme_rows(norm, 1.0)
     X[5:30] = 0.0  # blocks without entries, if sparse
     whole = RowClipper(norm).fit_transform(convert(X))
-    monkeypatch.setattr(bounds, "BLOCK", 100)  # 8 rows
+    monkeypatch.setattr(bounds, "ENTRIES_AT_ONCE", 100)  # 8 rows
     blocks = RowClipper(norm).fit_transform(convert(X))
     assert abs(whole - blocks).max() == 0.0
 

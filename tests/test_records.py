@@ -12,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco.data import record_stream as module
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import (
-    CHUNK,
+    CHUNK_RECORDS,
     Blocks,
     Records,
     Row,
@@ -201,7 +201,9 @@ def order(n, seed):
     return np.concatenate([rows for _, _, rows in records.take(n)])
 
 
-@pytest.mark.parametrize("n", [*range(1, 40), 255, 256, 257, 1000, 65_537, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize(
+    "n", [*range(1, 40), 255, 256, 257, 1000, 65_537, CHUNK_RECORDS, CHUNK_RECORDS + 1]
+)
 def test_orders_are_permutations(n):
     for seed in (0, 1):
         np.testing.assert_array_equal(np.sort(order(n, seed)), np.arange(n))
@@ -273,16 +275,19 @@ def test_orders_depend_on_the_generator_and_on_n_only():
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("takes", [[3 * CHUNK + 5], [1, CHUNK, 0, CHUNK + 1, CHUNK + 3], [5] * 3])
+@pytest.mark.parametrize(
+    "takes",
+    [[3 * CHUNK_RECORDS + 5], [1, CHUNK_RECORDS, 0, CHUNK_RECORDS + 1, CHUNK_RECORDS + 3], [5] * 3],
+)
 def test_chunks_go_on_where_the_last_one_ended(takes, shuffle):
-    n = 3 * CHUNK + 5
+    n = 3 * CHUNK_RECORDS + 5
     X, y = design("dense", np.zeros((n, 1)), 1.0), np.zeros(n)
     records = one_pass(X, y, rng_of(0), shuffle)
     found = []
     for size in takes:
         chunks = list(records.take(size))
         assert all(c[0] is X and c[1] is y for c in chunks)
-        assert all(0 < len(rows) <= CHUNK for _, _, rows in chunks)
+        assert all(0 < len(rows) <= CHUNK_RECORDS for _, _, rows in chunks)
         assert sum(len(rows) for _, _, rows in chunks) == size
         found += [rows for _, _, rows in chunks]
     total = sum(takes)
@@ -321,14 +326,22 @@ def contents(chunks):
     found = []
     for X, y, rows in chunks:
         np.testing.assert_array_equal(X.values[rows, 0], y[rows])
-        assert 0 < len(rows) <= CHUNK
+        assert 0 < len(rows) <= CHUNK_RECORDS
         found += y[rows].tolist()
     return found
 
 
 @pytest.mark.parametrize(
     "cut",
-    [[10], [1] * 10, [0, 3, 0, 0, 7], [9, 1, 0], [0, 0, 10], [4, 0, 6, 0], [CHUNK + 7, 2 * CHUNK]],
+    [
+        [10],
+        [1] * 10,
+        [0, 3, 0, 0, 7],
+        [9, 1, 0],
+        [0, 0, 10],
+        [4, 0, 6, 0],
+        [CHUNK_RECORDS + 7, 2 * CHUNK_RECORDS],
+    ],
 )
 def test_blocks_of_any_size_are_one_pass(cut):
     n = sum(cut)

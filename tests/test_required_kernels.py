@@ -4,8 +4,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from skdpsco import solvers
+import pytest
+
+from skdpsco import losses, solvers
+from skdpsco.constraints import L1Ball
+from skdpsco.losses import Logistic
+from skdpsco.penalties import L2
+from skdpsco.solvers.moments.sums import respond
 
 SCRIPT = Path(__file__).with_name("required_kernels.py")
 
@@ -26,3 +33,47 @@ def test_solvers_call_no_kernel_that_they_do_not_require():
     classes = [getattr(solvers, name) for name in solvers.__all__]
     expected = {cls.__name__ for cls in classes if hasattr(cls, "requires")}
     assert set(done.stdout.split()) == expected
+
+
+class Broken(NamedTuple):
+    """A logistic loss of one prediction, or of two, with all kernels, of which one is no good."""
+
+    n_outputs: int = 1
+
+    lipschitz, smoothness = Logistic.lipschitz, Logistic.smoothness
+    curvature_constant, baseline = Logistic.curvature_constant, Logistic.baseline
+
+
+def uncompiled(loss, *arguments):
+    return float(str(object()))
+
+
+def beyond(loss, *arguments):
+    arguments[-1][1] = 0.0  # the record that is next in memory, if there is one
+
+
+@pytest.mark.parametrize(
+    ("solver", "kernel", "function", "error", "match"),
+    [
+        (solvers.Stagewise(), "value", uncompiled, TypeError, "compile or run `value`"),
+        (solvers.Stagewise(), "curvature", uncompiled, TypeError, "compile or run `curvature`"),
+        (solvers.FrankWolfe(), "derivative", uncompiled, TypeError, "compile or run `derivative`"),
+        (solvers.Moments(), "respond", uncompiled, TypeError, "compile or run `respond`"),
+        (solvers.FrankWolfe(), "derivatives", beyond, ValueError, "`derivatives` reaches beyond"),
+        (solvers.Moments(), "respond", beyond, ValueError, "`respond` reaches beyond"),
+    ],
+)
+def test_kernels_of_losses_are_tried_before_the_charge(solver, kernel, function, error, match):
+    class Own(Broken):
+        pass
+
+    for name in ("value", "derivative", "curvature"):
+        getattr(losses, name).register(Own, lambda loss, z, y: 0.25)
+    respond.register(Own, lambda loss, bound, Z: None)
+    (respond if kernel == "respond" else getattr(losses, kernel)).register(Own, function)
+    problem = solvers.Problem(Own(), L1Ball(1.0), 1000, 3)
+    if isinstance(solver, solvers.Moments):
+        unit = (1.0,) * 3
+        problem = solvers.CompositeProblem(Own(), None, 1000, 3, penalty=L2(1.0), unit=unit)
+    with pytest.raises(error, match=match):
+        solvers.check_supported(solver, problem)

@@ -225,7 +225,8 @@ class Twice(PrivateLogisticL1):
 
     def fit(self, X, y):
         for _ in range(2):
-            self._open(NoOpEvent())
+            with self._releasing(self, NoOpEvent(), self._budget()):
+                pass
         return super().fit(X, y)
 
 

@@ -94,7 +94,7 @@ def test_without_tables_of_two_columns_nothing_is_chosen():
 
 
 def test_candidates():
-    candidates = select_measure._candidates
+    candidates = select_measure._candidate_tables
     assert candidates([(0, 1, 2), (1, 3)], (2,) * 4) == [
         (0, 1), (0, 2), (1, 2), (1, 3), (0, 1, 2),
     ]  # fmt: skip
@@ -104,9 +104,9 @@ def test_candidates():
 
 def test_small_tables_only_where_there_are_too_many(monkeypatch):
     tables = [tuple(t) for t in itertools.combinations(range(6), 3)]
-    assert len(select_measure._candidates(tables, (2,) * 6)) == 15 + 20
+    assert len(select_measure._candidate_tables(tables, (2,) * 6)) == 15 + 20
     monkeypatch.setattr(select_measure, "MAX_CANDIDATES", 30)
-    assert len(select_measure._candidates(tables, (2,) * 6)) == 15
+    assert len(select_measure._candidate_tables(tables, (2,) * 6)) == 15
     problem = QueryProblem((2,) * 6, Marginals(3), 5000)
     codes = skewed(5000, (2,) * 6)
     assert error(problem, codes, budget=Budget(1e5, 1e-6), n_iter=15) < 0.02

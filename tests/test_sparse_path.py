@@ -174,7 +174,7 @@ def test_derivatives_beyond_their_bound_are_clipped():
     """A loss that is not what it says, or not a number, cannot overflow the sums."""
     out = np.empty((1, 1))
     for z, expected in ((7.0, 0.5), (-7.0, -0.5), (np.nan, 0.5)):
-        sparse_module.slopes(Squared(), np.array([[z]]), np.zeros(1), 0.5, 0, out)
+        sparse_module.write_slopes(Squared(), np.array([[z]]), np.zeros(1), 0.5, 0, out)
         assert out[0, 0] == expected
     out = np.empty(1)
     for z, expected in ((3.0, 2 * 8), (1.0, 4), (np.nan, 2 * 8)):
@@ -331,7 +331,7 @@ def test_grids_are_few_and_wide_enough():
 
 def test_the_law_of_two_choices(monkeypatch):
     """All pairs of choices of compiled runs, against the softmax of scores computed here."""
-    monkeypatch.setattr(sparse_module, "MIN_STEPS", 1)
+    monkeypatch.setattr(sparse_module, "STEPS_WORTH_A_COPY", 1)
     loss, T, N = Logistic(), 2, 30_000
     X = sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, -1.0], [0.0, 1.0], [1.0, 0.0]]))
     y = np.array([1.0, 1.0, -1.0, 1.0])
@@ -389,7 +389,7 @@ def test_incremental_fits_are_as_good(n_classes, monkeypatch):
         return model.fit(X, y)
 
     fast = fit()
-    monkeypatch.setattr(sparse_module, "MIN_STEPS", math.inf)
+    monkeypatch.setattr(sparse_module, "STEPS_WORTH_A_COPY", math.inf)
     slow = fit()
     assert fast.privacy_.event == slow.privacy_.event
     assert fast.score(X, y) == pytest.approx(slow.score(X, y), abs=0.02)

@@ -11,11 +11,10 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential
 from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 from skdpsco.scaling.quantiles import choose_score, cover_scores, quantile_scores
 from skdpsco.scaling.target import (
-    CENTRES,
-    MAGNITUDE_SHARE,
     MAGNITUDES,
     SCALES,
     SHARE,
+    magnitude_share,
     plan_target,
     release_target,
 )
@@ -38,13 +37,13 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
     assert (plan.centre_grid is None) or centred
     assert (plan.magnitude_grid is None) or bound is None
     spent = 0.0
-    for grid, share, score_range in (
-        (plan.magnitude_grid, MAGNITUDE_SHARE, 2.0),
-        (plan.centre_grid, SHARE, 2.0),
-        (plan.scale_grid, SHARE, 1.0),
+    for grid, share, score_range, draws in (
+        (plan.magnitude_grid, magnitude_share(n, rho), 2.0, 1),
+        (plan.centre_grid, SHARE / (1 + plan.zoom), 2.0, 1 + plan.zoom),
+        (plan.scale_grid, SHARE, 1.0, 1),
     ):
         if grid is not None:
-            spent += share * rho
+            spent += draws * share * rho
             # The range of a score's changes over epsilon0. (The grid is never finer than 2**-49 of
             # the largest score, 2 n.)
             scale = score_range / math.sqrt(8 * share * rho)
@@ -110,9 +109,8 @@ def test_release_without_noise_is_a_centre_and_a_quantile(centred):
         target = release_target(plan, y, seeded(seed))
         assert target.bound == bound
         assert (target.centre == 0.0) == (not centred)
-        if centred:  # candidates are 5 / 16 apart
-            assert abs(target.centre - 1.3) <= bound / 16
-            assert target.centre in CENTRES * bound
+        if centred:  # the last candidates are closer to each other than records
+            assert abs(target.centre - 1.3) <= 0.01
         largest = np.abs(y - target.centre).max()
         assert target.scale in SCALES * (bound + abs(target.centre))
         # Candidates are a factor 2**(1/3) apart, and half a step is a matter of taste.
@@ -230,3 +228,23 @@ def test_a_generous_bound_costs_little(noise):
     for bound in (2.0, 1000.0, None):
         model = PrivateLasso(epsilon=2.0, target_bound=bound, random_state=0).fit(X, y)
         assert model.score(X, y) > 0.9 * best
+
+
+@pytest.mark.parametrize("centre", [0.0, 2000.0, -1e6])
+@pytest.mark.parametrize("bound", [None, 3e6])
+def test_target_far_from_zero(centre, bound):
+    """Its centre and its spread are found, at the default budget."""
+    y = centre + np.random.default_rng(0).normal(size=4000)
+    plan = plan_target(bound, True, 4000, 0.024)
+    found = [release_target(plan, y, seeded(seed)) for seed in range(15)]
+    assert max(abs(target.centre - centre) for target in found) < 2.0
+    assert 1.5 < np.median([target.scale for target in found]) < 5.0
+
+
+def test_few_records_have_a_magnitude():
+    """Of 330 records at epsilon 1 more of the budget is taken, instead of a bound of 1."""
+    y = 150.0 + 77.0 * np.random.default_rng(0).normal(size=330)
+    plan = plan_target(None, True, 330, 0.024)
+    found = [release_target(plan, y, seeded(seed)) for seed in range(20)]
+    assert np.mean([50.0 < target.scale < 2000.0 for target in found]) > 0.9
+    assert magnitude_share(330, 0.024) > magnitude_share(4000, 0.024)

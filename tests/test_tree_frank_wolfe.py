@@ -27,8 +27,13 @@ from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree import nodes
-from skdpsco.solvers.lp_ball.tree_bounds import Bounds, expected, noise_order
-from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients, shorten
+from skdpsco.solvers.lp_ball.tree_bounds import BallBounds, expected, noise_order
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import (
+    NOISES,
+    TreeFrankWolfe,
+    add_node_gradients,
+    shorten,
+)
 
 NOISELESS = Allowance(1e12)
 BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]
@@ -110,7 +115,7 @@ def test_the_automatic_noise_is_the_one_that_promises_most():
     for ball, n, d in itertools.product(BALLS, (1000, 10**5), (2, 300)):
         problem = Problem(Logistic(), ball, n, d)
         noises = NOISES if isinstance(ball, L1Ball) else NOISES[:2]
-        promised = {noise: expected(Bounds(problem), budget, noise, 6) for noise in noises}
+        promised = {noise: expected(BallBounds(problem), budget, noise, 6) for noise in noises}
         plan = TreeFrankWolfe().plan(problem, budget, 6)
         assert promised[plan.noise] == min(promised.values())
         assert plan.noise == ("exponential" if isinstance(ball, L1Ball) else "gaussian")
@@ -128,7 +133,7 @@ def test_a_loss_need_not_have_a_curvature_constant():
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_units_do_not_decide(noise):
-    """Bounds that are all smaller or larger by a factor give the same steps and batches."""
+    """BallBounds that are all smaller or larger by a factor give the same steps and batches."""
     plans = [
         TreeFrankWolfe(noise).plan(
             Problem(Declared(unit, unit), L1Ball(2.0), 10**4, 30), Allowance(0.1), n_iter
@@ -262,7 +267,7 @@ def test_dense_is_sparse_and_machine_code_is_python(loss, intercept, row_norm, m
     assert np.abs(dense).min() > 0
     csr = run(solver, plan, problem, sparse.csr_matrix(X), y).coef
     np.testing.assert_allclose(csr, dense, rtol=1e-6, atol=1e-7)
-    monkeypatch.setattr(module, "add_gradients", add_gradients.py_func)
+    monkeypatch.setattr(module, "add_node_gradients", add_node_gradients.py_func)
     np.testing.assert_allclose(run(solver, plan, problem, X, y).coef, dense, rtol=1e-6, atol=1e-7)
 
 
@@ -276,7 +281,7 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
     expected = run(solver, plan, problem, X, y).coef
     shuffled = TreeFrankWolfe(noise)
     permuted = run(shuffled, plan, problem, X, y).coef
-    monkeypatch.setattr(_records, "CHUNK", 7)
+    monkeypatch.setattr(_records, "CHUNK_RECORDS", 7)
     np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, expected)
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, permuted)
     for cuts in ([100, 101, 333], [1], []):
@@ -291,11 +296,11 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
 def test_every_record_is_in_one_batch(noise, shuffle, monkeypatch):
     taken = []
 
-    def spy(X, y, rows, *arguments):
-        taken.append(rows.copy())
-        return add_gradients(X, y, rows, *arguments)
+    def spy(chunk, *arguments):
+        taken.append(chunk[2].copy())
+        return add_node_gradients(chunk, *arguments)
 
-    monkeypatch.setattr(module, "add_gradients", spy)
+    monkeypatch.setattr(module, "add_node_gradients", spy)
     X, y = data(101, 8, Logistic())
     problem = Problem(Logistic(), L1Ball(2.0), 101, 8)
     solver = TreeFrankWolfe(noise, shuffle)

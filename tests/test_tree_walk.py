@@ -12,8 +12,8 @@ from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, d
 from skdpsco.mechanisms.generalized_gaussian import generalized_gaussian
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Problem
-from skdpsco.solvers.lp_ball.tree import along_paths, batch_sizes, nodes, step_size, travel, uses
-from skdpsco.solvers.lp_ball.tree_bounds import Bounds, excess, noise_norm, weights
+from skdpsco.solvers.lp_ball.tree import along_paths, nodes, share_records, step_size, travel, uses
+from skdpsco.solvers.lp_ball.tree_bounds import BallBounds, excess_terms, noise_norm, weights
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES
 
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
@@ -88,8 +88,8 @@ def test_points_travel_as_far_as_the_bound_says():
 @pytest.mark.parametrize(("n", "n_iter"), [(1, 1), (7, 6), (127, 14), (1000, 61), (1000, 1000)])
 def test_batches_share_out_all_records(noise, n, n_iter):
     tree = nodes(n_iter)
-    bounds = Bounds(Problem(Logistic(), L1Ball(3.0), n, 5))
-    sizes = batch_sizes(tree, weights(bounds, tree, noise), n)
+    bounds = BallBounds(Problem(Logistic(), L1Ball(3.0), n, 5))
+    sizes = share_records(tree, weights(bounds, tree, noise), n)
     assert sum(sizes) == n
     assert min(sizes) >= 1
     if n_iter == 14:  # most of the records are in the last tree, and most of these high up
@@ -99,9 +99,9 @@ def test_batches_share_out_all_records(noise, n, n_iter):
 
 def test_batches_are_those_of_the_paper_where_points_move_little():
     # 2**-depth of the root's, times a power of how far points can really have moved.
-    bounds = Bounds(Problem(Logistic(), L2Ball(0.01), 10**7, 4))
+    bounds = BallBounds(Problem(Logistic(), L2Ball(0.01), 10**7, 4))
     tree = nodes(30)
-    sizes = batch_sizes(tree, weights(bounds, tree, "gaussian"), 10**7)
+    sizes = share_records(tree, weights(bounds, tree, "gaussian"), 10**7)
     units = [
         sizes[t] * 2.0 ** tree[t].depth
         / (travel(t, tree[t].span) * 2.0 ** tree[t].depth) ** (2 / 3)
@@ -115,13 +115,11 @@ def test_batches_are_those_of_the_paper_where_points_move_little():
 
 def test_the_bound_has_the_published_order():
     # sqrt(kappa / n) from sampling, sqrt(d) / n from noise, 1 / T from steps.
-    terms = np.array(
-        [
-            excess(Bounds(Problem(Logistic(), LpBall(1.5, 1.0), n, 50)), Budget(1.0, 1e-6),
-                   "gaussian", T)
-            for n, T in ((10**6, 14), (4 * 10**6, 14), (10**6, 30))
-        ]
-    )  # fmt: skip
+    rows = []
+    for n, T in ((10**6, 14), (4 * 10**6, 14), (10**6, 30)):
+        bounds = BallBounds(Problem(Logistic(), LpBall(1.5, 1.0), n, 50))
+        rows.append(excess_terms(bounds, Budget(1.0, 1e-6), "gaussian", T))
+    terms = np.array(rows)
     assert terms[0] / terms[1] == pytest.approx([1, 2, 4], rel=1e-3)
     assert terms[0, 0] / terms[2, 0] == pytest.approx(2.0, rel=0.05)
 
@@ -130,11 +128,11 @@ def test_the_bound_has_the_published_order():
 def test_curvature_of_predictions_that_move_apart(ball):
     # The steps of most curvature: one output's predictions rise, the other's fall.
     n_steps, d = 4094, 3
-    bounds = Bounds(Problem(Multinomial(2), ball, 10**6, d))
+    bounds = BallBounds(Problem(Multinomial(2), ball, 10**6, d))
     step = np.outer([1.0, -1.0], np.eye(d)[0] if ball.p == 1 else np.ones(d))
     step *= 2 * ball.radius / np.linalg.norm(step.ravel(), ball.p)
     apart = step[0].sum() - step[1].sum()
-    optimisation = excess(bounds, Budget(1.0, 1e-6), "gaussian", n_steps)[0]
+    optimisation = excess_terms(bounds, Budget(1.0, 1e-6), "gaussian", n_steps)[0]
     assert optimisation * (n_steps + 2) / 2 == pytest.approx(apart**2 / 4, rel=0.01)
 
 
@@ -152,11 +150,11 @@ def test_expected_norms_of_noise(law):
 
 
 def test_difference_bounds_hold():
-    """What `Bounds` promises of gradients and of their differences is true, and not far off."""
+    """What `BallBounds` promises of gradients and of their differences is true, and not far off."""
     rng = np.random.default_rng(0)
     for loss, ball, row_norm in itertools.product(LOSSES, BALLS, (0.8, math.inf)):
         problem = Problem(loss, ball, 10, 3, row_norm=row_norm)
-        bounds, K = Bounds(problem), loss.n_outputs
+        bounds, K = BallBounds(problem), loss.n_outputs
         x = np.ones(3) * min(1.0, row_norm / 3**0.5)
         assert np.linalg.norm(x, conjugate(ball.p)) <= problem.feature_norm(conjugate(ball.p))
         for _ in range(20):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpsco.solvers.synthesis import workload as module
-from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest_distribution
 from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     Marginals,
@@ -198,7 +198,7 @@ def test_the_nearest_distribution_is_optimal(variance):
     A = rng.choice([-1.0, 1.0], (5, 40))
     base, inside = rng.dirichlet(np.ones(40), 2)
     variances = np.full(5, variance)
-    p = nearest(base, A.__matmul__, A.T.__matmul__, A @ inside, variances, 1000)
+    p = nearest_distribution(base, A.__matmul__, A.T.__matmul__, A @ inside, variances, 1000)
     assert p.sum() == pytest.approx(1)
     tilted = base * np.exp(A.T @ ((A @ inside - A @ p) / variances))
     assert tilted / tilted.sum() == pytest.approx(p, abs=5e-3 * p.max())
@@ -208,5 +208,5 @@ def test_a_search_that_fails_returns_the_base():
     base = np.array([0.25, 0.75])
     targets = np.array([math.nan])
     assert np.array_equal(
-        nearest(base, lambda p: p[:1], lambda y: y * base, targets, targets, 9), base
+        nearest_distribution(base, lambda p: p[:1], lambda y: y * base, targets, targets, 9), base
     )

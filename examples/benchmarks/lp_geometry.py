@@ -47,7 +47,7 @@ from l1_speed import best_times, report
 
 from skdpsco import PrivacyWarning, PrivateLinearClassifier
 from skdpsco.data.design import as_design
-from skdpsco.linear_model._lp_ball import automatic
+from skdpsco.linear_model._lp_ball import automatic_ball_solver
 from skdpsco.losses import Logistic
 from skdpsco.privacy import Budget
 from skdpsco.solvers import (
@@ -353,7 +353,7 @@ def auto(arguments):
             line = f"{n:>7} {d:>5} {p:>4g} {epsilon:>7g}{cells}"
             for names, blocks in ((list(scores), False), (streaming, True)):
                 names = [name for name in names if name in scores]
-                chosen = automatic(p, n, d, Budget(epsilon, DELTA).rho, True, blocks)
+                chosen = automatic_ball_solver(p, n, d, Budget(epsilon, DELTA).rho, True, blocks)
                 behind, error = shortfall(scores, chosen, names)
                 worst = max(worst, behind)
                 late = behind > ALLOWED

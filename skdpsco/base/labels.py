@@ -27,6 +27,8 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     Raises
     ------
     ValueError
+        If y holds a label outside of ``classes``, or ``classes`` are not at least two different
+        labels.
     """
     if classes is None:
         # Else not asked: it warns about how many labels occur.

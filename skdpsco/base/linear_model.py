@@ -16,15 +16,22 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._random import warn_utility
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
-from skdpsco.base.progress import check_progress, progress_bar
+from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.conditioning import (
+    Conditioning,
+    ConditioningPlan,
+    condition,
+    conditioning_pays,
+    plan_conditioning,
+    release_conditioning,
+)
 from skdpsco.scaling.feature_bounds import plan_bounds, release_bounds
 from skdpsco.scaling.target import Target, plan_target, release_target
 from skdpsco.solvers import (
@@ -35,8 +42,17 @@ from skdpsco.solvers import (
     Problem,
     Remainder,
     Stagewise,
-    check_cost,
     check_supported,
+)
+
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+CONDITIONED = (
+    "auto",
+    "stagewise",
+    "moments",
+    "coordinate-descent",
+    "greedy-coordinate-descent",
+    "gradient-descent",
 )
 
 # What makes the solver of a name, for models in an l1 ball.
@@ -82,12 +98,17 @@ class _Unscale:
     intercept: bool
     n_outputs: int
     target: Target
+    conditioning: Conditioning | None = None
 
     def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
         W = w.reshape(self.n_outputs, -1) * self.target.scale
         d = len(self.bounds)
-        coef = W[:, :d] / self.bounds
+        coef = W[:, :d]
         intercept = self.target.centre + (W[:, d] if self.intercept else np.zeros(self.n_outputs))
+        if self.conditioning is not None:
+            coef = coef / self.conditioning.scale
+            intercept = intercept - coef @ self.conditioning.centre
+        coef = coef / self.bounds
         if self.n_outputs == 1:
             return coef[0], float(intercept[0])
         return coef, intercept
@@ -103,6 +124,7 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
     # Parameters that may be too extreme for a plan.
@@ -146,6 +168,19 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _conditions(self, X: Any, mu: float) -> bool:
+        """Whether features get a private centre and scale, from public values alone."""
+        n, d = X.shape
+        is_sparse = X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+        return (
+            getattr(self, "conditioning", None) == "auto"
+            and bool(self.fit_intercept)
+            and not is_sparse
+            and isinstance(self.solver, str)
+            and self.solver in CONDITIONED
+            and conditioning_pays(n, d, mu)
+        )
+
     def _fit(
         self,
         X,
@@ -176,6 +211,7 @@ class PrivateLinearModel(PrivateEstimator):
         budget = self._budget()
         bounds = self._public_bounds(d)
         self._by_blocks = isinstance(X, BlockRecords)
+        self._conditioned = self._conditions(X, budget.mu)
         solver = self._resolved_solver(loss, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
@@ -195,18 +231,37 @@ class PrivateLinearModel(PrivateEstimator):
         target = Target(1.0, 0.0, 1.0)
         all_bounds: list[Any] = [bounds]
         scales: tuple[float, ...] = (1.0,)
-        with self._planning(n, d, *self._planned_with):
-            if bounds is None:
-                bound_plan = plan_bounds(n, d, budget.rho)
-                released = bound_plan.event
-                all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
-            if regression:
-                target_plan = plan_target(target_bound, intercept, n, budget.rho)
-                released = compose(released, target_plan.event)
-                scales = target_plan.scales
+        condition_plan: ConditioningPlan | None = None
+        factors: tuple[float, ...] = (1.0,)
+
+        def planned(make_plan: Any) -> Any:
+            return self._planned(make_plan, available, n, d, *self._planned_with)
+
+        def planned_for(problem: Any) -> Any:
+            return planned(lambda spend: solver.plan(problem, spend, n_iter))
+
+        if bounds is None:
+            bound_plan = planned(lambda spend: plan_bounds(n, d, spend.rho))
+            released = bound_plan.event
+            all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
+        if regression:
+            target_plan = planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho))
+            released = compose(released, target_plan.event)
+            scales = target_plan.scales
+        if self._conditioned:
+            scaled = isinstance(getattr(self, "radius", "auto"), str)
+            condition_plan = planned(
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+            )
+            released = compose(released, condition_plan.event)
+            factors = condition_plan.scales
         problems = [
-            _with_layout(self._problem(loss, n, rehearsed, Target(1.0, 0.0, scale)), X)
-            for rehearsed, scale in product(all_bounds, scales)
+            _with_layout(
+                self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale)),
+                X,
+                self._conditioned,
+            )
+            for rehearsed, scale, factor in product(all_bounds, scales, factors)
         ]
         # Whether what is released first has no influence on what the solver will cost.
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
@@ -219,18 +274,14 @@ class PrivateLinearModel(PrivateEstimator):
         cost: Any = None
         for problem in problems:
             check_supported(solver, problem)
-            with self._planning(n, d, *self._planned_with):
-                plan = solver.plan(problem, available, n_iter)
-                check_cost(plan.event, available)
+            plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        for line in plan.warnings:
-            warn_utility(line, stacklevel=4)  # the line that called fit
+        # What the fit costs is known: what is released first, and what the plan says, or all of
+        # `available` if the plan still follows from that. Warnings name the line that called fit.
+        event, warnings = compose(released, cost), plan.warnings
         with _opened(self._design(X, all_bounds[0], intercept)) as design:
-            # What the fit costs is known: what is released first, and what the plan says, or all
-            # of `available` if the plan still follows from that.
-            event = compose(released, cost)
-            rng, seeded = self._open(event, stacklevel=4)  # the line that called fit
-            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+                rng = release.rng
                 if bounds is None:
                     self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
                     design = design._replace(bounds=bounds)
@@ -241,27 +292,35 @@ class PrivateLinearModel(PrivateEstimator):
                     else:
                         y = target.apply(y)
                     assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
+                conditioning, units = None, bounds
+                if condition_plan is not None:
+                    conditioning = release_conditioning(condition_plan, design, y, rng)
+                    design = condition(design, conditioning)
+                    units = bounds * conditioning.scale
                 if not isinstance(released, NoOpEvent):
-                    problem = self._problem(loss, n, bounds, target)
-                    problem = _with_layout(problem, X)
-                    plan = solver.plan(problem, available, n_iter)
-                    check_cost(plan.event, available)
+                    problem = self._problem(loss, n, units, target)
+                    problem = _with_layout(problem, X, self._conditioned)
+                    plan = planned_for(problem)
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                clipped = f"features are clipped to +-{_brief(bounds)}"
+                notes = () if condition_plan is None else (condition_plan.note,)
+                said = (clipped, *assumptions, *notes, *plan.assumptions)
+                release.assumptions = tuple(dict.fromkeys(said))
 
-        clipped = f"features are clipped to +-{_brief(bounds)}"
-        assumptions = tuple(dict.fromkeys((clipped, *assumptions, *plan.assumptions)))
-        self.privacy_ = self._report(budget, event, seeded, assumptions)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = _Unscale(bounds, intercept, loss.n_outputs, target)
-        units = target.scale / float(bounds.max())
+        unscale = _Unscale(bounds, intercept, loss.n_outputs, target, conditioning)
+        length = target.scale / float(units.max())
         if result.radius is not None:
-            self.radius_ = result.radius * units
+            self.radius_ = result.radius * length
         if result.path is not None:
-            self.path_ = RadiusPath(result.path[0] * units, result.path[1], unscale)
+            self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
+        if hasattr(self, "clip_features"):
+            everything = bounds * np.array([[-1.0], [1.0]])
+            self.feature_range_ = conditioning.ranges(bounds) if conditioning else everything
         return unscale(result.coef)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
@@ -270,24 +329,29 @@ class PrivateLinearModel(PrivateEstimator):
             return X.open(bounds, intercept)
         return as_design(X, bounds, intercept)
 
-    def _follow(self, solver: Any, plan: Any, problem: Problem, *data: Any) -> Any:
-        """Run ``solver`` on the data, the generator last, with a progress bar."""
-        with (
-            np.errstate(all="ignore"),  # an underflow would tell something about the data
-            progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
-        ):
-            return solver.run(plan, problem, *data, counter)
-
     def _predictions(self, X) -> np.ndarray:
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
-        # Some records at a time: float32 numbers become float64 ones.
+        # Some records at a time: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
-            safe_sparse_dot(X[rows], self.coef_.T, dense_output=True)
-            for rows in gen_batches(X.shape[0], X.shape[0] if X.dtype == np.float64 else 4096)
+            safe_sparse_dot(self._as_fitted(X[rows]), self.coef_.T, dense_output=True)
+            for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Features clipped as in the fit."""
+        if not getattr(self, "clip_features", False):
+            return X
+        low, high = self.feature_range_
+        if not sparse.issparse(X):
+            return np.clip(X, low, high)
+        if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
+            return np.clip(X.toarray(), low, high)
+        X = sparse.csr_matrix(X, copy=True)
+        X.data = np.clip(X.data, low[X.indices], high[X.indices])
+        return X
 
 
 def refuse_blocks(X: Any) -> None:
@@ -296,6 +360,7 @@ def refuse_blocks(X: Any) -> None:
     Raises
     ------
     TypeError
+        If X is `RowBlocks`.
     """
     if isinstance(X, RowBlocks):
         raise TypeError(
@@ -383,15 +448,18 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     Raises
     ------
     RuntimeError
+        If the costs differ.
     """
     if cost not in (None, event):
         raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")
     return event
 
 
-def _with_layout(problem: Any, X: Any) -> Any:
-    """The problem with the layout of X, a public hint for solvers of linear models."""
-    return replace(problem, sparse=sparse.issparse(X)) if isinstance(problem, Problem) else problem
+def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+    """The problem with public hints for solvers of linear models."""
+    if not isinstance(problem, Problem):
+        return problem
+    return replace(problem, sparse=sparse.issparse(X), centred=centred)
 
 
 def _brief(bounds: np.ndarray) -> str:

@@ -1,17 +1,19 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsco._random import generator, warn_privacy
+from skdpsco._random import generator, warn_privacy, warn_utility
+from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
-from skdpsco.solvers import Allowance
+from skdpsco.solvers import Allowance, check_cost
 
 # Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
@@ -23,6 +25,7 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
     Raises
     ------
     ValueError, TypeError
+        If a number is out of range, or the two allow too little or too much zCDP.
     """
     budget = Budget(epsilon, delta)
     if not MIN_RHO <= budget.rho <= MAX_RHO:
@@ -73,45 +76,160 @@ def public_only(params: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def charge(
-    ledger: Any, event: Event, name: str, parameters: dict, relation: str, stacklevel: int
-) -> None:
-    """Charge a ledger, and warn if it is the first charge for "replace-one within groups".
+class Payer(NamedTuple):
+    """Who pays for a release, and what the ledger's history says about it.
 
     Parameters
     ----------
-    ledger : object with ``charge``
-    event, name, parameters, relation
-        As for `Ledger.charge`.
-    stacklevel : int
-        Whose line the warning names: 2 for that of the caller.
+    ledger : object with ``charge``, or None
+        None charges nothing.
+    name : str
+        The estimator or function that releases.
+    parameters : dict
+        What `public_only` leaves of its parameters.
+    relation : str
+        Which data sets are neighbours.
+    """
+
+    ledger: Any
+    name: str
+    parameters: dict[str, Any]
+    relation: str = "replace-one"
+
+
+@dataclass
+class Release:
+    """A release that is paid for: the source of its noise, and what its report says.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Never store or copy it.
+    seeded : bool
+        Whether the noise is reproducible.
+    assumptions : tuple of str
+        Lines for the report. They may be replaced until the release has ended.
+    privacy : PrivacyReport or None
+        None until the release has ended without an error.
+    """
+
+    rng: np.random.Generator
+    seeded: bool
+    assumptions: tuple[str, ...] = ()
+    privacy: PrivacyReport | None = None
+
+
+def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
+    """Call a planner, and refuse a plan that costs more than what it may spend.
+
+    Parameters
+    ----------
+    make_plan : callable
+        ``make_plan(available)`` returns an object with an ``event``.
+    available : Budget, Allowance or Remainder
+
+    Raises
+    ------
+    ValueError
+        If the plan costs more than ``available``.
+    """
+    plan = make_plan(available)
+    check_cost(plan.event, available)
+    return plan
+
+
+@contextmanager
+def releasing(
+    payer: Payer,
+    event: Event,
+    budget: Budget,
+    random_state: Any,
+    *,
+    assumptions: tuple[str, ...] = (),
+    warnings: Iterable[str] = (),
+    stacklevel: int = 2,
+) -> Iterator[Release]:
+    """Charge for ``event``; noise may be drawn within, and nowhere else. Report at the end.
+
+    Whatever can fail because of a parameter or of the data has to fail before. A release that
+    fails within stays charged, and has no report.
+
+    Parameters
+    ----------
+    payer : Payer
+    event : Event
+        The whole cost, known before the release.
+    budget : Budget
+        The guarantee that the report states.
+    random_state : None, int or numpy.random.RandomState
+        None for secret noise.
+    assumptions : tuple of str
+        Lines for the report.
+    warnings : iterable of str
+        What users should know about the plan: from parameters and public sizes alone.
+    stacklevel : int, default=2
+        Whose line the warnings name: 2 for the caller of the function with the ``with`` statement.
+
+    Yields
+    ------
+    release : Release
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before the charge, if ``random_state`` is not legal.
+    BudgetExceededError
+        If the ledger has not enough left.
 
     Warns
     -----
+    UtilityWarning
+        For each of ``warnings``.
     PrivacyWarning
+        If the noise is reproducible, and at a ledger's first charge for neighbours within groups.
     """
-    weakest_relation = getattr(ledger, "weakest_relation", None)
-    if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
-        warn_privacy(
-            f"With group_membership='public' the guarantee of {name} is for {relation!r} "
-            "neighbours, and after this charge so is that of the whole ledger: see "
-            "Ledger.weakest_relation(). Set group_membership='private' to keep 'replace-one'.",
-            stacklevel + 1,
-        )
-    ledger.charge(event, name, parameters, relation)
+    stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
+    for line in warnings:
+        warn_utility(line, stacklevel)
+    rng, seeded = generator(random_state, stacklevel=stacklevel)
+    ledger, name, parameters, relation = payer
+    if ledger is not None:
+        weakest_relation = getattr(ledger, "weakest_relation", None)
+        if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
+            warn_privacy(
+                f"With group_membership='public' the guarantee of {name} is for {relation!r} "
+                "neighbours, and after this charge so is that of the whole ledger: see "
+                "Ledger.weakest_relation(). Set group_membership='private' to keep 'replace-one'.",
+                stacklevel,
+            )
+        ledger.charge(event, name, parameters, relation)
+    release = Release(rng, seeded, assumptions)
+    with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        yield release
+    release.privacy = PrivacyReport(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=rho_of(event),
+        event=event,
+        seeded=seeded,
+        assumptions=release.assumptions,
+        relation=relation,
+    )
 
 
 class PrivateEstimator(BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
-    A fit checks its input, plans with `_available`, opens with `_open`, which charges the ledger,
-    and only then draws noise. What it learns is set on a `_draft`, which `_accept` takes over.
+    A fit checks its input, plans what is `_available` with `_planned`, and draws noise within
+    `_releasing`, which charges the ledger first and reports at the end. What it learns is set on a
+    `_draft`, which `_accept` takes over.
     """
 
     epsilon: float
     delta: float
     ledger: Any
     random_state: Any
+    verbose: int  # of those that call `_follow`
 
     def _budget(self) -> Budget:
         if isinstance(self.ledger, type):
@@ -131,16 +249,32 @@ class PrivateEstimator(BaseEstimator):
         """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
         return budget if self.ledger is None else Allowance(budget.rho)
 
-    @contextmanager
-    def _planning(self, n_samples: int, n_features: int, *names: str):
-        """Say what to change where there is no plan; ``names`` are parameters that matter too.
+    def _planned(
+        self,
+        make_plan: Callable[[Any], Any],
+        available: Any,
+        n_samples: int,
+        n_features: int,
+        *names: str,
+    ) -> Any:
+        """A plan that costs at most what is available; an error says what to change.
+
+        Parameters
+        ----------
+        make_plan : callable
+            ``make_plan(available)`` returns an object with an ``event``.
+        available : Budget, Allowance or Remainder
+        n_samples, n_features : int
+        *names : str
+            Parameters, besides the budget, that may be too extreme for a plan.
 
         Raises
         ------
         ValueError
+            If there is no plan.
         """
         try:
-            yield
+            return plan_within(make_plan, available)
         except (ArithmeticError, MemoryError, ValueError) as error:
             values = "".join(
                 f"{name}={getattr(self, name)!r}, " for name in ("epsilon", "delta", *names)
@@ -150,36 +284,37 @@ class PrivateEstimator(BaseEstimator):
                 f"of them is too extreme. {error}"
             ) from error
 
-    def _open(self, event: Event, stacklevel: int = 3) -> tuple[np.random.Generator, bool]:
-        """Charge for ``event`` and make the generator of one fit; noise may be drawn from here on.
+    @contextmanager
+    def _releasing(
+        self, draft: Any, event: Event, budget: Budget, *, stacklevel: int = 2, **said: Any
+    ) -> Iterator[Release]:
+        """Charge for ``event``, draw noise within, and at the end set ``privacy_`` on ``draft``.
 
         Parameters
         ----------
+        draft : PrivateEstimator
+            What is fitted.
         event : Event
             The whole cost of the fit, known before it.
-        stacklevel : int
-            Whose line a warning about a fixed seed names: 3 for the caller of our caller.
+        budget : Budget
+        stacklevel : int, default=2
+            Whose line warnings name: 2 for the caller of the method with the ``with`` statement.
+        **said
+            ``assumptions`` and ``warnings``, as for `releasing`.
         """
-        made = generator(self.random_state, stacklevel=stacklevel + 1)
-        if self.ledger is not None:
-            parameters = public_only(self.get_params(deep=False))
-            charge(
-                self.ledger, event, type(self).__name__, parameters, self._relation, stacklevel + 1
-            )
-        return made
+        parameters = {} if self.ledger is None else public_only(self.get_params(deep=False))
+        payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
+        with releasing(
+            payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
+        ) as release:
+            yield release
+        draft.privacy_ = release.privacy
 
-    def _report(
-        self, budget: Budget, event: Event, seeded: bool, assumptions: tuple[str, ...]
-    ) -> PrivacyReport:
-        return PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            rho=rho_of(event),
-            event=event,
-            seeded=seeded,
-            assumptions=assumptions,
-            relation=self._relation,
-        )
+    def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
+        """Run ``solver`` on the data, the generator last, with a progress bar if `verbose`."""
+        steps = max(plan.n_iter, 1)
+        with progress_bar(self.verbose, steps, type(self).__name__) as counter:
+            return solver.run(plan, problem, *data, counter)
 
     def _draft(self):
         """Copy to fit, so that a fit that fails leaves the estimator as it was."""

@@ -15,6 +15,7 @@ def check_progress(verbose: int) -> None:
     Raises
     ------
     ImportError
+        If ``verbose`` asks for a bar and tqdm is not installed.
     """
     if verbose:
         _import_tqdm()

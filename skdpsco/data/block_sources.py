@@ -1,7 +1,7 @@
 """Where blocks of rows come from: arrays, files that are mapped, Arrow tables and Parquet files.
 
-A part is what one block is read from, wherever it is read: ``n_rows``, its number of records or
-None, and ``read()``, which returns the features and the targets (or None) as they are stored.
+A part describes where one block is read from. It has ``n_rows``, its number of records or None, and
+``read()``, which returns the features and the targets (or None) as they are stored.
 """
 
 import mmap
@@ -35,7 +35,7 @@ class Held(NamedTuple):
 class Mapped(NamedTuple):
     """Rows of a file of numbers, which is opened and closed again for every block.
 
-    So no more than the blocks at work are mapped, and another process needs the name only.
+    So only the blocks in use are mapped, and another process needs nothing but the file name.
     """
 
     filename: Any
@@ -51,7 +51,7 @@ class Mapped(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Features and targets that are read apart, the latter None if there are none."""
+    """Features and targets that are read separately; ``y`` is None without targets."""
 
     X: Any
     y: Any
@@ -78,7 +78,7 @@ class Retargeted(NamedTuple):
         return self.part.read()[0], self.y.read()
 
 
-class Table(NamedTuple):
+class ArrowRows(NamedTuple):
     """Rows of an Arrow table: features and target by the numbers of their columns."""
 
     table: Any
@@ -91,7 +91,7 @@ class Table(NamedTuple):
         return quietly("it must consist of numbers.", self._read)
 
     def _read(self) -> tuple[Any, Any]:
-        # Of a file that has changed, a single row must not be taken for all: no broadcast.
+        # If the file has changed, NumPy must not broadcast a single row to all rows.
         X = np.empty((self.table.num_rows, len(self.features)))
         for j, number in enumerate(self.features):
             X[:, j] = self.table.column(number).to_numpy()
@@ -112,22 +112,17 @@ class RowGroups(NamedTuple):
         import pyarrow.parquet
 
         names = [*self.features, *([] if self.target is None else [self.target])]
-        # Not in parallel: blocks are, and one thread per block keeps to its memory.
+        # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
         with pyarrow.parquet.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
-        return Table(table, features, target, self.n_rows).read()
+        return ArrowRows(table, features, target, self.n_rows).read()
 
 
 def check_block_size(value: Any) -> int | None:
-    """Rows of a block, None for an automatic number.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Rows of a block, None for an automatic number."""
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -138,7 +133,7 @@ def check_block_size(value: Any) -> int | None:
 
 
 def block_rows(n_features: int, block_size: int | None) -> int:
-    """Rows of a block: as they were declared, or as many as have an automatic number of bytes."""
+    """Rows of a block: the declared number, or as many as fit into `BLOCK_BYTES`."""
     if block_size is not None:
         return block_size
     return max(1, BLOCK_BYTES // (8 * max(n_features, 1)))
@@ -167,8 +162,8 @@ def merged(sizes: list[int], rows: int) -> Iterator[list[int]]:
 def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
     """Some rows of an array, a matrix or a frame, without a copy."""
     if isinstance(values, np.memmap) and isinstance(values.base, mmap.mmap):
-        # The whole file, not a view of it, whose place in the file NumPy does not know. With mode
-        # "c" what was written is in memory only.
+        # This works for the whole file only: NumPy does not know where in the file a view begins.
+        # With mode "c" changes are in memory only.
         whole = values.flags.c_contiguous and values.filename is not None
         if whole and values.mode != "c":
             row = values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64))
@@ -195,24 +190,14 @@ def array_parts(X: Any, y: Any, rows: int) -> list[Pair]:
 
 
 def canonical(X: Any) -> Any:
-    """A CSR matrix that kernels can read as it is: checked, without duplicate entries.
-
-    Raises
-    ------
-    ValueError
-    """
+    """A CSR matrix that kernels can read as it is: checked, without duplicate entries."""
     X = X if X.dtype in FLOATS else quietly("X must be real.", X.astype, np.float64)
     checked: Any = as_design(X, np.ones(X.shape[1]), False)
     return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
 
 
 def check_files(paths: list[str]) -> None:
-    """Refuse a file that is named twice, by whatever path or link, before any is read.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a file that is named twice, under any path or link, before any file is read."""
     names: dict[str, str] = {}
     for path in paths:
         file = _file(path)
@@ -225,22 +210,18 @@ def check_files(paths: list[str]) -> None:
 
 
 def _file(path: Any) -> str:
-    """What is the same for all names of a file."""
+    """An identifier that all names of a file share."""
     try:
         found = os.stat(path)
-    except OSError:  # it is not there, which is said where it is read; or not a file of this system
+    except OSError:  # a missing file is reported where it is read; or it is remote
         return str(path)
     return f"{found.st_dev} {found.st_ino}" if found.st_ino else os.path.realpath(path)
 
 
 def check_apart(blocks: list[Any]) -> None:
-    """Refuse features of two blocks that take the same rows of an array or of a mapped file.
+    """Refuse two blocks that hold the same rows of an array or of a mapped file.
 
-    This is seen from where they are, not from what they hold: records may be alike.
-
-    Raises
-    ------
-    ValueError
+    The check compares addresses, not values: different records may have equal values.
     """
     spans = [(*_span(X), number) for number, X in enumerate(blocks)]
     for (place, _, stop, i), (other, start, _, j) in pairwise(sorted(spans)):
@@ -256,7 +237,7 @@ def check_apart(blocks: list[Any]) -> None:
 
 
 def _span(X: Any) -> tuple[str, int, int]:
-    """Where a block is, and its first and last byte there."""
+    """Where a block is stored, and the first byte of it and the one after the last."""
     if isinstance(X, np.memmap):
         part = rows_of_array(X, 0, X.shape[0])
         if isinstance(part, Mapped):
@@ -286,12 +267,7 @@ def _share(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
-    """An array, CSR matrix or frame whose rows can be taken; lists become arrays.
-
-    Raises
-    ------
-    ValueError
-    """
+    """An array, CSR matrix or frame whose rows can be taken; lists become arrays."""
     if sparse.issparse(values) and n_dimensions == 2:
         return canonical(sparse.csr_matrix(values))
     if not hasattr(values, "shape"):
@@ -307,12 +283,7 @@ def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
 def arrow_columns(
     schema: Any, target: str | None, columns: Any
 ) -> tuple[tuple[str, ...], tuple[int, ...], int | None]:
-    """Names and numbers of the columns that are features, and the number of the target's.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
+    """Names and numbers of the columns that are features, and the number of the target's."""
     import pyarrow.types as types
 
     names = list(schema.names)
@@ -339,7 +310,7 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
     """Parts of an Arrow table, and the names of its features."""
     names, where, label = arrow_columns(table.schema, target, columns)
     parts = [
-        Table(table.slice(start, stop - start), where, label, stop - start)
+        ArrowRows(table.slice(start, stop - start), where, label, stop - start)
         for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
     ]
     return parts, names

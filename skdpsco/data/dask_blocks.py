@@ -1,9 +1,9 @@
 """Blocks on Dask: on a cluster, in whose memory they stay during a fit, or by local threads.
 
-Nothing here raises in a task, and what tasks return does not show its values: a worker would write
-both to its log. Every task is deterministic and draws no noise, so a task that is run again, since
-its worker was lost, returns what it did before. Graphs of users may be otherwise, which digests of
-the blocks tell: docs/proofs/blocks.md.
+No task raises an exception, and what tasks return does not print its values, because a worker would
+write both to its log. Every task is deterministic and draws no noise, so a task that runs again
+after its worker was lost returns the same result. The users' own graphs may be random; digests of
+the blocks detect this: docs/proofs/blocks.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,15 +19,23 @@ from dask.delayed import delayed
 from scipy import sparse
 
 from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
-from skdpsco.data.map_reduce import Failure, Hidden, Reader, Task, attempt, check_count, values_of
+from skdpsco.data.map_reduce import (
+    Failure,
+    Hidden,
+    Reader,
+    Task,
+    attempt,
+    check_n_records,
+    values_of,
+)
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
 
-MAX_BLOCKS = 2048  # of automatic size: a task takes milliseconds of the scheduler
-INLINE = 100_000  # floats that are sent with every task; more are sent to a worker once
+MAX_BLOCKS = 2048  # if the block size is automatic: a task takes milliseconds of the scheduler
+INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once
 
 
 class DaskPart(NamedTuple):
-    """Neighbouring chunks of rows, that make one block.
+    """Neighbouring chunks of rows that make up one block.
 
     Parameters
     ----------
@@ -87,18 +95,21 @@ def _pair(X, y, n_rows) -> Hidden:
 def dask_parts(
     X: Any, y: Any, target: str | None, block_size: int | None, n_samples: Any
 ) -> tuple[list[DaskPart], int, tuple[str, ...] | None, bool, bool]:
-    """Parts of Dask collections, number of records, names, whether sparse, whether with targets.
+    """Split Dask collections into parts.
 
-    Raises
-    ------
-    ValueError, TypeError
+    Returns
+    -------
+    parts : list of DaskPart
+    n_samples : int
+    feature_names : tuple of str or None
+    is_sparse, has_target : bool
     """
     if not hasattr(X, "__dask_graph__") or getattr(X, "ndim", None) != 2:
         raise TypeError(f"X must be a Dask array or data frame of two dimensions, got {type(X)}.")
     frame = hasattr(X, "columns")
     if target is not None and (not frame or y is not None or target not in list(X.columns)):
         raise ValueError(f"target must name a column of a data frame X, without y; got {target!r}.")
-    n_samples = _declared(n_samples)
+    n_samples = _checked_n_samples(n_samples)
     names = [name for name in X.columns if name != target] if frame else None
     sizes: list[Any]
     if frame:
@@ -141,7 +152,7 @@ def dask_parts(
     )
 
 
-def _declared(n_samples: Any) -> int | None:
+def _checked_n_samples(n_samples: Any) -> int | None:
     if n_samples is None:
         return None
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
@@ -150,7 +161,7 @@ def _declared(n_samples: Any) -> int | None:
 
 
 def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_samples: int) -> Any:
-    """Targets of every chunk as Delayed, or an array of all; None if there are none."""
+    """Targets of every chunk as Delayed, or one array of all targets; None without targets."""
     if y is None:
         return None
     if getattr(y, "ndim", 1) != 1:
@@ -174,7 +185,7 @@ def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_sampl
 
 
 def open_dask(parts: list[DaskPart], n_samples: int, reader: Reader) -> Any:
-    """Blocks on the current client's cluster; without a client those of local threads."""
+    """Open blocks on the current client's cluster or, without a client, on local threads."""
     try:
         from distributed import Client
 
@@ -206,12 +217,12 @@ def _read_and_run(
     return attempt(lambda: task(*reader(X, y, n_rows)))
 
 
-def _evaluate(
+def _values_of_blocks(
     parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
 ) -> Iterator[Any]:
-    """What ``function(reader, X, y, n_rows)`` returns for every block: one call of ``compute``.
+    """What ``function(reader, X, y, n_rows)`` returns for every block, in order.
 
-    So what blocks have in common is computed once for all of them.
+    There is one call of ``compute``, so that work that blocks share is done once.
     """
     pairs = zip(parts, readers, strict=True)
     tasks = [part.call(partial(function, reader)) for part, reader in pairs]
@@ -221,18 +232,18 @@ def _evaluate(
 def _look_at(
     parts: list[DaskPart], n_samples: int, reader: Reader, client: Any = None
 ) -> list[Reader]:
-    """Check all blocks; readers that know what each of them was."""
+    """Check all blocks, and return readers that know the digest of each of them."""
     readers = [reader] * len(parts)
-    sizes, digests = zip(*_evaluate(parts, readers, _look, client), strict=True)
-    check_count(n_samples, sum(sizes))
-    # A matrix is made anew, with the entries in any order.
+    sizes, digests = zip(*_values_of_blocks(parts, readers, _look, client), strict=True)
+    check_n_records(n_samples, sum(sizes))
+    # A sparse matrix is computed anew each time, with its entries in any order: check it again.
     return [reader.again(found, checked=not reader.sparse) for found in digests]
 
 
 class GraphBlocks:
-    """Blocks that are computed anew in every pass, by Dask's scheduler.
+    """Blocks that Dask's scheduler computes anew in every pass.
 
-    Before the first one the graph is evaluated twice, and has to yield the same.
+    Before the first pass the graph is evaluated twice, and must yield the same blocks.
 
     Parameters
     ----------
@@ -244,14 +255,14 @@ class GraphBlocks:
     def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._parts = parts
         self._readers = _look_at(parts, n_samples, reader)
-        list(_evaluate(parts, self._readers, _compare))
+        list(_values_of_blocks(parts, self._readers, _compare))
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(_evaluate(self._parts, self._readers, partial(_read_and_run, task)))
+        return tree_sum(_values_of_blocks(self._parts, self._readers, partial(_read_and_run, task)))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """Features and targets as they are stored, of one block after the other."""
+        """Features and targets of one block after the other, as they are stored."""
         for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
             pair = part.call(partial(_read_as_stored, reader)).compute()
             if isinstance(pair, Failure):
@@ -259,7 +270,7 @@ class GraphBlocks:
             yield pair.value
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
 
 def _length(block: Hidden | Failure) -> Hidden | Failure:
@@ -274,7 +285,7 @@ def _run_all(task: Hidden, blocks: list[Hidden | Failure]) -> list[Hidden | Fail
     return [_run(task, block) for block in blocks]
 
 
-def _add(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
+def _add_sums(start: int, terms: list[Hidden | Failure]) -> Hidden | Failure:
     for number, term in enumerate(terms, start):
         if isinstance(term, Failure):
             return term if term.number is not None else replace(term, number=number)
@@ -295,7 +306,7 @@ class ClusterBlocks:
     def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
         self._client = client
         readers = _look_at(parts, n_samples, reader, client)
-        # Futures, which keep what makes them: a block of a lost worker is read again, and compared.
+        # A future keeps its graph: the block of a lost worker is read again, and compared.
         pairs = zip(parts, readers, strict=True)
         self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])
         try:
@@ -308,10 +319,10 @@ class ClusterBlocks:
             raise
 
     def _by_thread(self) -> list[list[int]]:
-        """Numbers of the blocks that stand together in the memory of a worker, by thread of it.
+        """Group the numbers of blocks that one thread of the worker that holds them can sum up.
 
-        No groups if a thread had far more than others, which would wait for it: then the scheduler
-        spreads them. Nor if blocks are many: then workers add up their sums.
+        There are no groups if one thread would have far more blocks than the others: then the
+        scheduler spreads them. Nor are there if there are many blocks: then workers add up sums.
         """
         n_blocks = len(self._blocks)
         if n_blocks > FAN_IN:
@@ -334,16 +345,16 @@ class ClusterBlocks:
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
         client, hidden = self._client, Hidden(task)
-        # Not under a key made of its content: to send the same one again would confuse it with the
-        # one that is being released.
+        # The key must not be made of the content: if the same content were sent again, Dask would
+        # confuse it with the object that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
         threads = client.nthreads()
         if threads != self._threads:  # a worker was lost, or joined
             self._threads = threads
             self._groups = self._by_thread()
         groups, made = self._groups, []
-        try:  # one message for all tasks
-            if groups:  # a task for each, as it takes milliseconds of the scheduler
+        try:  # `map` sends one message for all tasks
+            if groups:  # one task per group: each costs the scheduler milliseconds
                 blocks = [[self._blocks[i] for i in numbers] for numbers in groups]
                 made = client.map(_run_all, [sent] * len(groups), blocks, pure=False)
                 found = dict(zip(chain(*groups), chain(*client.gather(made)), strict=True))
@@ -352,7 +363,7 @@ class ClusterBlocks:
             made = terms = client.map(_run, same, self._blocks, pure=False)
             while len(terms) > FAN_IN:
                 terms = [
-                    client.submit(_add, start, terms[start:stop], pure=False)
+                    client.submit(_add_sums, start, terms[start:stop], pure=False)
                     for start, stop in cuts(len(terms), FAN_IN)
                 ]
                 made = made + terms
@@ -362,6 +373,6 @@ class ClusterBlocks:
                 future.release()
 
     def close(self) -> None:
-        """Let the workers forget the blocks."""
+        """Release the memory that blocks take on the workers."""
         for future in self._blocks:
             future.release()

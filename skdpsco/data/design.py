@@ -1,8 +1,8 @@
 """The data as kernels see it: dense or CSR, clipped into the declared bounds on the way.
 
 Kernels see features in [-1, 1]: entry ``x_ij`` is clipped to ``[-b_j, b_j]`` and divided by ``b_j``
-wherever it is read, so no clipped copy exists but `as_columns`, for solvers that go column by
-column. With an intercept, a last column of ones follows.
+wherever it is read, so the only clipped copy is that of `as_columns`, for solvers that go column by
+column. With an intercept, the last column consists of ones.
 Predictions have shape (n, n_outputs). Coefficients are flat: feature j of output k stands at
 ``k * n_features + j``, the ones included in n_features.
 """
@@ -49,8 +49,8 @@ def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> 
     if checked:
         return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
     try:
-        # SciPy caches whether a matrix is canonical; a new one around the same arrays asks them.
-        # It also leaves out what its arrays hold beyond the last row, which no check sees.
+        # SciPy caches whether a matrix is canonical, so make a new matrix around the same arrays.
+        # It also drops entries beyond the last row, which no check looks at.
         fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
         fresh.check_format(full_check=True)
         if len(X.data) != len(X.indices):
@@ -61,9 +61,9 @@ def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> 
         raise ValueError(f"X is not a valid CSR matrix: {error}") from error
     native = X.data.dtype.isnative and X.indices.dtype.isnative and X.indptr.dtype.isnative
     if not native or len(X.data) != len(fresh.data):
-        X = fresh  # the arrays that were checked: Numba would take swapped bytes as they are
+        X = fresh  # use the arrays that were checked: Numba would not swap bytes
     if not fresh.has_canonical_format:
-        # Two entries of one cell would be clipped one by one, and their sum exceed the bound.
+        # Two entries of one cell would be clipped one by one, and their sum might exceed the bound.
         X = fresh.copy()
         X.sum_duplicates()
         if not np.isfinite(X.data).all():
@@ -87,7 +87,7 @@ class CSC(NamedTuple):
 
 
 def as_columns(X: Dense | CSR) -> Columns | CSC:
-    """What kernels see, column by column, with the ones of an intercept: a clipped copy."""
+    """Return a clipped and scaled copy, column by column, with the ones of an intercept."""
     d = len(X.bounds)
     if isinstance(X, Dense):
         n = len(X.values)
@@ -108,12 +108,12 @@ def as_columns(X: Dense | CSR) -> Columns | CSC:
 
 
 def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What `clip_scale` makes of ``x``, for arrays."""
+    """Apply `clip_scale` to arrays."""
     return np.where(x < b, np.where(x > -b, x, -b), b) / b
 
 
 def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
-    """Increasing ``columns`` of records ``start`` to ``stop`` as kernels see them, a dense copy."""
+    """Return a dense copy of increasing ``columns`` of some records, as kernels see them."""
     d = len(X.bounds)
     given = columns[columns < d]
     if isinstance(X, Dense):
@@ -129,7 +129,7 @@ def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np
 
 
 def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
-    """What kernels see as an array or a matrix of its own, for solvers that read it often."""
+    """Return a copy of all records as kernels see them, for solvers that read them often."""
     d = len(X.bounds)
     if isinstance(X, Dense):
         rows, columns = np.empty((len(X.values), d + X.intercept)), np.arange(d + X.intercept)
@@ -140,12 +140,12 @@ def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
 
 
 def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
-    """Increasing ``columns`` of all records as kernels see them, a sparse copy."""
+    """Return a sparse copy of increasing ``columns`` of all records, as kernels see them."""
     n, d = len(X.indptr) - 1, len(X.bounds)
     given = columns[columns < d]
     wanted = np.zeros(d, dtype=bool)
     wanted[given] = True
-    kept = np.flatnonzero(wanted[X.indices[: X.indptr[-1]]])  # quicker than SciPy's X[:, given]
+    kept = np.flatnonzero(wanted[X.indices[: X.indptr[-1]]])  # faster than SciPy's X[:, given]
     places = X.indices[kept]
     values = clipped(X.data[kept], X.bounds[places])
     indices = np.searchsorted(given, places).astype(X.indices.dtype)

@@ -1,7 +1,7 @@
-"""Digests of blocks, which tell whether a block that is read again is what it was.
+"""Digests of blocks, which detect that a block has changed when it is read again.
 
-They are keyed with a secret of the fit and quick: about as many bytes per second as a sum reads.
-Proof, and what they are good for: docs/proofs/blocks.md.
+They are keyed with a secret of the fit, and take about as long as a sum over the same bytes. The
+proof, and the use they are put to: docs/proofs/blocks.md.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skdpsco._kernels import njit
 
-WORDS = 512  # of 64 bits in a chunk, which the first cache holds beside two keys
+WORDS = 512  # words of 64 bits in a chunk; the first cache holds a chunk beside two keys
 
 
 def new_key() -> bytes:
@@ -40,7 +40,7 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
         words = content[:whole].view(np.uint64)
         if not words.flags.aligned:
             words = words.copy()
-        words.flags.writeable = False  # of all arrays: the kernel is compiled once
+        words.flags.writeable = False  # so for all arrays: then the kernel is compiled once
         sums = np.empty((-(-len(words) // WORDS), 2), dtype=np.uint64)
         _add_up(words, halves.reshape(2, WORDS), sums)
         total.update(sums.tobytes())
@@ -50,7 +50,7 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
 
 @njit
 def _add_up(words, keys, sums):
-    """Products of the halves of words, to which those of the keys are added, summed by chunk."""
+    """Add the halves of keys to those of words, multiply the two halves, and sum up by chunk."""
     low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     for c in range(sums.shape[0]):
         chunk = words[c * WORDS : min((c + 1) * WORDS, words.shape[0])]

@@ -1,11 +1,11 @@
 """Sums over records, of arrays in memory or of blocks.
 
 A solver that needs nothing but sums over records calls `map_reduce` for each of them. For small
-arrays in memory that is a call of the function. Large ones are cut into pieces, which threads of
-this process sum up. For blocks the function is called for one after the other, in this process, in
-joblib's workers or on a Dask cluster. What it returns is added up by a fixed tree: the sum depends
-on the arrays or blocks alone, not on who computed what, nor on what was ready first. Functions
-draw no noise: noise is drawn once, by the caller, for the whole sum.
+arrays in memory this calls the function once. Large arrays are cut into pieces, which threads of
+this process sum up. Blocks are passed to the function one after the other, in this process, in
+joblib's workers or on a Dask cluster. The results are added up along a fixed tree: the sum depends
+on the arrays or blocks alone, not on which worker computed a term, nor on which was ready first.
+Functions draw no noise: the caller draws it once, for the whole sum.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,28 +36,31 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
         See `in_pieces`.
     y : ndarray of shape (n_samples,), or None for blocks, which hold their own targets
     function : callable
-        Of a module, so that it can be sent to a worker; deterministic and without noise. Takes a
-        Dense or CSR design and its targets; returns an array, or a tuple of arrays, whose shapes
-        depend on the arguments only. Numbers are arrays of no dimension.
+        A function at the top level of a module, so that it can be sent to a worker; deterministic
+        and without noise. It takes a Dense or CSR design and its targets, and returns an array or a
+        tuple of arrays whose shapes depend on the arguments only. Numbers are returned as arrays
+        without dimensions.
     *arguments
-        Public, or released before: they are sent to workers.
+        Further arguments, public or released before: they are sent to workers.
     """
     if isinstance(X, BlockDesign):
-        return X.blocks.sum(Task(X.bounds, X.intercept, X.target, function, arguments))
+        return X.blocks.sum(
+            Task(X.bounds, X.intercept, X.target, function, arguments, X.conditioning)
+        )
     return function(X, y, *arguments)
 
 
 def without_gil(function: Any) -> Any:
-    """Mark a function for `map_reduce` whose time is that of machine code: threads help it.
+    """Mark a function for `map_reduce` that runs in machine code, so that threads speed it up.
 
-    Others would wait for one another, and BLAS has threads of its own.
+    Other functions would wait for one another, and BLAS has threads of its own.
     """
     function.without_gil = True
     return function
 
 
 class Hidden:
-    """What is in the memory of a worker, whose logs and dashboards must not show it."""
+    """A value in the memory of a worker, whose logs and dashboards must not show it."""
 
     __slots__ = ("value",)
 
@@ -76,20 +79,20 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong in a task, which never raises: a worker would log its arguments."""
+    """The error of a task. Tasks never raise, because a worker would log their arguments."""
 
     error: type[Exception]
     message: str
-    number: int | None = None  # of the block, if that is not where it stands
+    number: int | None = None  # of the block, if it is not its place among the results
 
     def throw(self, place: int) -> None:
-        """Raise it, with the number of the block."""
+        """Raise the error, with the number of the block."""
         number = place if self.number is None else self.number
         raise self.error(f"Block {number} of X: {self.message}") from None
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
-    """The value of a function, or its exception, as a value."""
+    """Call a function, and return its value or its error."""
     try:
         with np.errstate(all="ignore"):  # an underflow would tell something about the data
             return Hidden(function(*arguments))
@@ -97,7 +100,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
         kinds = (ValueError, TypeError, OSError, MemoryError, ImportError)
         kind: Any = next(kind for kind in kinds if isinstance(error, kind))
         return Failure(kind, str(error))
-    except Exception as error:  # its text might hold data
+    except Exception as error:  # its message might contain data
         return Failure(RuntimeError, type(error).__name__)
 
 
@@ -107,23 +110,19 @@ _LEGAL_Y = "its y must hold one number or label per record."
 def check_block(
     X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
-    """A block of records: a C-ordered array or CSR matrix of floats, and one-dimensional y.
+    """Check a block, and return a C-ordered array or CSR matrix of floats, and y of one dimension.
 
     Parameters
     ----------
     X, y
-        As they were read.
+        The block as it was read.
     n_rows : int or None
-        How many records were announced; None if that is not known.
+        The declared number of records; None if it is not known.
     n_features : int
     is_sparse : bool
-        Whether blocks are sparse: all are, or none.
+        Whether all blocks are sparse; otherwise all are dense.
     checked : bool
-        Whether X has been found to be finite before. (Kernels clip what it holds by now.)
-
-    Raises
-    ------
-    ValueError, TypeError
+        Whether X was found to be finite before. (If it has changed since, kernels clip it.)
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
@@ -151,20 +150,20 @@ def check_block(
 
 
 class Reader(NamedTuple):
-    """How a block is read: as floating-point features, and targets as solvers take them.
+    """Reads blocks as floating-point features and targets in the form that solvers take.
 
     Parameters
     ----------
     n_features : int
     sparse : bool
     encode : callable
-        From the targets of a block to float64 numbers; refuses what is none.
+        Converts the targets of a block to float64, or refuses them.
     key : Hidden
-        Of digests: a secret of the fit.
+        Key of the digests, a secret of the fit.
     checked : bool
-        Whether a look at every feature has been taken before.
+        Whether all features have been checked before.
     expected : Hidden or None
-        Digest of the block that is read, if it was read before.
+        Digest of the block from an earlier reading, if there was one.
     """
 
     n_features: int
@@ -175,12 +174,7 @@ class Reader(NamedTuple):
     expected: Hidden | None = None
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
-        """Features and targets of a block, checked.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """Features and targets of a block, checked."""
         X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
         if self.sparse and not self.checked:
             X = canonical(X)
@@ -198,22 +192,23 @@ class Reader(NamedTuple):
         return self(X, y, part.n_rows)
 
     def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
-        """Number of records and digest of a block that was read."""
+        """Return the number of records and the digest of a block that was read."""
         return len(y), digest(self.key.value, X, y)
 
     def again(self, expected: bytes, checked: bool) -> "Reader":
-        """The reader of a block that has been looked at."""
+        """Return a reader that refuses a block whose digest has changed."""
         return self._replace(checked=checked, expected=Hidden(expected))
 
 
 class Task(NamedTuple):
-    """What is done with every block: a function of the design and its targets."""
+    """A function of a design and its targets, which is applied to every block."""
 
     bounds: np.ndarray
     intercept: int
     target: Callable[..., Any] | None
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    conditioning: Any = None
 
     def __repr__(self) -> str:
         return f"Task({self.function.__name__})"
@@ -221,10 +216,12 @@ class Task(NamedTuple):
     @property
     def n_floats(self) -> int:
         """Size of the arrays that are sent with it."""
-        return len(self.bounds) + _n_floats(self.arguments)
+        return len(self.bounds) + _n_floats(self.conditioning or ()) + _n_floats(self.arguments)
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
         design = as_design(X, self.bounds, bool(self.intercept), checked=True)
+        if self.conditioning is not None:
+            design = self.conditioning.apply(design)
         y = y if self.target is None else self.target(y)
         return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
 
@@ -242,7 +239,7 @@ def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
 
 
 def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
-    """The number of records of a part, all of which is checked, and its digest."""
+    """Check a part, and return its number of records and its digest."""
     return attempt(lambda: reader.look_at(*reader.read(part)))
 
 
@@ -264,7 +261,7 @@ def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
 def in_pieces(X: Any, y: Any) -> Any:
     """The design of arrays in memory for sums by `map_reduce`: large ones in pieces, with y.
 
-    Records are cut, and sums added up, whatever the number of threads.
+    The pieces and the order of additions do not depend on the number of threads.
     """
     if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
         return X
@@ -293,7 +290,7 @@ class Pieces:
         n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         if n_threads == 1 or not getattr(task.function, "without_gil", False):
             return tree_sum(map(run, self._pieces))
-        # Not Numba's own threads: their pool ends the process if it is used from two at a time.
+        # Numba's own threads will not do: the process dies if two threads use their pool at once.
         with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
             return tree_sum(pool.map(run, self._pieces))
 
@@ -302,16 +299,16 @@ class Pieces:
 
 
 class LocalBlocks:
-    """Blocks that are read anew in every pass, in this process or in joblib's workers.
+    """Blocks that this process or joblib's workers read anew in every pass.
 
     Parameters
     ----------
     parts : list
         See `skdpsco.data.block_sources`.
     n_samples : int
-        How many records they should hold.
+        The declared number of records in all blocks.
     n_jobs : int or None
-        Of joblib; None for this process.
+        Number of joblib's workers; None for this process alone.
     reader : Reader
     """
 
@@ -319,7 +316,7 @@ class LocalBlocks:
         self._parts, self._n_jobs = parts, n_jobs
         self._readers = [reader] * len(parts)
         sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
-        check_count(n_samples, sum(sizes))
+        check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
 
     def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
@@ -329,7 +326,7 @@ class LocalBlocks:
         from joblib import Parallel, delayed
 
         # Threads unless the caller's parallel_config says otherwise: kernels run without the GIL.
-        # No memory map: that would be a copy of the data in a file.
+        # Memory maps are off, because joblib would write a copy of the data to a file.
         workers = Parallel(n_jobs=self._n_jobs, prefer="threads", max_nbytes=None)
         return workers(delayed(function)(*pair) for pair in pairs)
 
@@ -341,13 +338,8 @@ class LocalBlocks:
         """Nothing is held."""
 
 
-def check_count(declared: int, found: int) -> None:
-    """Refuse blocks that do not hold as many records as were declared.
-
-    Raises
-    ------
-    ValueError
-    """
+def check_n_records(declared: int, found: int) -> None:
+    """Refuse blocks that do not hold as many records as were declared."""
     if declared != found:
         raise ValueError(
             f"n_samples={declared} records were declared, but the blocks of X hold {found}."
@@ -363,8 +355,10 @@ class BlockDesign(NamedTuple):
     bounds : ndarray of shape (n_features,)
     intercept : int
     target : callable or None
-        Applied to the targets of every block.
+        A function of the targets that is applied to those of every block.
     sparse : bool
+    conditioning : Conditioning or None
+        Applied to the records of every block.
     """
 
     blocks: Any
@@ -372,6 +366,7 @@ class BlockDesign(NamedTuple):
     intercept: int
     target: Callable[..., Any] | None
     sparse: bool
+    conditioning: Any = None
 
     def close(self) -> None:
         """Release what workers hold."""

@@ -1,7 +1,8 @@
-"""How records are cut into pieces and sums over them added up, and how far rounding then goes.
+"""How records are cut into pieces, how sums over them are added up, and how large rounding is.
 
-Both follow from public sizes alone, so that sums depend neither on who computes them nor, but for
-its term, on a record. Proof of `sum_error`: docs/proofs/noise.md, section 8.
+The pieces and the order of additions follow from public sizes alone. So a sum does not depend on
+who computes it, and a record changes nothing but its own term. Proof of `sum_error`:
+docs/proofs/noise.md, section 8.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,26 +17,26 @@ from skdpsco.mechanisms.samplers import summation_error
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
-PIECE_WORK = 2**21  # entries of a piece, about: far more time than a thread takes to begin
-MANY = 64  # pieces keep threads equally busy; more would be more calls of a function
-MAX_PIECE_WORK = 2**24  # some functions copy a piece
-LEAST_ROWS = 1024  # of a piece
-TYPICAL = 100  # entries of a sparse record, if it has room: how many it has is not public
-TREE = 1024  # terms on the way up: two trees of up to 8 levels, of the pieces and of the blocks
+PIECE_WORK = 2**21  # about as many entries of a piece take far longer than a thread takes to start
+MANY = 64  # so many pieces keep threads equally busy; with more there would be more calls
+MAX_PIECE_WORK = 2**24  # entries of a piece at most: some functions copy a piece
+LEAST_ROWS = 1024  # records of a piece at least
+TYPICAL = 100  # assumed entries of a sparse record: the true number is not public
+TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pieces and over blocks
 
 
 def work(X: Dense | CSR) -> int:
-    """About how many dense entries take as long to read, as far as public sizes tell."""
+    """Estimate, from public sizes, how many dense entries take as long to read."""
     if isinstance(X, Dense):
         return X.values.size
     return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
 
 
 def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]]:
-    """Runs of records, one at least; views.
+    """Cut the records into runs, at least one; the runs are views.
 
-    Neighbours are cut at the same records: products by BLAS may be rounded differently at another
-    place of a matrix, and so would be the predictions of all records.
+    Neighbouring data sets are cut at the same records: BLAS may round products differently at
+    another place of a matrix, which would change the predictions of all records.
     """
     n, size = len(y), max(work(X), 1)
     wanted = min(max(size // MANY, PIECE_WORK), MAX_PIECE_WORK)
@@ -44,11 +45,11 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
         return [(X, y)]
-    return [(rows_of(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
+    return [(slice_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
 
 
-def rows_of(X: Any, start: int, stop: int) -> Any:
-    """Records of a design, or of an array or matrix with one row for each."""
+def slice_rows(X: Any, start: int, stop: int) -> Any:
+    """Records ``start`` to ``stop`` of a design, or of an array or matrix with a row for each."""
     if isinstance(X, Dense):
         return X._replace(values=X.values[start:stop])
     if not isinstance(X, CSR):
@@ -63,7 +64,7 @@ def add(terms: Iterable[Any]) -> Any:
     total: Any = None
     for term in terms:
         if total is None:
-            # A copy: a term may be an array that somebody else holds.
+            # Copy the term, which may be an array of the caller.
             total = tuple(map(np.array, term)) if isinstance(term, tuple) else np.array(term)
         elif isinstance(term, tuple):
             total = tuple(a + b for a, b in zip(total, term, strict=True))
@@ -73,7 +74,7 @@ def add(terms: Iterable[Any]) -> Any:
 
 
 def tree_sum(terms: Iterable[Any]) -> Any:
-    """Sum of runs of `FAN_IN` terms, then of runs of such sums, until there is one."""
+    """Add up runs of `FAN_IN` terms, then runs of such sums, until one sum is left."""
     while True:
         iterator = iter(terms)
         sums: list[Any] = []
@@ -85,25 +86,25 @@ def tree_sum(terms: Iterable[Any]) -> Any:
 
 
 def sum_in_runs(n_samples: int, total: Callable[[int, int], Any]) -> Any:
-    """Sum over records of which ``total(start, stop)`` adds up a run, for who has no `map_reduce`.
+    """Sum over records, where ``total(start, stop)`` sums up a run, without `map_reduce`.
 
-    `sum_error` bounds its error.
+    `sum_error` bounds the rounding error.
     """
-    runs = list(cuts(n_samples, PIECE_ROWS)) or [(0, 0)]  # what is empty has a shape too
+    runs = list(cuts(n_samples, PIECE_ROWS)) or [(0, 0)]  # an empty sum has a shape too
     return tree_sum(total(start, stop) for start, stop in runs)
 
 
 def depth_of(n_samples: int) -> int:
-    """In how many additions a record's term takes part at most, in a sum by `map_reduce`."""
+    """Largest number of additions that a record's term takes part in, in a `map_reduce` sum."""
     return min(n_samples, PIECE_ROWS) + TREE
 
 
 def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
     """Bound on the error of `map_reduce` for sums of ``terms`` numbers within +-bound per record.
 
-    Of a sum of vectors of norm at most ``bound``, it bounds the norm of the error, in any l_p norm
-    and whatever the dimension. It covers a rounded factor of the sum, or two for ``terms=2``.
-    Beyond `PIECE_ROWS` records it grows with n, not with its square. Callers add it once for each
-    of two neighbours.
+    For a sum of vectors of norm at most ``bound`` it bounds the norm of the error, in any l_p norm
+    and any dimension. It covers a rounded factor of the sum, or two for ``terms=2``. Beyond
+    `PIECE_ROWS` records it grows with n, not with its square. Callers add it once for each of two
+    neighbouring data sets.
     """
     return summation_error(n_samples * terms, bound, depth_of(n_samples) + terms)

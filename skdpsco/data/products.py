@@ -1,8 +1,8 @@
 """Kernels that go over the rows of a design: products with coefficients, and sums of rows.
 
 `dot_rows`, `norm_rows` and `add_rows` take a run of records, so that all three can be done while
-the run is in the cache: then memory is read once. They see entries that are clipped, but not yet
-divided by their bounds: one number per column, the caller's, is divided instead of every entry.
+the run is in the cache, and memory is read once. They clip the entries, but do not divide them by
+their bounds: the caller divides one number per column instead of every entry.
 """
 
 import math
@@ -14,7 +14,7 @@ from skdpsco._kernels import inlined_kernel, inner, reduction
 from skdpsco.data.design import CSR, Dense
 
 MAX_RUN = 64  # rows
-RUN_ENTRIES = 512  # of a run of dense rows, if that is more than four
+RUN_ENTRIES = 512  # entries of a run of dense rows, if that is more than four rows
 
 
 @inlined_kernel
@@ -48,14 +48,14 @@ def norm_rows(X, start, u, out):
 def add_rows(X, start, common, R, out):
     """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
 
-    Dense rows are those of a run, in the cache; ``common`` is `common_bound`.
+    Dense rows should be in the cache, as those of a run are; ``common`` is `common_bound`.
     """
     raise NotImplementedError
 
 
 @inlined_kernel
 def add_all_rows(X, common, R, out):
-    """As `add_rows`, for all records, which memory has yet to send."""
+    """As `add_rows`, for all records, which are not in the cache yet."""
     add_rows(X, 0, common, R, out)
 
 
@@ -70,7 +70,7 @@ def _add_ones(X, R, out):
 
 @inner
 def common_bound(X):
-    """The bound of all columns, 0 if they differ: to look up that of every entry takes time."""
+    """Return the bound that all columns share, or 0: looking up one per entry takes time."""
     for j in range(X.bounds.shape[0]):
         if X.bounds[j] != X.bounds[0]:
             return 0.0
@@ -79,7 +79,7 @@ def common_bound(X):
 
 @inner
 def over_bounds(X, v):
-    """Divide what stands beside features by their bounds, in place; ``v`` is flat."""
+    """Divide the coefficients ``v`` of features by the features' bounds, in place; flat."""
     d = X.bounds.shape[0]
     D = d + X.intercept
     for start in range(0, v.shape[0], D):
@@ -105,7 +105,7 @@ def correlate(X, R, out):
 
 
 @inner
-def row_norms(X, scale, out):
+def scaled_row_norms(X, scale, out):
     """Write the l2 norm of every record's features over ``scale``.
 
     The ones of an intercept count if ``scale`` has an entry for them.
@@ -116,9 +116,9 @@ def row_norms(X, scale, out):
     norm_rows(X, 0, u, out)
 
 
-# Rows are read one after the other, as memory sends them best. Those of a run are added four at a
-# time, as then the sums are read and written once for all of them. The array is handed over with
-# numbers of rows: a view of each would be counted.
+# Rows are read one after the other, which is the fastest way to read memory. Those of a run are
+# added four at a time, so that the sums are read and written once for four rows. Functions take the
+# array and a row number, because Numba would count references to a view of each row.
 
 
 @reduction
@@ -194,8 +194,8 @@ def _(X, common, R, out):
     _add_ones(X, R, out)
 
 
-# Indices without a sign: Numba would look for negative ones. And not as a `reduction`: that would
-# gather numbers for vectors, which is slower than to load one after the other.
+# Indices are unsigned, because Numba checks signed ones for negative values. These are no
+# `reduction`, because gathering numbers into vectors is slower than loading them one by one.
 
 
 @inner
@@ -258,13 +258,13 @@ def _(X, i, u):
 
 
 def run_length(X) -> int:
-    """How many rows make a run: few, which the fastest cache keeps; chosen by measurement."""
+    """Number of rows of a run: so few that the fastest cache holds them; chosen by measurement."""
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
     return min(max(rows, 4), MAX_RUN)
 
 
 def as_vector(coefficients: np.ndarray, X) -> np.ndarray:
-    """Coefficients over the bounds, a copy, for `dot_rows`."""
+    """Return a copy of the coefficients, divided by the bounds, for `dot_rows`."""
     v = coefficients.reshape(-1, len(X.bounds) + X.intercept).copy()
     v[:, : len(X.bounds)] /= X.bounds
     return v.ravel()

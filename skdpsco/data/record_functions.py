@@ -1,45 +1,45 @@
-"""What a user's function says of each record: real numbers, whatever it does for some records."""
+"""Calls of a user's function of records, whose result must be real numbers for each record."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Data = tuple[Any, ...]  # arrays with one entry per record along their first axes
+RecordArrays = tuple[Any, ...]  # arrays with one entry per record along their first axes
 
 
-def numbers(
+def real_numbers(
     name: str,
     function: Callable[..., Any],
-    data: Data,
+    data: RecordArrays,
     shape: tuple[int, ...] = (),
     exact: bool = False,
 ) -> np.ndarray:
-    """What ``function(*data)`` returns, in float64; NaN in place of complex numbers.
+    """Return ``function(*data)`` in float64, with NaN in place of complex numbers.
 
     Parameters
     ----------
     name : str
-        Of the function, for messages.
+        Name of the function, for messages.
     function : callable
-        It cannot change the arrays.
+        A function of the arrays, which it cannot change.
     data : tuple of ndarray
     shape : tuple of int, default=()
-        Of what it says of one record.
+        Shape of the result for one record.
     exact : bool, default=False
         Whether floats must have double precision.
 
     Raises
     ------
     ValueError
-        If it returns anything but real numbers for each record.
+        If the function returns anything but real numbers for each record.
     Exception
-        What it raises itself.
+        Whatever the function raises itself.
     """
     n = len(data[0])
     with np.errstate(all="ignore"):  # a warning would tell something about the data
         found = np.asarray(function(*map(_read_only, data)))
-        if found.dtype.kind == "c":  # perhaps of one record, which alone must bear it
+        if found.dtype.kind == "c":  # this must affect none but the records that are complex
             found = np.where(found.imag == 0.0, found.real, np.nan)
         if found.shape != (n, *shape) or found.dtype.kind not in "biufO":
             legal = str(("n_records", *shape)).replace("'", "")
@@ -52,18 +52,19 @@ def numbers(
                 f"{name} must return float64 where it is declared monotone, got {found.dtype}: "
                 "the rounding of anything shorter would not be small next to what a record may do."
             )
-        return found.astype(np.float64)  # of a long double and of objects, too
+        return found.astype(np.float64)  # also from long doubles and objects
 
 
-def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: Any) -> np.ndarray:
-    """`numbers`, with NaN for every record of which there are none. It raises nothing.
+def numbers_or_nan(
+    name: str, function: Callable[..., Any], data: RecordArrays, *given: Any
+) -> np.ndarray:
+    """As `real_numbers`, with NaN for every record for which the function fails; raises nothing.
 
-    Whether a function fails may depend on one record. The others have to count as if it had not
-    failed: it is called again with either half of the records, down to the single ones for which it
-    fails.
+    Whether a function fails may depend on one record, and the others must count as if it had not
+    failed. So it is called again with either half of the records, down to single records.
     """
     try:
-        return numbers(name, function, data, *given)
+        return real_numbers(name, function, data, *given)
     except Exception:
         n = len(data[0])
         if n <= 1:
@@ -73,7 +74,7 @@ def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: 
 
 
 def _read_only(array: Any) -> Any:
-    """A view: functions that changed their records would depend on earlier calls."""
+    """Return a read-only view: a function that changed records would depend on earlier calls."""
     if not isinstance(array, np.ndarray):
         return array
     view = array.view()

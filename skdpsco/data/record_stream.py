@@ -1,8 +1,9 @@
-"""Records one by one: a row as kernels see it, and where the rows of one pass come from.
+"""Records one by one: rows as kernels see them, and the order of the rows in one pass.
 
-A kernel that goes through records once is called for a chunk of them at a time, ``(X, y, rows)``:
-the records of ``rows`` in that order. `Records` cuts arrays into chunks, `Blocks` an iterator; the
-state that a kernel carries from one chunk to the next must not depend on where they are cut.
+A kernel that goes through the records once is called for one chunk ``(X, y, rows)`` at a time, and
+takes the records of ``rows`` in that order. `Records` cuts arrays into chunks, `Blocks` an
+iterator. The state that a kernel carries from one chunk to the next must not depend on where chunks
+are cut.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,22 +19,22 @@ from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, Dense
 
-CHUNK = 8192  # records
-_ROUNDS = 6  # with 4, neighbours remain neighbours half as often again as by chance
-_LINE = 64  # bytes that memory sends at once
+CHUNK_RECORDS = 8192  # records of a chunk at most
+_ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
+_LINE = 64  # bytes of a cache line
 AHEAD = 4  # records between `fetch_row` and `read_row`
 
 Chunk = tuple[Dense | CSR, np.ndarray, np.ndarray]
 
 
 class Row:
-    """What kernels need to read rows: ``*Row(X, row_norm).arguments``.
+    """Arguments and buffers that kernels need to read rows: ``*Row(X, row_norm).arguments``.
 
     Parameters
     ----------
     X : Dense or CSR
     row_norm : float
-        Rows with a larger l2 norm, without the one of an intercept, are shrunk to it.
+        Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
     """
 
     def __init__(self, X: Dense | CSR, row_norm: float):
@@ -53,15 +54,16 @@ class Row:
 
 @kernel
 def fetch_row(X, i):
-    """Have memory send record i, which is read soon: waiting for it would take most of the time."""
+    """Prefetch record i, which is read soon: waiting for memory would take most of the time."""
     raise NotImplementedError
 
 
 @kernel
 def read_row(X, i, inverse, row_norm, columns, values):
-    """Write record i, clipped, scaled, shrunk and with its one, and return how many entries it has.
+    """Write record i into the buffer, and return its number of entries.
 
-    Entries are in [-1, 1] and their l2 norm, but for the one, is at most ``row_norm``.
+    Entries are clipped, scaled to [-1, 1] and shortened to an l2 norm of at most ``row_norm``; the
+    one of an intercept follows.
     """
     raise NotImplementedError
 
@@ -92,7 +94,7 @@ def _fetch_line(typing_context, address):
 
 
 def _fetch(array):
-    """Have memory send an array. It changes nothing but time, and nothing outside of kernels."""
+    """Prefetch an array. Outside of kernels it does nothing."""
 
 
 @overload(_fetch)
@@ -126,7 +128,7 @@ def _dot(a, b, size):
 
 
 @reduction
-def _shrink(values, size, row_norm):
+def _limit_norm(values, size, row_norm):
     """Scale the row in the buffer to norm ``row_norm`` if it is longer."""
     norm = np.sqrt(_dot(values, values, size))
     if norm > row_norm:
@@ -142,7 +144,7 @@ def _(X, i, inverse, row_norm, columns, values):
     for j in range(d):
         values[j] = clip(x[j] * inverse[j], 1.0)
     if row_norm < np.inf:
-        _shrink(values, d, row_norm)
+        _limit_norm(values, d, row_norm)
     if X.intercept:
         values[d] = 1.0
     return d + X.intercept
@@ -157,7 +159,7 @@ def _(X, i, inverse, row_norm, columns, values):
         values[size] = clip(X.data[p] * inverse[j], 1.0)
         size += 1
     if row_norm < np.inf:
-        _shrink(values, size, row_norm)
+        _limit_norm(values, size, row_norm)
     if X.intercept:
         columns[size] = inverse.shape[0]
         values[size] = 1.0
@@ -192,20 +194,20 @@ def _(X, columns, values, size, factor, w, start):
 
 
 class Records:
-    """The records of arrays, each taken once: in a random order, or as they stand.
+    """The records of arrays, each taken once, in a random order or in that of the arrays.
 
     Parameters
     ----------
     X : Dense or CSR
     y : ndarray of shape (n,)
     rng : numpy.random.Generator or None
-        Draws the order, whatever the data. None keeps that of the arrays.
+        Draws the order, independently of the data. None keeps that of the arrays.
     """
 
     def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None):
         self.X, self.y = X, y
         self.taken = 0
-        # A permutation that is computed, not stored: n numbers would be more than all other state.
+        # The permutation is computed, not stored: n numbers would exceed all other state.
         self._keys = None if rng is None else _round_keys(rng)
 
     def take(self, n_records: int) -> Iterator[Chunk]:
@@ -214,7 +216,7 @@ class Records:
         if stop > len(self.y):
             raise ValueError(f"There are {len(self.y)} records, {stop} were asked for.")
         while self.taken < stop:
-            rows = np.arange(self.taken, min(self.taken + CHUNK, stop))
+            rows = np.arange(self.taken, min(self.taken + CHUNK_RECORDS, stop))
             self.taken += len(rows)
             if self._keys is not None:
                 _permute(self._keys, len(self.y), rows)
@@ -228,9 +230,9 @@ class Blocks:
     ----------
     blocks : iterable of (X, y)
     prepare : callable
-        Turns a pair into a design and an array of targets, as kernels see them.
+        Converts a pair to a design and an array of targets, as kernels see them.
     n_samples : int
-        How many records there are, a public number.
+        Declared number of records, which is public.
     """
 
     def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int):
@@ -262,19 +264,16 @@ class Blocks:
                     f"n_samples={self.n_samples} records were declared, but the blocks hold "
                     f"{self.taken} only."
                 )
-            end = min(self._position + CHUNK, len(self._y), self._position + stop - self.taken)
+            end = min(
+                self._position + CHUNK_RECORDS, len(self._y), self._position + stop - self.taken
+            )
             rows = np.arange(self._position, end)
             self._position = end
             self.taken += len(rows)
             yield self._X, self._y, rows
 
     def close(self) -> None:
-        """Check that nothing is left but what a solver that is done has no use for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Read the records that the solver left over, and refuse undeclared ones after them."""
         for _ in self.take(self.n_samples - self.taken):
             pass
         if self._position < len(self._y) or self._next_block():
@@ -284,7 +283,7 @@ class Blocks:
 
 
 def one_pass(X: Any, y: Any, rng: np.random.Generator, shuffle: bool) -> Records | Blocks:
-    """The records of a solver's ``X`` and ``y``: of arrays, or of `Blocks`, whose y is None."""
+    """The records of arrays ``X`` and ``y``; or ``X`` itself if it is `Blocks` (y is None)."""
     return X if isinstance(X, Blocks) else Records(X, y, rng if shuffle else None)
 
 
@@ -296,8 +295,8 @@ def _round_keys(rng: np.random.Generator) -> np.ndarray:
 def _permute(keys, n, rows):
     """Replace every number in [0, n) by its image under a Feistel network (Luby, Rackoff 1988).
 
-    On pairs of numbers below the root of n, rounded up (Black, Rogaway 2002); images from n on,
-    which are few, are mapped again until they are below.
+    The network acts on pairs of numbers below the root of n, rounded up (Black, Rogaway 2002). The
+    few images that are not below n are mapped again until they are.
     """
     side = np.int64(np.sqrt(n))
     while side * side < n:

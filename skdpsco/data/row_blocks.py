@@ -24,12 +24,12 @@ from skdpsco.data.map_reduce import BlockDesign, Hidden, LocalBlocks, Reader
 
 
 def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
-    """Blocks with targets of what is no array: `RowBlocks`, Dask collections and Arrow tables.
+    """Return blocks with targets for `RowBlocks`, Dask collections and Arrow tables, else None.
 
     Raises
     ------
     ValueError
-        If there are no targets, or two.
+        If there are no targets, or if both X and y hold targets.
     """
     if isinstance(X, RowBlocks):
         blocks = X
@@ -49,7 +49,7 @@ def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
 
 
 def is_blocks(X: Any) -> bool:
-    """Whether `as_blocks` makes blocks of X."""
+    """Whether `as_blocks` returns blocks for X."""
     return isinstance(X, RowBlocks) or _on_dask(X) or _in_arrow(X)
 
 
@@ -61,19 +61,14 @@ def _in_arrow(X: Any) -> bool:
     return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
-def _names(X: Any) -> tuple[str, ...] | None:
+def _column_names(X: Any) -> tuple[str, ...] | None:
     """Names of the columns of a frame, if all are strings."""
     names = tuple(getattr(X, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def read_records(estimator: Any, X: Any, y: Any, encode: Callable[..., Any]) -> Any:
-    """Blocks for a fit of ``estimator``, whose columns it remembers; None for arrays.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
+    """Return blocks for a fit of ``estimator``, and set its names of columns; None for arrays."""
     blocks = as_blocks(X, y)
     if blocks is None:
         return None
@@ -95,12 +90,7 @@ class BlockRecords(NamedTuple):
         return self.blocks.n_samples, self.blocks.n_features
 
     def open(self, bounds: np.ndarray, intercept: bool) -> BlockDesign:
-        """Check every block, in one pass over the data.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """Check every block, in one pass over the data."""
         blocks, reader = self.blocks, self._reader()
         opened: Any
         if blocks.on_dask:
@@ -114,12 +104,8 @@ class BlockRecords(NamedTuple):
     def read_once(self) -> Iterable[tuple[Any, Any]]:
         """Blocks as iterating yields them, for a fit that reads each record once.
 
-        Dask computes them one by one, maybe by another evaluation of the graph each: all are
-        checked before, and compared.
-
-        Raises
-        ------
-        ValueError, TypeError
+        Dask computes them one by one, and may evaluate the graph anew for each: so all of them are
+        checked before, and compared when they are read.
         """
         blocks = self.blocks
         if not blocks.on_dask:
@@ -145,7 +131,7 @@ class RowBlocks:
     Attributes
     ----------
     n_samples : int
-        Number of records: public.
+        Number of records, which is public.
     n_features : int
     n_blocks : int
     feature_names : tuple of str or None
@@ -153,12 +139,12 @@ class RowBlocks:
 
     Notes
     -----
-    Public are the number of records, the sizes of the blocks, the number, names and types of the
-    columns. Solvers that sum check every block before the charge, in one pass over the data, and
-    whatever is read again must be what it was: else the fit ends without a release.
+    The number of records, the sizes of the blocks, and the number, names and types of the columns
+    are public. Solvers that sum check every block before the charge, in one pass over the data. If
+    a block has changed when it is read again, the fit ends without a release.
 
-    Results do not depend on the number of workers. They do depend on the blocks, as far as rounding
-    goes, which noise covers.
+    Results do not depend on the number of workers. Rounding depends on the blocks, and the noise
+    accounts for it.
 
     Examples
     --------
@@ -227,10 +213,6 @@ class RowBlocks:
         n_jobs : int or None, default=None
             How many blocks are at work at a time, as in joblib: in threads, or where
             `joblib.parallel_config` says. None for one after the other.
-
-        Raises
-        ------
-        ValueError, TypeError
         """
         X = as_rows("X", X, 2)
         n_samples, n_features = X.shape
@@ -242,7 +224,7 @@ class RowBlocks:
             parts,
             n_samples,
             n_features,
-            feature_names=_names(X),
+            feature_names=_column_names(X),
             has_target=y is not None,
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,
@@ -250,7 +232,7 @@ class RowBlocks:
 
     @classmethod
     def from_blocks(cls, blocks, *, n_jobs=None):
-        """Blocks that are there already.
+        """Blocks that exist already.
 
         Parameters
         ----------
@@ -259,10 +241,6 @@ class RowBlocks:
             No two may take the same rows of an array or a file.
         n_jobs : int or None, default=None
             As in `from_arrays`.
-
-        Raises
-        ------
-        ValueError, TypeError
         """
         blocks = list(blocks)
         pairs = [(as_rows("X", X, 2), None if y is None else as_rows("y", y, 1)) for X, y in blocks]
@@ -270,7 +248,7 @@ class RowBlocks:
             raise ValueError("blocks must not be empty.")
         if len({y is None for _, y in pairs}) > 1:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
-        if len({_names(X) for X, _ in pairs} - {None}) > 1:
+        if len({_column_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
         check_apart([X for X, _ in blocks])
         parts = [
@@ -286,7 +264,7 @@ class RowBlocks:
             parts,
             sum(part.n_rows for part in parts),
             X.shape[1],
-            feature_names=_names(X),
+            feature_names=_column_names(X),
             has_target=y is not None,
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,
@@ -305,10 +283,6 @@ class RowBlocks:
             Names of the features, numeric columns; None means all but the target.
         block_size, n_jobs : int or None, default=None
             As in `from_arrays`.
-
-        Raises
-        ------
-        ValueError, TypeError
         """
         parts, names = table_parts(table, target, columns, check_block_size(block_size))
         return cls(
@@ -337,10 +311,6 @@ class RowBlocks:
             `from_arrays`.
         n_jobs : int or None, default=None
             As in `from_arrays`.
-
-        Raises
-        ------
-        ValueError, TypeError, OSError
         """
         paths = [path] if isinstance(path, str | PathLike) else list(path)
         if not paths:
@@ -375,10 +345,6 @@ class RowBlocks:
             means 64 MB, more where there were more than 2048 blocks.
         n_samples : int or None, default=None
             Number of records, where the sizes of the chunks are not known, as those of data frames.
-
-        Raises
-        ------
-        ValueError, TypeError
         """
         from skdpsco.data.dask_blocks import dask_parts
 
@@ -396,12 +362,7 @@ class RowBlocks:
         )
 
     def with_target(self, y) -> "RowBlocks":
-        """The same features with the targets ``y``, an array for all records.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")
         y = as_rows("y", y, 1)

@@ -10,7 +10,6 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
-from skdpsco._random import warn_utility
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -36,7 +35,7 @@ from skdpsco.group_dro.options import (
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
 from skdpsco.scaling.target import Target
-from skdpsco.solvers import check_cost, check_supported
+from skdpsco.solvers import check_supported
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
 AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
@@ -313,26 +312,26 @@ class PrivateGroupDRO(PrivateLinearModel):
         available = self._available(budget)
         solver, n_iter = group_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
         check_supported(solver, problem)
-        with self._planning(n, d, "n_iter"):
-            plan = solver.plan(problem, available, n_iter)
-            check_cost(plan.event, available)
+        plan = self._planned(
+            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
+        )
         design = as_design(X, bounds, intercept)
         needed = needed_size(d + intercept, available.mu / problem.max_memberships**0.5)
         small = too_small(membership.groups, problem.expected_sizes, needed)
-        if small and not problem.theta_is_fixed:
-            warn_utility(small)
-        for line in plan.warnings:
-            warn_utility(line)
-
-        # What the fit costs is known. Noise may be drawn from here on.
-        rng, seeded = self._open(plan.event)
-        result = self._follow(solver, plan, problem, design, t, membership.matrix, rng)
-
+        warnings = (small,) if small and not problem.theta_is_fixed else ()
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
             *plan.assumptions,
         )  # fmt: skip
-        draft.privacy_ = draft._report(budget, plan.event, seeded, assumptions)
+        with self._releasing(
+            draft,
+            plan.event,
+            budget,
+            assumptions=assumptions,
+            warnings=(*warnings, *plan.warnings),
+        ) as release:
+            data = (design, t, membership.matrix, release.rng)
+            result = self._follow(solver, plan, problem, *data)
         coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)

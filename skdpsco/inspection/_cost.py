@@ -84,6 +84,7 @@ def declared_rho(estimator: Any) -> np.ndarray:
     Raises
     ------
     ValueError, TypeError
+        If a budget is out of range.
     """
     steps = private_steps(estimator)
     return np.array([check_budget(step.epsilon, step.delta).rho for _, step in steps])
@@ -130,7 +131,7 @@ def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
     cost : dict
         Epsilon, delta and rho; empty if there is no private step, or no number.
     """
-    candidates = _candidates(search, fitted)
+    candidates = _candidates_of_search(search, fitted)
     n_candidates = len(candidates) if candidates is not None else int(search.n_iter)
     n_splits = _n_splits(search, fitted)
     if n_splits is None:
@@ -150,7 +151,7 @@ def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
     return fits, {"epsilon": epsilon_of(total, delta), "delta": delta, "rho": rho_of(total)}
 
 
-def _candidates(search: Any, fitted: bool) -> list[dict] | None:
+def _candidates_of_search(search: Any, fitted: bool) -> list[dict] | None:
     """Parameters of the candidates; None if they are yet to be drawn, and may set budgets."""
     if fitted and hasattr(search, "cv_results_"):
         return search.cv_results_["params"]

@@ -88,7 +88,7 @@ class StepReport:
     note : str
         The reason, what is assumed, or what to use instead.
     relation : str or None
-        Of a private step: which data sets are neighbours.
+        For a private step: which data sets are neighbours.
     """
 
     name: str
@@ -241,6 +241,7 @@ def check_record_wise(record_wise: Any) -> list[Any]:
     Raises
     ------
     TypeError
+        If it is not a list of names, steps or functions.
     """
     if isinstance(record_wise, str) or not np.iterable(record_wise):
         raise TypeError(
@@ -298,7 +299,7 @@ def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
         walk.visit(_join(name, child), estimator, note)
 
 
-def _columns(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
+def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: str) -> None:
     parts = [*step.transformers, ("remainder", step.remainder, ())]
     parts = [part for part in parts if part[:2] != ("remainder", "drop")]
     wrong = [
@@ -375,7 +376,7 @@ def _voting(walk: Walk, name: str, step: VotingClassifier | VotingRegressor, not
 
 
 COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
-    ColumnTransformer: _columns,
+    ColumnTransformer: _column_transformer,
     FeatureUnion: _union,
     FixedThresholdClassifier: _fixed_threshold,
     FrozenEstimator: _frozen,

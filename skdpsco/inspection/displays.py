@@ -105,7 +105,7 @@ class PrivacyUtilityDisplay:
         name : str or None, default=None
             For the legend; None is the name of the class.
         **kwargs : dict
-            Of the line, passed to `matplotlib.axes.Axes.plot`.
+            Style of the line, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class PrivacyUtilityDisplay:
         name : str or None, default=None
             For the legend.
         **kwargs : dict
-            Of the line, passed to `matplotlib.axes.Axes.plot`.
+            Style of the line, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class RadiusPathDisplay:
             more than two classes there is one for each class and feature.
         ax : matplotlib Axes or None, default=None
         **kwargs : dict
-            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+            Style of the lines, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -322,7 +322,7 @@ class RadiusPathDisplay:
                 f"solver='stagewise'; got {fitted_model!r}."
             )
         coef = path.coef
-        names = _names(fitted_model, feature_names, coef.shape[-1])
+        names = _coefficient_names(fitted_model, feature_names, coef.shape[-1])
         if coef.ndim == 3:
             names = [f"{name}, class {c}" for c in fitted_model.classes_ for name in names]
         coef = coef.reshape(len(coef), -1)
@@ -338,7 +338,7 @@ class RadiusPathDisplay:
         ax : matplotlib Axes or None, default=None
             None makes a figure.
         **kwargs : dict
-            Of the lines, passed to `matplotlib.axes.Axes.plot`.
+            Style of the lines, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -363,7 +363,7 @@ class RadiusPathDisplay:
         return self
 
 
-def _names(model: Any, feature_names: Any, n_features: int) -> list[str]:
+def _coefficient_names(model: Any, feature_names: Any, n_features: int) -> list[str]:
     if feature_names is None:
         feature_names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
     is_list = np.iterable(feature_names) and not isinstance(feature_names, str)

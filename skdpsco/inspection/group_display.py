@@ -97,9 +97,9 @@ class GroupLossDisplay:
             ``predict_proba``, the accuracy.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
-            Of ``estimator``, for the legend; None is the name of its class.
+            The name of ``estimator`` in the legend; None for the name of its class.
         **kwargs : dict
-            Of the points of ``estimator``, passed to `matplotlib.axes.Axes.plot`.
+            Style of the points of ``estimator``, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -149,9 +149,9 @@ class GroupLossDisplay:
         ax : matplotlib Axes or None, default=None
             None makes a figure, as tall as the number of groups needs.
         name : str or None, default=None
-            Of the first model, for the legend.
+            The name of the first model in the legend.
         **kwargs : dict
-            Of the points of the first model, passed to `matplotlib.axes.Axes.plot`.
+            Style of the points of the first model, passed to `matplotlib.axes.Axes.plot`.
 
         Returns
         -------

@@ -235,7 +235,7 @@ def not_private_steps(
 
 
 def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: Any = None) -> None:
-    """Refuse estimators of which one has a step that is not private, or none that is.
+    """Refuse an estimator that has a step that is not private, or that has no private step.
 
     Parameters
     ----------
@@ -247,6 +247,8 @@ def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: An
     Raises
     ------
     ValueError, TypeError
+        If an estimator has a step that is not private, or has no private step; if ``record_wise``
+        contains what is not part of any.
     """
     record_wise = check_record_wise(record_wise)
     walks = [_walk(estimator, record_wise, fitted=False, X=X) for estimator in estimators]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, starmap
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -40,14 +40,18 @@ from skdpsco.solvers import (
 )
 
 MAX_SAMPLES = 2**53  # float64 counts up to here
-SOLVERS = ("one-pass-frank-wolfe", "phased-erm", "phased-sgd", "tree-frank-wolfe")
-FAMILY = (OnePassFrankWolfe, PhasedERM, PhasedSGD, TreeFrankWolfe)  # they shrink long records
+BALL_SOLVERS: dict[str, Any] = {
+    "one-pass-frank-wolfe": OnePassFrankWolfe,
+    "phased-erm": PhasedERM,
+    "phased-sgd": PhasedSGD,
+    "tree-frank-wolfe": TreeFrankWolfe,
+}
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "radius": [Interval(Real, 0, None, closed="neither")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
-    "solver": [StrOptions({"auto", *SOLVERS}), HasMethods(["plan", "run"])],
+    "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
     "n_samples": [None, Interval(Integral, 1, MAX_SAMPLES, closed="both")],
     "shuffle": ["boolean"],
 }
@@ -55,15 +59,41 @@ LP_CONSTRAINTS: dict[str, list[Any]] = {
 LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
-# What "auto" takes, fitted on simulated data, see examples/benchmarks/lp_geometry.py. The second of
-# a pair is for blocks. For l1 balls, by r = (n mu)**(1/3) / log(2 d), and d / (r log(2 d)**2):
-CLEAR, MANY_FEATURES = 1.26, (6.0, 1.0)
-# For p > 1, by n mu / sqrt(d); for blocks by n mu / d**(3/4) up to p = 2, and by n mu / d beyond:
-MUCH_NOISE, MUCH_NOISE_BLOCKS, MUCH_NOISE_CUBE = 55.0, 45.0, 32.0
-LITTLE_NOISE = 300.0  # n mu / d
+class AutoBallTuning(NamedTuple):
+    """Thresholds by which ``solver="auto"`` chooses, fitted by examples/benchmarks/lp_geometry.py.
+
+    n is the number of records, d that of features, and mu the budget in Gaussian privacy.
+
+    Parameters
+    ----------
+    clear : float
+        For p = 1. Where r = (n mu)**(1/3) / log(2 d) is larger, one feature can be told from the
+        rest.
+    many_features : tuple of two floats
+        For p = 1. Where d / (r log(2 d)**2) is larger, there are many features; the second number
+        is for records in blocks.
+    much_noise : float
+        For p > 1 and arrays. Where n mu / sqrt(d) is smaller, there is nearly nothing but noise.
+    much_noise_blocks : float
+        The same for blocks and p <= 2, of n mu / d**(3/4).
+    much_noise_cube : float
+        The same for blocks and p > 2, of n mu / d.
+    little_noise : float
+        Where n mu / d is at least this, one pass is as good as many.
+    """
+
+    clear: float = 1.26
+    many_features: tuple[float, float] = (6.0, 1.0)
+    much_noise: float = 55.0
+    much_noise_blocks: float = 45.0
+    much_noise_cube: float = 32.0
+    little_noise: float = 300.0
 
 
-def automatic(
+AUTO_BALL = AutoBallTuning()
+
+
+def automatic_ball_solver(
     p: float, n_samples: int, n_features: int, rho: float, smooth: bool, streaming: bool
 ) -> str:
     """Name of the solver that is best for a problem of this kind, from public values.
@@ -90,27 +120,23 @@ def automatic(
     d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
     if p == 1.0:
         root, log_d = signal ** (1.0 / 3.0), math.log(2.0 * d)
-        few_steps = root > CLEAR * log_d and d > MANY_FEATURES[streaming] * root * log_d
+        few_steps = (
+            root > AUTO_BALL.clear * log_d and d > AUTO_BALL.many_features[streaming] * root * log_d
+        )
     elif streaming:
-        few_steps = signal < (MUCH_NOISE_BLOCKS * d**0.75 if p <= 2.0 else MUCH_NOISE_CUBE * d)
+        cube = AUTO_BALL.much_noise_cube * d
+        few_steps = signal < (AUTO_BALL.much_noise_blocks * d**0.75 if p <= 2.0 else cube)
     else:
-        few_steps = signal < MUCH_NOISE * math.sqrt(d)
+        few_steps = signal < AUTO_BALL.much_noise * math.sqrt(d)
     if few_steps:
         return "tree-frank-wolfe"
-    return "phased-sgd" if streaming or signal / d >= LITTLE_NOISE else "phased-erm"
+    return "phased-sgd" if streaming or signal / d >= AUTO_BALL.little_noise else "phased-erm"
 
 
-def make_solver(name: str, shuffle: bool) -> Any:
+def make_ball_solver(name: str, shuffle: bool) -> Any:
     """The solver of a name other than "auto"."""
-    if name == "phased-erm":
-        return PhasedERM()
-    if name == "phased-sgd":
-        return PhasedSGD(shuffle=shuffle)
-    return (
-        TreeFrankWolfe(shuffle=shuffle)
-        if name == "tree-frank-wolfe"
-        else (OnePassFrankWolfe(shuffle=shuffle))
-    )
+    cls = BALL_SOLVERS[name]
+    return cls(shuffle=shuffle) if cls.streams else cls()
 
 
 def is_stream(X: Any) -> bool:
@@ -145,7 +171,7 @@ class Stream:
 
     def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
         self.n_samples = n_samples
-        self._pairs = _checked(blocks, read)
+        self._pairs = _checked_blocks(blocks, read)
         self._first: Any = next(self._pairs, None)
         declared = f"n_samples={n_samples} records were declared, but"
         if self._first is None:
@@ -170,7 +196,7 @@ class Stream:
         return Blocks(pairs, lambda *pair: pair, self.n_samples)
 
 
-def _checked(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
+def _checked_blocks(blocks: Iterable[Any], read: Callable[..., Any]) -> Iterator[Any]:
     for number, block in enumerate(blocks):
         if not _is_pair(block):
             raise ValueError(
@@ -303,7 +329,7 @@ class LpModel(PrivateLinearModel):
     def _assumptions(self, loss: Any) -> tuple[str, ...]:
         """Lines for the report."""
         lines = []
-        if self.row_norm is not None and isinstance(self.solver, (str, *FAMILY)):
+        if self.row_norm is not None and isinstance(self.solver, (str, *BALL_SOLVERS.values())):
             lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
@@ -315,12 +341,12 @@ class LpModel(PrivateLinearModel):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         p, smooth = self._order(), loss.smoothness() < math.inf
         if isinstance(solver, str) and solver == "auto":
-            solver = automatic(p, n_samples, n_features, rho, smooth, self._streaming)
+            solver = automatic_ball_solver(p, n_samples, n_features, rho, smooth, self._streaming)
         name = solver if isinstance(solver, str) else type(solver).__name__
         if name == "one-pass-frank-wolfe" and p != 1.0:
             raise ValueError(f"solver={name!r} needs the vertices of an l1 ball, p=1; got p={p!r}.")
         if isinstance(solver, str):
-            solver = make_solver(solver, bool(self.shuffle))
+            solver = make_ball_solver(solver, bool(self.shuffle))
         if self._streaming and not getattr(solver, "streams", False):
             why = "" if smooth else f", which loss={self.loss!r} needs as it is not smooth,"
             raise ValueError(

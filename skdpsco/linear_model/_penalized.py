@@ -25,19 +25,23 @@ COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4
 
 
-def automatic(loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool) -> str:
+def automatic(
+    loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool, conditioned: bool
+) -> str:
     """Name of the solver that is best for data of this size under this budget.
 
-    Classifiers with an intercept take moments, which centre dense features: where these lie on one
-    side of 0, as raw features do, gradients need too many steps. Otherwise moments are best where
-    there is hardly any noise. Before that, gradients of all coordinates at once are best for few
-    features or much noise, single coordinates for many features.
+    Moments are best where there is hardly any noise. Before that, conditioned features take
+    gradients of all coordinates at once. Of others, classifiers with an intercept take moments:
+    where features lie on one side of 0, gradients need too many steps. Else gradients are best for
+    few features or much noise, single coordinates for many features.
     """
-    if intercept and not isinstance(loss, Squared):
-        return "moments"
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
     if ratio >= LITTLE_NOISE:
+        return "moments"
+    if conditioned:
+        return "gradient-descent"
+    if intercept and not isinstance(loss, Squared):
         return "moments"
     if ratio >= COORDINATES_RATIO and d >= COORDINATES_FEATURES:
         return "coordinate-descent"
@@ -100,7 +104,7 @@ class CompositeModel(PrivateLinearModel):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         if solver == "auto":
             intercept = bool(self.fit_intercept)
-            solver = automatic(loss, n_samples, n_features, rho, intercept)
+            solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
             if self._by_blocks and solver == "coordinate-descent":
                 solver = "gradient-descent"  # the former reads columns
         return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver

@@ -36,13 +36,13 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     target_bound : float or None, default=None
         Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None finds the magnitude of y
-        privately too, for a twentieth of the budget. (With too few records for that, about 400 at
-        epsilon 1, None means 1: declare a bound.)
+        privately too, for a twentieth of the budget; more, up to three tenths, below 400 records at
+        epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "gradient-descent" where noise is large or features are
-        few, else "coordinate-descent", and "moments" where there is hardly any noise; it follows
-        from the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
+        "gradient-descent" for conditioned features, or where noise is large or features are few,
+        and "coordinate-descent". It follows from the layout and the sizes of X and the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -53,6 +53,15 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         In which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. None takes
+        columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -65,6 +74,9 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     intercept_ : float
     feature_bound_ : ndarray of shape (n_features,)
         The bounds that were found, a release. Only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
@@ -120,6 +132,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         clip="auto",
         order="cyclic",
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         verbose=0,
         random_state=None,
     ):
@@ -135,6 +149,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         self.clip = clip
         self.order = order
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
 
@@ -168,13 +184,13 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     target_bound : float or None, default=None
         Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None finds the magnitude of y
-        privately too, for a twentieth of the budget. (With too few records for that, about 400 at
-        epsilon 1, None means 1: declare a bound.)
+        privately too, for a twentieth of the budget; more, up to three tenths, below 400 records at
+        epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "gradient-descent" where noise is large or features are
-        few, else "coordinate-descent", and "moments" where there is hardly any noise; it follows
-        from the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
+        "gradient-descent" for conditioned features, or where noise is large or features are few,
+        and "coordinate-descent". It follows from the layout and the sizes of X and the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -185,6 +201,15 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         In which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. None takes
+        columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -197,6 +222,9 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     intercept_ : float
     feature_bound_ : ndarray of shape (n_features,)
         The bounds that were found, a release. Only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
@@ -247,6 +275,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         clip="auto",
         order="cyclic",
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         verbose=0,
         random_state=None,
     ):
@@ -261,6 +291,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         self.clip = clip
         self.order = order
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
 

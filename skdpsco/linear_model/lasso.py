@@ -2,7 +2,12 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._validation import COMMON_CONSTRAINTS, TARGET_CONSTRAINTS, check_bound
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
+    check_bound,
+)
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.losses.library import Squared
 
@@ -36,8 +41,8 @@ class PrivateLasso(LinearRegressor):
         Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
-        is found privately too, for a twentieth of the budget. (With too few records for that,
-        about 400 at epsilon 1, None means 1: declare a bound.)
+        is found privately too, for a twentieth of the budget; more, up to three tenths, below 400
+        records at epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
@@ -47,6 +52,15 @@ class PrivateLasso(LinearRegressor):
         and from what was released before, never from the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. None takes
+        columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -57,6 +71,9 @@ class PrivateLasso(LinearRegressor):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -96,6 +113,7 @@ class PrivateLasso(LinearRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CONDITIONING_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
     }
 
@@ -111,6 +129,8 @@ class PrivateLasso(LinearRegressor):
         solver="stagewise",
         n_iter="auto",
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         verbose=0,
         random_state=None,
     ):
@@ -123,6 +143,8 @@ class PrivateLasso(LinearRegressor):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
 

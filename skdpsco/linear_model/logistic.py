@@ -2,7 +2,11 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._validation import CLASSES_CONSTRAINTS, COMMON_CONSTRAINTS
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
+)
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
 
@@ -41,6 +45,15 @@ class PrivateLogisticL1(LogisticClassifier):
         and from what was released before, never from the data.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. None takes
+        columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, and so assumes that which labels occur
         is public. Declare them if one of them might be absent.
@@ -55,6 +68,9 @@ class PrivateLogisticL1(LogisticClassifier):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -95,6 +111,7 @@ class PrivateLogisticL1(LogisticClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CONDITIONING_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
     }
 
@@ -109,6 +126,8 @@ class PrivateLogisticL1(LogisticClassifier):
         solver="stagewise",
         n_iter="auto",
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         classes=None,
         verbose=0,
         random_state=None,
@@ -121,6 +140,8 @@ class PrivateLogisticL1(LogisticClassifier):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.classes = classes
         self.verbose = verbose
         self.random_state = random_state

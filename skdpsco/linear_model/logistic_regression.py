@@ -39,9 +39,10 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" with an intercept and where there is hardly
-        any noise, else "gradient-descent" where noise is large or features are few, and
-        "coordinate-descent"; it follows from the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
+        "gradient-descent" for conditioned features; for others "moments" with an intercept, else
+        "gradient-descent" where noise is large or features are few, and "coordinate-descent". It
+        follows from the layout and the sizes of X and the budget alone.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -52,6 +53,15 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         In which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. None takes
+        columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, and so assumes that which labels occur
         is public. Declare them if one of them might be absent.
@@ -68,6 +78,9 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     classes_ : ndarray of shape (n_classes,)
     feature_bound_ : ndarray of shape (n_features,)
         The bounds that were found, a release. Only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
@@ -121,6 +134,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         clip="auto",
         order="cyclic",
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         classes=None,
         verbose=0,
         random_state=None,
@@ -137,6 +152,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.clip = clip
         self.order = order
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.classes = classes
         self.verbose = verbose
         self.random_state = random_state

@@ -7,7 +7,6 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from skdpsco._quiet import score_by
-from skdpsco._random import warn_utility
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -22,7 +21,7 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.scaling.target import Target
-from skdpsco.solvers import Problem, check_cost
+from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
 
@@ -198,24 +197,20 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         best = "moments" if problem.n_features <= MAX_GROUP_FEATURES else "mirror-prox"
         solver = resolve_solver(self.solver, {"auto": GLM_SOLVERS[best], **GLM_SOLVERS})
         available = self._available(budget)
-        with self._planning(n, d, "radius", "n_iter"):
-            plan = solver.plan(problem, available, n_iter)
-            check_cost(plan.event, available)
-        for line in plan.warnings:
-            warn_utility(line)
+        plan = self._planned(
+            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "radius", "n_iter"
+        )
         design = as_design(X, bounds, intercept)
-
-        # What the fit costs is known. Noise may be drawn from here on.
-        rng, seeded = self._open(plan.event)
-        result = self._follow(solver, plan, problem, design, t, rng)
-
         assumptions = (
             f"features are clipped to +-{_brief(bounds)}",
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
             *plan.assumptions,
         )
-        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+        with self._releasing(
+            draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
+        ) as release:
+            result = self._follow(solver, plan, problem, design, t, release.rng)
         unscale = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, unit))
         draft.coef_, draft.intercept_ = unscale(result.coef)
         draft.n_iter_ = result.n_iter

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import distinguish, implements, njit
-from skdpsco.losses.kernels import derivative, derivatives, value
+from skdpsco.losses.kernels import curvatures, derivative, derivatives, value, values
 
 # Predictions: round ones, where kinks are; others at no regular distance, so that nothing periodic
 # hides between them (multiples of the golden ratio); and far ones.
@@ -183,6 +183,24 @@ def _evaluate(loss: Any, name: str, z: float, y: float, smooth: bool) -> _Point 
 @njit
 def _compiled_derivatives(loss, Z, y, out):
     derivatives(loss, Z, y, out)
+
+
+@njit
+def _compiled_values(loss, Z, y, out):
+    values(loss, Z, y, out[:, 0])
+
+
+@njit
+def _compiled_curvatures(loss, Z, y, out):
+    curvatures(loss, Z, y, out[:, 0])
+
+
+# How kernels are tried at public predictions: those of many records call those of one.
+TRIALS = {
+    derivatives: _compiled_derivatives,
+    values: _compiled_values,
+    curvatures: _compiled_curvatures,
+}
 
 
 def _machine_code(loss: Any, name: str, predictions: Sequence[float], y: float) -> list[float]:

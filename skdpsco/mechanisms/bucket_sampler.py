@@ -1,11 +1,12 @@
 """The exponential mechanism over coordinates and signs, for scores that change a few at a time.
 
 `exponential_mechanism` of `skdpsco.mechanisms.samplers` looks at all candidates for every draw.
-Here coordinates stand in buckets by the size of their score. A new score costs a few swaps, and a
-draw two or three trials. The law is the same, exactly: ``docs/proofs/noise.md``, section 10.
+Here coordinates are sorted into buckets by the size of their score. A new score costs a few swaps,
+and a draw takes two or three trials. The law is exactly the same: ``docs/proofs/noise.md``, section
+10.
 
-Scores are `score_of` a coordinate's sum, an integer. Whoever changes the sum calls `move_to_bucket`
-if `bucket_of` changes with it; `forget` changes the scale.
+The score of a coordinate is `score_of` its sum, an integer. Code that changes the sum must call
+`move_to_bucket` if `bucket_of` changes with it; `forget` changes the scale.
 """
 
 from typing import NamedTuple
@@ -16,14 +17,14 @@ from skdpsco._kernels import inner
 from skdpsco._random import below
 from skdpsco.mechanisms.samplers import SCALE_BITS, bernoulli_exp, to_grid
 
-# A score at least j * WIDTH below the reference may stand in bucket j; the last takes all the rest.
+# Bucket j holds scores that are at least j * WIDTH below the reference; the last holds the rest.
 # exp(-WIDTH / 2**SCALE_BITS) is one half times KEEP, which is just below 1.
 WIDTH = 11_629_080  # ceil(log(2) * 2**24)
 LAST = 32
 KEEP = (4611686009643720307, 1439227914436061345, 1704341747740123000)  # digits to base 2**62
 MAX_COORDINATES = 2**28  # below it no sum of weights reaches 2**62
-SLACK = 4 * WIDTH  # by which a score may rise above the largest before all are sorted anew
-ROUNDING = 4.0  # units by which the quick estimate of a score may be too small, see `bucket_of`
+SLACK = 4 * WIDTH  # how far a score may rise above the largest before all are sorted again
+ROUNDING = 4.0  # units by which the fast estimate of a score may be too small, see `bucket_of`
 
 
 class Buckets(NamedTuple):
@@ -34,11 +35,11 @@ class Buckets(NamedTuple):
     order : ndarray of shape (n_coordinates,), int32
         Coordinates, bucket by bucket.
     place : ndarray of shape (n_coordinates,), int32
-        Where each stands in ``order``.
+        Position of each coordinate in ``order``.
     start : ndarray of shape (LAST + 2,), int64
         Where each bucket begins in ``order``.
     reference : ndarray of shape (1,), int64
-        At least every absolute score; negative if all are to be sorted anew.
+        An upper bound on all absolute scores; negative if all must be sorted again.
     scale : ndarray of shape (2,), float64
         Factor and grid: the score of a sum is ``factor * sum / grid``, rounded.
     """
@@ -51,7 +52,7 @@ class Buckets(NamedTuple):
 
 
 def new_buckets(n_coordinates: int) -> Buckets:
-    """Buckets that the next `draw_signed` sorts, for up to ``MAX_COORDINATES``."""
+    """Return empty buckets for up to ``MAX_COORDINATES``; the next `draw_signed` fills them."""
     return Buckets(
         np.empty(n_coordinates, dtype=np.int32),
         np.empty(n_coordinates, dtype=np.int32),
@@ -63,7 +64,7 @@ def new_buckets(n_coordinates: int) -> Buckets:
 
 @inner
 def forget(buckets, factor, grid):
-    """Set the scale; all are sorted anew before the next draw."""
+    """Set the scale, and have all coordinates sorted again before the next draw."""
     buckets.scale[0] = factor
     buckets.scale[1] = grid
     buckets.reference[0] = -1
@@ -84,10 +85,10 @@ def estimate(buckets):
 
 @inner
 def bucket_of(total, top, slope):
-    """Bucket for a sum, quickly; -1 if its score might exceed the reference.
+    """Bucket for a sum, computed fast; -1 if its score might exceed the reference.
 
-    It may be one too low. Of the score and of the estimate there are nine roundings in all, each by
-    less than 1/4 unit for scores up to 2**50, and one to an integer: together less than ROUNDING.
+    It may be one too low. The score and the estimate take nine roundings in all, each by less than
+    1/4 unit for scores up to 2**50, and one to an integer: together less than ROUNDING.
     """
     distance = top - abs(total) * slope
     return -1 if distance < 0.0 else np.int64(min(distance, 1.0 * LAST))
@@ -128,7 +129,7 @@ def move_to_bucket(buckets, k, b, j):
     order, place, start = buckets.order, buckets.place, buckets.start
     here = np.int64(place[k])
     while b != j:
-        # Change places with the last of this bucket, or the first; then move the border.
+        # Swap with the last coordinate of this bucket, or the first; then move the border.
         if b < j:
             b += 1
             start[b] -= 1
@@ -146,7 +147,7 @@ def move_to_bucket(buckets, k, b, j):
 
 @inner
 def keep(rng):
-    """Bernoulli(KEEP), the number with these digits."""
+    """Draw from Bernoulli(p), where p is the number with the digits KEEP."""
     for digit in KEEP:
         word = below(rng, 1 << 62)
         if word != digit:
@@ -173,8 +174,9 @@ def draw_signed(rng, sums, buckets):
     k : int
     """
     start = buckets.start
-    # Of the last bucket few are accepted, so it must not have most of the weight. After sorting it
-    # has not: the largest score alone weighs at least 2**(LAST - 4), the number of coordinates.
+    # Few candidates of the last bucket are accepted, so it must not have most of the weight. After
+    # sorting it has not: the largest score alone weighs at least 2**(LAST - 4), and there are not
+    # more coordinates.
     for _ in range(2):
         total = 0
         for j in range(LAST + 1):

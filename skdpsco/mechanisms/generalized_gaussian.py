@@ -1,12 +1,12 @@
 """Generalized Gaussian noise, for statistics whose sensitivity is bounded in an l_r norm, r > 2.
 
 The density is proportional to exp(-||z||_r**2 / (2 sigma**2)) with the l_r norm of the coordinates.
-Noise of scale `generalized_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and nothing that
-holds for Gaussian noise only. Order 2 is the Gaussian itself, which `skdpsco.mechanisms.samplers`
-draws exactly.
+Noise of scale `generalized_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and no curve
+that holds for Gaussian noise only. Order 2 is the Gaussian itself, which
+`skdpsco.mechanisms.samplers` draws exactly.
 
-This is the one mechanism here whose noise is drawn in floating point. Its sum with a statistic is
-rounded to a coarse grid. Proofs, and what rounding does not give:
+This is the only mechanism here whose noise is drawn in floating point. Its sum with a statistic is
+rounded to a coarse grid. Proofs, and the limits of rounding:
 ``docs/proofs/generalized_gaussian.md``.
 
 References
@@ -26,8 +26,8 @@ from skdpsco.mechanisms.samplers import GRID_LIMIT, _check_positive, to_grid
 # the noise; its own rounding adds sigma**2 / 2**19 to the variance of a coordinate.
 _CELLS = 2**8
 
-# random() is a multiple of 2**-53. Less this, it is the middle of a cell of that width: exact,
-# symmetric around 0 and never 0.
+# random() is a multiple of 2**-53. Minus this number, it is the middle of a cell of that width:
+# exact, symmetric around 0 and never 0.
 _HALF = 0.5 - 2.0**-54
 
 
@@ -53,10 +53,6 @@ def generalized_gaussian(
     Returns
     -------
     noise : ndarray of shape (size,)
-
-    Raises
-    ------
-    ValueError
     """
     _check_order(order)
     _check_positive(sigma=sigma, size=size)
@@ -119,16 +115,14 @@ def generalized_gaussian_scale(sensitivity: float, rho: float, order: float) -> 
     Returns
     -------
     sigma : float
-
-    Raises
-    ------
-    ValueError
     """
     _check_order(order)
     _check_positive(sensitivity=sensitivity, rho=rho)
     sigma = sensitivity * math.sqrt((order - 1.0) / rho / 2.0) * (1 + 2.0**-40)
     if not np.finfo(float).tiny <= sigma < math.inf:
-        raise ValueError(f"sensitivity={sensitivity!r} and rho={rho!r} are not scaled.")
+        raise ValueError(
+            f"sensitivity={sensitivity!r} or rho={rho!r} is too large or too small for float64."
+        )
     return sigma
 
 
@@ -145,15 +139,14 @@ def generalized_gaussian_grid(sigma: float, magnitude: float) -> float:
     Returns
     -------
     grid : float
-
-    Raises
-    ------
-    ValueError
     """
     _check_positive(sigma=sigma, magnitude=magnitude)
     grid = max(sigma / _CELLS, magnitude / (GRID_LIMIT // 2))
     if grid < np.finfo(float).tiny:
-        raise ValueError(f"sigma={sigma!r} and magnitude={magnitude!r} are not scaled.")
+        raise ValueError(
+            f"sigma={sigma!r} and magnitude={magnitude!r} are too small for float64: rescale the "
+            "data."
+        )
     return grid
 
 

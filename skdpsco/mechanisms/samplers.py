@@ -1,13 +1,13 @@
 """Exact noise on an integer grid, and the grids that make it private.
 
-Floating-point noise leaks through the last bits of what is released. Here a statistic is rounded
-to an integer number of grid units (`to_grid`), the noise is an exact sample of a discrete law,
-made of random bits and integer arithmetic only, and its scale is always ``2**bits`` units. What
-the budget decides is the width of one unit: the functions ``*_grid``, which err on the private
-side only. Proofs: ``docs/proofs/noise.md``.
+Floating-point noise leaks data through the last bits of a release. Here a statistic is rounded to
+an integer number of grid units (`to_grid`). The noise is an exact sample of a discrete law, made of
+random bits and integer arithmetic only, and its scale is always ``2**bits`` units. The budget
+decides the width of one unit: the functions ``*_grid`` compute it, and err on the private side
+only. Proofs: ``docs/proofs/noise.md``.
 
 The samplers run inside kernels; ``rng`` is a ``numpy.random.Generator``. Pass ``SCALE_BITS`` for
-``bits`` wherever a grid of this module was used; the tests also use small ones.
+``bits`` wherever a grid of this module was used; tests also use small values.
 
 References
 ----------
@@ -28,9 +28,9 @@ SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 2
 # Statistics are clamped to +-2**50 units: below, the division by the grid errs by at most 2**-3
 # units, so that rounding moves a statistic by at most 1/2 + 1/8 units, and noise cannot overflow.
 GRID_LIMIT = 2**50
-_ROUNDING = 0.5 + 0.125
-# What rounding alone costs an exponential mechanism: for epsilon0 there is a grid if it is larger.
-LEAST_EPSILON0 = 4 * _ROUNDING / 2**SCALE_BITS
+GRID_ROUNDING = 0.5 + 0.125
+# The cost of rounding alone to an exponential mechanism: a grid exists for every larger epsilon0.
+LEAST_EPSILON0 = 4 * GRID_ROUNDING / 2**SCALE_BITS
 
 
 @inner
@@ -43,7 +43,7 @@ def bernoulli_exp(rng, num, bits):
     while True:
         # One factor exp(-part / one) at a time. The first k at which a Bernoulli(part / (one k))
         # fails is odd with probability exp(-part / one). (k << bits overflows at k = 2**(63 - bits)
-        # >= 2**14, which is reached with probability below 1 / (2**13)! < 10**-28000.)
+        # >= 2**14, which it reaches with probability below 1 / (2**13)! < 10**-28000.)
         part = min(num, one)
         k = 1
         if part == one:
@@ -83,7 +83,7 @@ def discrete_gaussian(rng, bits):
     while True:
         y = discrete_laplace(rng, bits)
         # Accept with probability exp(-excess**2 / 2**(2 bits + 1)). The square might overflow, so
-        # that of high * 2**bits + low is taken apart. (high >= 2**31 does not happen.)
+        # expand that of high * 2**bits + low. (high >= 2**31 does not happen.)
         excess = abs(abs(y) - (1 << bits))
         high = excess >> bits
         low = excess - (high << bits)
@@ -126,7 +126,8 @@ def exponential_mechanism(rng, scores, bits):
 def noisy_argmax_laplace(rng, scores, bits):
     """First index of the largest score plus exact discrete Laplace noise of scale 2**bits.
 
-    Parameters as in `exponential_mechanism`, which costs a quarter as much zCDP at the same scale.
+    The parameters are those of `exponential_mechanism`, which costs a quarter as much zCDP at the
+    same scale.
     """
     winner = 0
     best = scores[0] + discrete_laplace(rng, bits)
@@ -145,8 +146,11 @@ class Exponential(NamedTuple):
         return math.sqrt(8.0 * rho)
 
     def event(self, epsilon0: float) -> Event:
-        """What one draw on ``exponential_grid(..., epsilon0, ...)`` costs."""
+        """Cost of one draw on ``exponential_grid(..., epsilon0, ...)``."""
         return ExponentialMechanismEvent(epsilon0)
+
+
+EXPONENTIAL = Exponential()
 
 
 class LaplaceNoisyMax(NamedTuple):
@@ -157,13 +161,13 @@ class LaplaceNoisyMax(NamedTuple):
         return math.sqrt(2.0 * rho)
 
     def event(self, epsilon0: float) -> Event:
-        """What one draw on ``exponential_grid(..., epsilon0, ...)`` costs."""
+        """Cost of one draw on ``exponential_grid(..., epsilon0, ...)``."""
         return LaplaceNoisyMaxEvent(epsilon0)
 
 
 @kernel
 def select(mechanism, rng, scores):
-    """Index of a large score, on a grid of scale ``2**SCALE_BITS``."""
+    """Draw the index of a large score, on a grid of scale ``2**SCALE_BITS``."""
     raise NotImplementedError
 
 
@@ -181,7 +185,7 @@ def _(mechanism, rng, scores):
 def to_grid(value, grid):
     """``value / grid`` rounded to an integer and clamped to +-GRID_LIMIT.
 
-    NaN becomes 0, a public value: an exception would tell something about the data.
+    NaN becomes 0, a public value: an exception would reveal something about the data.
     """
     units = value / grid
     if units >= GRID_LIMIT:
@@ -242,13 +246,13 @@ def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float
     grid : float
     """
     _check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
-    return _grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * _ROUNDING, magnitude)
+    return _finest_grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * GRID_ROUNDING, magnitude)
 
 
 def gaussian_grid(
     sensitivity: float, noise_multiplier: float, dimension: int, magnitude: float
 ) -> float:
-    """Grid on which `gaussian_mechanism` with `SCALE_BITS` has the noise that is asked for.
+    """Grid on which `gaussian_mechanism` with `SCALE_BITS` draws noise of the given multiplier.
 
     The release is as private as a continuous Gaussian one with standard deviation over sensitivity
     equal to ``noise_multiplier``, so the exact Gaussian curve may be charged.
@@ -280,11 +284,11 @@ def gaussian_grid(
     )
     tight = 1 - 2.0**-50  # covers the rounding of the two terms, which may cancel
     scale = math.sqrt(4**SCALE_BITS - 16) * tight
-    rounding = 2 * _ROUNDING * math.sqrt(dimension) / tight
-    return _grid(sensitivity, scale / noise_multiplier * tight - rounding, magnitude)
+    rounding = 2 * GRID_ROUNDING * math.sqrt(dimension) / tight
+    return _finest_grid(sensitivity, scale / noise_multiplier * tight - rounding, magnitude)
 
 
-def _grid(sensitivity: float, units: float, magnitude: float) -> float:
+def _finest_grid(sensitivity: float, units: float, magnitude: float) -> float:
     """Width at which ``sensitivity`` is at most ``units`` wide and ``magnitude`` is not clamped."""
     if not units > 0:
         raise ValueError(
@@ -293,7 +297,10 @@ def _grid(sensitivity: float, units: float, magnitude: float) -> float:
         )
     grid = max(sensitivity / units * (1 + 2.0**-40), magnitude / (GRID_LIMIT // 2))
     if not np.finfo(float).tiny <= grid < math.inf:
-        raise ValueError(f"sensitivity={sensitivity!r} and magnitude={magnitude!r} are not scaled.")
+        raise ValueError(
+            f"sensitivity={sensitivity!r} or magnitude={magnitude!r} is too large or too small for "
+            "float64: rescale the data."
+        )
     return grid
 
 

@@ -28,7 +28,7 @@ class Grant:
     ----------
     rho : float
     prefix : str, default=""
-        Of the parameters of the step.
+        What the names of the parameters of the step begin with.
     """
 
     def __init__(self, rho: float, prefix: str = "") -> None:
@@ -65,7 +65,7 @@ class _Rehearsal(Grant):
         raise _ReachedNoise(self.prefix)
 
 
-def _parts(estimator: Any, rho: float) -> np.ndarray:
+def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
     declared = declared_rho(estimator)
     return rho * (declared / declared.sum())
 
@@ -77,7 +77,9 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
     are the clones that `granted` makes of it.
     """
     estimator = clone(estimator)
-    for (prefix, _), part_rho in zip(private_steps(estimator), _parts(estimator, rho), strict=True):
+    for (prefix, _), part_rho in zip(
+        private_steps(estimator), _shares_of_steps(estimator, rho), strict=True
+    ):
         part = budget_of(float(part_rho), delta)
         values = {
             "epsilon": part.epsilon,
@@ -106,6 +108,7 @@ def fit_granted(estimator: Any, part: Any) -> Any:
     Raises
     ------
     RuntimeError
+        If a private step has charged its ledger never, or more than once.
     """
     part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
@@ -197,7 +200,7 @@ def check_private(
     ----------
     estimators : list of estimator
     X : array-like, sparse matrix or frame
-        Of which only the layout is looked at.
+        Only its layout is looked at.
     record_wise : list of str or callable
         What the user vouches for.
     rho : iterable of float or None
@@ -206,6 +209,8 @@ def check_private(
     Raises
     ------
     ValueError, TypeError
+        If an estimator is not private, caches fits or votes, if its share of the budget is too
+        small, or if ``record_wise`` is not legal.
     """
     record_wise = check_record_wise(record_wise)
     for item in record_wise:
@@ -227,7 +232,11 @@ def check_private(
                     f"{name} must not be a VotingClassifier: it numbers the labels that occur in "
                     "the part of the records that it is fitted on."
                 )
-        shares = [declared_rho(estimator)] if rho is None else [_parts(estimator, r) for r in rho]
+        shares = (
+            [declared_rho(estimator)]
+            if rho is None
+            else [_shares_of_steps(estimator, r) for r in rho]
+        )
         least = min(share.min() for share in shares)
         if least < MIN_RHO:
             raise ValueError(

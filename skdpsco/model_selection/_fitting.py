@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import column_or_1d
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import check_bound, check_target, rows_of
+from skdpsco._validation import check_bound, check_target, select_records
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
 from skdpsco.inspection import private_steps
@@ -23,7 +23,7 @@ from ._allotment import fit_granted, quieten
 from ._selection import centred_sum
 from .scorers import PrivateScorer
 
-_LEGAL = "X and y must have one row, and one real number or label, for each record."
+_ONE_PER_RECORD = "X and y must have one row, and one real number or label, for each record."
 
 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
@@ -44,8 +44,8 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
         raise ValueError("requires y to be passed, but the target y is None.")
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
-    X, y = quietly(_LEGAL, indexable, X, y)
-    y = quietly(_LEGAL, column_or_1d, y, warn=True)
+    X, y = quietly(_ONE_PER_RECORD, indexable, X, y)
+    y = quietly(_ONE_PER_RECORD, column_or_1d, y, warn=True)
     return Part(X, check_target(y) if numeric else y, fit_params)
 
 
@@ -57,7 +57,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
             classifies = getattr(step, "task", "classification") == "classification"
             if classifies and getattr(step, "classes", ()) is None:
                 if labels is None:
-                    quietly(_LEGAL, assert_all_finite, y, input_name="y")
+                    quietly(_ONE_PER_RECORD, assert_all_finite, y, input_name="y")
                     labels = encode_classes(y, None)[0]
                 candidate.set_params(**{f"{prefix}classes": labels})
     return () if labels is None else (labels_note(labels, None),)
@@ -94,8 +94,8 @@ class Part(NamedTuple):
     def rows(self, rows: np.ndarray) -> "Part":
         """A part of the part."""
         n = len(self.y)
-        params = {name: rows_of(value, rows, n) for name, value in self.fit_params.items()}
-        return Part(rows_of(self.X, rows, n), self.y[rows], params)
+        params = {name: select_records(value, rows, n) for name, value in self.fit_params.items()}
+        return Part(select_records(self.X, rows, n), self.y[rows], params)
 
     def fit(self, estimator: Any) -> Any:
         """Fit ``estimator`` on it, and leave no trace of the fit but what it returns."""

@@ -43,7 +43,7 @@ class SearchPlan:
     rho_fit : float
         zCDP of one fit on the training part; of random stopping, also of its score.
     rho_refit : float
-        Of the winner's fit on all records; 0 if there is none.
+        zCDP of the winner's fit on all records; 0 if there is no such fit.
     scores : ScorePlan
     tries : TruncatedNegativeBinomial, Poisson or None
         Law of the number of tries; None if every candidate is tried once.

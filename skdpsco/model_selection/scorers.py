@@ -10,7 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_interval
-from skdpsco.data.record_functions import numbers, numbers_or_nan
+from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 
 METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -31,6 +31,8 @@ class PrivateScorer:
     Raises
     ------
     TypeError, ValueError
+        If ``record_score`` is not callable, ``lower`` is not below ``upper``, or there is no such
+        ``response_method``.
     """
 
     record_score: Callable[[np.ndarray, np.ndarray], Any]
@@ -48,6 +50,14 @@ class PrivateScorer:
             raise ValueError(
                 f"response_method must be one of {METHODS}, got {self.response_method!r}."
             )
+
+    @property
+    def taken_on_trust(self) -> tuple[str, ...]:
+        """What a report says of a function of the user's, which is given many records at a time."""
+        function = getattr(self.record_score, "func", self.record_score)
+        if function is _hit or function is _explained:
+            return ()
+        return ("what record_score says of a record depends on that record only",)
 
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Score of every record, clipped into the declared bounds.
@@ -71,7 +81,7 @@ class PrivateScorer:
         ValueError
             If ``record_score`` does not return one number per record; and whatever it raises.
         """
-        return self._clipped(numbers, y, response)
+        return self._clipped(real_numbers, y, response)
 
     def _clipped(self, call: Callable[..., np.ndarray], y: Any, response: Any) -> np.ndarray:
         def scored(y: np.ndarray, response: np.ndarray) -> Any:
@@ -102,7 +112,8 @@ def make_private_scorer(
     ----------
     record_score : callable
         ``record_score(y_true, response)`` returns one number per record, greater is better, each
-        of which may depend on that record alone. It must print nothing. Before a search charges
+        of which may depend on that record alone: it is given many records at a time, so that
+        nothing enforces this. It must print nothing. Before a search charges
         anything, it is called once to see whether it works; a record for which it fails later
         scores ``lower``.
     lower, upper : float
@@ -151,8 +162,9 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
     Raises
     ------
     TypeError, ValueError
+        If ``scoring`` is not a scorer of known sensitivity, or does not fit the estimator.
     """
-    if isinstance(scoring, PrivateScorer):
+    if type(scoring) is PrivateScorer:  # a subclass might not clip
         return scoring
     if scoring is None:
         if not (is_classifier(estimator) or is_regressor(estimator)):

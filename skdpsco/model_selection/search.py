@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator, plan_within
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
@@ -119,7 +119,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     n_splits_ : int
         1.
     classes_ : ndarray
-        Of a classifier.
+        The class labels, if the estimator is a classifier.
     n_features_in_ : int
     feature_names_in_ : ndarray
         Only if X has string column names.
@@ -246,14 +246,18 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         n_validation = self._n_validation(len(data.y))
         validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
         budget = self._budget()
-        plan = plan_search(
-            budget=self._available(budget),
-            n_candidates=len(grid),
-            n_validation=n_validation,
-            scorer=scorer,
-            target_bound=target_bound_of(candidates),
-            share=self._share(),
-            tries=self._tries(len(grid)),
+        target_bound, tries = target_bound_of(candidates), self._tries(len(grid))
+        plan = plan_within(
+            lambda spend: plan_search(
+                budget=spend,
+                n_candidates=len(grid),
+                n_validation=n_validation,
+                scorer=scorer,
+                target_bound=target_bound,
+                share=self._share(),
+                tries=tries,
+            ),
+            self._available(budget),
         )
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
@@ -273,56 +277,63 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         )
         check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
-        rng, seeded = self._open(plan.event, stacklevel=4)  # the line that called fit
+        # The warnings name the line that called fit.
+        with self._releasing(self, plan.event, budget, stacklevel=3) as release:
+            rng = release.rng
 
-        def model(k: int, part: int) -> Any:
-            return allotment.seed_steps(allotment.granted(allotted[k][part]), rng, seeded)
+            def model(k: int, part: int) -> Any:
+                granted = allotment.granted(allotted[k][part])
+                return allotment.seed_steps(granted, rng, release.seeded)
 
-        scorer = release_scorer(plan.scores, scorer, validation.y, rng)
-        tried = plan.draw(len(grid), rng)
-        keep = plan.rho_refit == 0.0  # the winner's model
-        # joblib's messages would tell the number of tries, which is secret.
-        verbose = self.verbose if plan.tries is None else 0
-        with without_warnings():  # so would warnings
-            results = in_parallel(
-                (delayed(fit_and_sum)(model(k, 0), train, validation, scorer, keep) for k in tried),
-                self.n_jobs,
-                verbose=verbose,
-                pre_dispatch=self.pre_dispatch,
-            )
-        sums = np.array([result[0] for result in results])
-        self.cv_results_ = _results_of(grid)
-        best: int | None
-        if self.return_scores:
-            means, noise = noisy_means(sums, scorer, n_validation, plan.scores.rho, rng)
-            best = int(means.argmax())
-            shown = np.clip(means, scorer.lower, scorer.upper)
-            self.best_score_ = float(shown[best])
-            self.cv_results_["mean_test_score"] = shown
-            self.cv_results_["std_noise"] = np.full(len(means), noise)
-            self.cv_results_["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
-        elif plan.tries is None:
-            best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
-        else:
-            best = best_try(sums, scorer, n_validation, plan.rho_fit, rng)
-        # A search that stopped before its first try takes a candidate that was fixed before it.
-        self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
-        self.best_params_ = grid[self.best_index_]
-        if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
-            best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
-        else:
-            assert best is not None  # there is a try: what may stop before needs a refit
-            best_estimator = results[best][1]
-        # Labels that the search has read off y seem declared to its fits.
-        assumed = allotment.assumptions_of(best_estimator)
-        assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
-        self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
-        self.scorer_ = scorer
-        self.n_splits_ = 1
-        covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
-        frozen = allotment.frozen_notes(candidates, self.record_wise)
-        assumed = (covers, *labels, *frozen, *assumed)
-        self.privacy_ = self._report(budget, plan.event, seeded, assumed)
+            scorer = release_scorer(plan.scores, scorer, validation.y, rng)
+            tried = plan.draw(len(grid), rng)
+            keep = plan.rho_refit == 0.0  # the winner's model
+            # joblib's messages would tell the number of tries, which is secret.
+            verbose = self.verbose if plan.tries is None else 0
+            with without_warnings():  # so would warnings
+                score = delayed(fit_and_sum)
+                results = in_parallel(
+                    (score(model(k, 0), train, validation, scorer, keep) for k in tried),
+                    self.n_jobs,
+                    verbose=verbose,
+                    pre_dispatch=self.pre_dispatch,
+                )
+            sums = np.array([result[0] for result in results])
+            self.cv_results_ = _results_of(grid)
+            best: int | None
+            if self.return_scores:
+                means, noise = noisy_means(sums, scorer, n_validation, plan.scores.rho, rng)
+                best = int(means.argmax())
+                self._show_scores(means, noise, scorer)
+            elif plan.tries is None:
+                best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
+            else:
+                best = best_try(sums, scorer, n_validation, plan.rho_fit, rng)
+            # A search that stopped before its first try takes a candidate that was fixed before it.
+            self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
+            self.best_params_ = grid[self.best_index_]
+            if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
+                best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
+            else:
+                assert best is not None  # there is a try: what may stop before needs a refit
+                best_estimator = results[best][1]
+            # Labels that the search has read off y seem declared to its fits.
+            assumed = allotment.assumptions_of(best_estimator)
+            assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
+            self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
+            self.scorer_ = scorer
+            self.n_splits_ = 1
+            covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
+            frozen = allotment.frozen_notes(candidates, self.record_wise)
+            release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
+
+    def _show_scores(self, means: np.ndarray, noise: float, scorer: PrivateScorer) -> None:
+        """Set the attributes that tell noisy scores, whose noise has this standard deviation."""
+        shown = np.clip(means, scorer.lower, scorer.upper)
+        self.best_score_ = float(shown[means.argmax()])
+        self.cv_results_["mean_test_score"] = shown
+        self.cv_results_["std_noise"] = np.full(len(means), noise)
+        self.cv_results_["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""

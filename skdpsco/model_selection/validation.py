@@ -9,11 +9,11 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
-from skdpsco._random import generator
-from skdpsco.base.private_estimator import charge, check_budget, public_only
+from skdpsco._random import seed_of
+from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
-from skdpsco.privacy import RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
 from skdpsco.privacy.report import PrivacyReport
 
 from . import _allotment as allotment
@@ -124,7 +124,7 @@ def private_cross_val_score(
     (True, True)
     """
     budget = check_budget(epsilon, delta)
-    rng, seeded = generator(random_state, stacklevel=3)  # nothing is drawn yet
+    seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
     allotment.check_private([estimator], X, record_wise)
     rho_fit = float(declared_rho(estimator).sum())
@@ -152,28 +152,23 @@ def private_cross_val_score(
     in_parallel((delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds), n_jobs)
     check_scorer(scorer, [estimator], data.y, n_classes_of(estimator, data.y))
 
-    if ledger is not None:
-        parameters = public_only({"estimator": estimator, "cv": int(cv)})
-        relation = relation_of(estimator)
-        charge(ledger, event, "private_cross_val_score", parameters, relation, stacklevel=3)
-    models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
-    scorer = release_scorer(scores, scorer, data.y, rng)
-    calls = (
-        delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
-        for model, fold in zip(models, folds, strict=True)
-    )
-    sums = in_parallel(calls, n_jobs)
-    total = np.array([sum(part for part, _ in sums)])
-    mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
     frozen = allotment.frozen_notes([estimator], record_wise)
-    report = PrivacyReport(
-        epsilon=epsilon_of(event, budget.delta),
-        delta=budget.delta,
-        rho=rho_of(event),
-        event=event,
-        seeded=seeded,
-        assumptions=(f"covers the score and {cv} models, which stay secret", *labels, *frozen),
-        relation=relation_of(estimator),
-    )
+    parameters = public_only({"estimator": estimator, "cv": int(cv)})
+    payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
+    guarantee = Budget(epsilon_of(event, budget.delta), budget.delta)
+    covers = f"covers the score and {cv} models, which stay secret"
+    with releasing(payer, event, guarantee, seed) as release:
+        rng, seeded = release.rng, release.seeded
+        models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
+        scorer = release_scorer(scores, scorer, data.y, rng)
+        calls = (
+            delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
+            for model, fold in zip(models, folds, strict=True)
+        )
+        sums = in_parallel(calls, n_jobs)
+        total = np.array([sum(part for part, _ in sums)])
+        mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
+        release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
     score = float(np.clip(mean[0], scorer.lower, scorer.upper))
-    return PrivateScore(score, noise_std, report)
+    assert release.privacy is not None
+    return PrivateScore(score, noise_std, release.privacy)

@@ -18,7 +18,7 @@ from skdpsco._validation import (
 )
 from skdpsco.data.design import Dense, as_design
 
-BLOCK = 2**20  # entries for which there are temporary arrays at any time
+ENTRIES_AT_ONCE = 2**20  # entries for which there are temporary arrays at any time
 
 
 class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -124,7 +124,7 @@ class RowClipper(_Stateless):
         # Twice what sums of d terms, roots and quotients may err by.
         slack = 0.0 if self.norm == "max" else (d + 8) * 2.0**-52
         with np.errstate(all="ignore"):
-            for rows in gen_batches(n, max(1, BLOCK // d)):
+            for rows in gen_batches(n, max(1, ENTRIES_AT_ONCE // d)):
                 ends = indptr[rows.start : rows.stop + 1]
                 _clip_rows(data[ends[0] : ends[-1]], np.diff(ends), self.norm, bound, slack)
         return _rebuild(X, design, data)
@@ -247,6 +247,8 @@ def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, n
     Raises
     ------
     TypeError, ValueError
+        If a bound is not a finite number, there is not one per column, or a lower bound is not
+        below its upper one.
     """
     lower = check_columns("lower", lower, n_features)
     upper = check_columns("upper", upper, n_features)
@@ -266,6 +268,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
     Raises
     ------
     TypeError, ValueError
+        If ``pair`` is not two finite numbers in increasing order.
     """
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise ValueError(f"{name} must be a tuple of two numbers, got {pair!r}.")

@@ -98,7 +98,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         _check_dtype(self.dtype)
         _, dtypes = check_objects(self, X, reset=True)
         names = getattr(self, "feature_names_in_", None)
-        declared = _declared(self.categories, len(dtypes), names)
+        declared = _declared_categories(self.categories, len(dtypes), names)
         for j, (categories, dtype) in enumerate(zip(declared, dtypes, strict=True)):
             _check_possible(j, categories, dtype)
         self.categories_ = declared
@@ -173,7 +173,9 @@ def _is_list(value: Any) -> bool:
     return not wrong and np.iterable(value) and hasattr(value, "__len__")
 
 
-def _declared(categories: Any, n_features: int, names: np.ndarray | None) -> list[np.ndarray]:
+def _declared_categories(
+    categories: Any, n_features: int, names: np.ndarray | None
+) -> list[np.ndarray]:
     """One checked array of categories per column."""
     if isinstance(categories, Mapping):
         if names is None:

@@ -228,18 +228,16 @@ class PrivateQuantileClipper(ColumnTransform):
         lower, upper = check_bounds(self.lower, self.upper, d)
         if self.feature_range is not None:
             check_pair("feature_range", self.feature_range)
-        with self._planning(n, d):
-            plan = plan_ranges(n, d, self._available(budget).rho)
-
-        rng, seeded = self._open(plan.event)
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
-            X = np.clip(X, lower, upper)
+        plan = self._planned(
+            lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
+        )
+        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+            rng, X = release.rng, np.clip(X, lower, upper)
             ranges = [
                 release_range(plan, X[:, j], float(lower[j]), float(upper[j]), tails, rng)
                 for j in range(d)
             ]
         draft.lower_, draft.upper_ = np.array(ranges).T.copy()
-        draft.privacy_ = self._report(budget, plan.event, seeded, (CLIPPED,))
         return self._accept(draft)
 
     def transform(self, X):

@@ -21,7 +21,7 @@ FLOOR = 0.5  # of a variance, in standard deviations of its noise
 
 
 @dataclass(frozen=True)
-class MomentsPlan:
+class ColumnMomentsPlan:
     """Made of a budget and public sizes.
 
     Parameters
@@ -37,17 +37,17 @@ class MomentsPlan:
     event: Event
 
 
-def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> MomentsPlan:
+def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> ColumnMomentsPlan:
     """One Gaussian release of all sums, and of the sums of squares if asked for."""
     error = sum_error(n_samples, 1.0)
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
     grid = gaussian_grid(sensitivity, 1.0 / mu, dimension, 2.0 * n_samples)
-    return MomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
+    return ColumnMomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
 
 
 def release_moments(
-    plan: MomentsPlan, U: np.ndarray, squares: bool, rng
+    plan: ColumnMomentsPlan, U: np.ndarray, squares: bool, rng
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Noisy means and variances of the columns of ``U``, which is within [-1, 1]."""
     n, d = U.shape
@@ -200,19 +200,17 @@ class PrivateStandardScaler(ColumnTransform):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
         lower, upper = check_bounds(self.lower, self.upper, d)
         U = map_range(X, (lower, upper), (-1.0, 1.0))
-        with self._planning(n, d):
-            plan = plan_moments(n, d, with_std, self._available(budget).mu)
-
-        rng, seeded = self._open(plan.event)
-        with np.errstate(all="ignore"):
-            mean, var = release_moments(plan, U, with_std, rng)
+        plan = self._planned(
+            lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
+        )
+        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+            mean, var = release_moments(plan, U, with_std, release.rng)
         half = (upper - lower) / 2.0
         draft.lower_, draft.upper_ = lower, upper
         draft.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)
         draft.scale_ = None if var is None else half * np.sqrt(var)
         draft.var_ = None if var is None else draft.scale_**2
         draft.n_samples_seen_ = n
-        draft.privacy_ = self._report(budget, plan.event, seeded, (CLIPPED,))
         return self._accept(draft)
 
     def transform(self, X):

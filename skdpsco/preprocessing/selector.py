@@ -24,7 +24,7 @@ from skdpsco._validation import (
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.design import as_design
-from skdpsco.data.pieces import rows_of, sum_error, sum_in_runs
+from skdpsco.data.pieces import slice_rows, sum_error, sum_in_runs
 from skdpsco.data.products import correlate
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import (
@@ -47,7 +47,7 @@ class SelectionPlan:
     ----------
     n_selected : int
     grid : float or None
-        Of one draw; None if all features are taken and nothing is drawn.
+        The noise grid of one draw; None if all features are taken and nothing is drawn.
     target : TargetPlan or None
         How the centre and the scale of a regression target are found.
     event : Event
@@ -101,7 +101,7 @@ def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(T.shape[1] * len(design.bounds))
-        correlate_columns(rows_of(design, start, stop), R[start:stop], total)
+        correlate_columns(slice_rows(design, start, stop), R[start:stop], total)
         return total
 
     return np.abs(sum_in_runs(n, run)).reshape(T.shape[1], -1).max(axis=0)
@@ -264,20 +264,21 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
             assumptions = (labels_note(classes, self.classes), *assumptions)
             T = memberships(index, len(classes))
         design = as_design(X, bounds, False)
-        with self._planning(n, d):
-            rho = self._available(budget).rho
-            k = int(self.n_features_to_select)
-            plan = plan_selection(n, d, k, regression, target_bound, rho)
-
-        rng, seeded = self._open(plan.event)
+        k = int(self.n_features_to_select)
+        plan = self._planned(
+            lambda spend: plan_selection(n, d, k, regression, target_bound, spend.rho),
+            self._available(budget),
+            n,
+            d,
+        )
         draft.support_ = np.ones(d, dtype=bool)
-        if plan.grid is not None:
-            with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with self._releasing(draft, plan.event, budget, assumptions=assumptions) as release:
+            if plan.grid is not None:
+                rng = release.rng
                 if plan.target is not None:
                     T = release_target(plan.target, y, rng).apply(y)[:, None]
                 scores = covariance_scores(design, T)
                 draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
-        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
         return self._accept(draft)
 
     def transform(self, X):

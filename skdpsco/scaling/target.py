@@ -12,11 +12,14 @@ from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
 
 SHARE = 0.03  # of rho, for the centre and for the scale
-MAGNITUDE_SHARE = 0.05  # of rho, for the bound if none is declared: four times a magnitude
+# Of rho, for the bound if none is declared, four times a magnitude: more where records are few.
+MAGNITUDE_SHARE, MOST_MAGNITUDE_SHARE = 0.05, 0.3
 # Candidates, in increasing order; centres and scales in units of the bound.
 MAGNITUDES = 2.0 ** np.arange(-10, 31)
-CENTRES = np.linspace(-1.0, 1.0, 33)
-SCALES = 2.0 ** (np.arange(-31, 1) / 3.0)
+N_CENTRES, FEW_CENTRES = 4097, 33
+ZOOM = 2.0**-10  # of a second choice among many centres: two steps of the first, each way
+SCALES = 2.0 ** (np.arange(-75, 1) / 3.0)
+FEW_SCALES = 32  # the largest ones
 
 
 class Target(NamedTuple):
@@ -48,6 +51,10 @@ class TargetPlan:
     penalty : float
         How many records a scale must cover more than the next smaller one.
     event : Event
+    zoom : bool
+        Whether there are many centres, and a second choice around the first.
+    n_scales : int
+        How many of the largest scales are candidates.
     """
 
     bound: float
@@ -58,6 +65,8 @@ class TargetPlan:
     tail: float
     penalty: float
     event: Event
+    zoom: bool = False
+    n_scales: int = len(SCALES)
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -67,7 +76,13 @@ class TargetPlan:
         low = high = self.bound
         if self.magnitude_grid is not None:
             low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
-        return (low * float(SCALES[0]), 2.0 * high)
+        return (low * float(SCALES[-self.n_scales]), 2.0 * high)
+
+
+def magnitude_share(n_samples: int, rho: float) -> float:
+    """Share of ``rho`` with which the choice of a magnitude is no guess, within limits."""
+    least = (math.log(len(MAGNITUDES)) + 4.0) / (0.2 * n_samples) * (1.0 + 1e-6)
+    return min(max(MAGNITUDE_SHARE, least**2 / (8.0 * rho)), MOST_MAGNITUDE_SHARE)
 
 
 def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
@@ -79,18 +94,25 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
 
     # A draw is no guess if a wrong candidate's score is lower by log(candidates), and a bit more,
     # in units of the noise.
-    epsilon0 = math.sqrt(8.0 * MAGNITUDE_SHARE * rho)
+    epsilon0 = math.sqrt(8.0 * magnitude_share(n_samples, rho) * rho)
     quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
     margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
     if bound is None and margin > math.log(len(MAGNITUDES)) + 4.0:
         grids["magnitude"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
+    zoom = False
+    for share, count, draws in ((SHARE / 2.0, N_CENTRES, 2), (SHARE, FEW_CENTRES, 1)):
+        epsilon0 = math.sqrt(8.0 * share * rho)
+        if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
+            grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+            event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
+            zoom = draws > 1
+            break
     epsilon0 = math.sqrt(8.0 * SHARE * rho)
-    if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(len(CENTRES)):
-        grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
-        event = compose(event, ExponentialMechanismEvent(epsilon0))
     m = len(SCALES)
+    if 0.15 * n_samples * epsilon0 <= math.log(m):
+        m = FEW_SCALES
     if 0.15 * n_samples * epsilon0 > math.log(m):
         grids["scale"] = exponential_grid(1.0, epsilon0, 2.0 * n_samples)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
@@ -106,6 +128,8 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
         tail=tail,
         penalty=min(penalty, tail * n_samples / 3.0),
         event=event,
+        zoom=zoom,
+        n_scales=m,
     )
 
 
@@ -124,13 +148,16 @@ def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -
         scores = quantile_scores_of(up_to, n, plan.quantile)
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
     if plan.centre_grid is not None:
-        candidates = CENTRES * bound
-        up_to, n = counts(bound, 0.0, False, candidates)
-        scores = quantile_scores_of(up_to, n, 0.5)
-        centre = choose(scores, candidates, plan.centre_grid, rng)
+        count = N_CENTRES if plan.zoom else FEW_CENTRES
+        for width in (bound, bound * ZOOM)[: 1 + plan.zoom]:
+            candidates = centre + width * np.linspace(-1.0, 1.0, count)
+            up_to, n = counts(bound, 0.0, False, candidates)
+            scores = quantile_scores_of(up_to, n, 0.5)
+            centre = choose(scores, candidates, plan.centre_grid, rng)
+        centre = max(-bound, min(bound, centre))
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
-        candidates = SCALES * scale
+        candidates = SCALES[-plan.n_scales :] * scale
         up_to, n = counts(bound, centre, True, candidates)
         scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
         scale = choose(scores, candidates, plan.scale_grid, rng)

@@ -10,6 +10,7 @@ import numpy as np
 from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco.constraints.sets import conjugate, in_double_precision, minimizer
 from skdpsco.data.pieces import sum_error
+from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
     Budget,
@@ -49,6 +50,10 @@ class Problem:
         Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
         that read records through `skdpsco.data.record_stream`: they shrink longer ones to it. (The
         largest that features in [-1, 1] can have is sqrt(n_features).)
+    sparse : bool, default=False
+        Whether records are sparse.
+    centred : bool, default=False
+        Whether features are known to have a mean near 0.
     """
 
     loss: Any
@@ -59,6 +64,7 @@ class Problem:
     target_bound: float = 1.0
     row_norm: float = math.inf
     sparse: bool = False
+    centred: bool = False
 
     def __post_init__(self) -> None:
         # The squares of less would underflow, and longer rows would not be shrunk.
@@ -230,7 +236,8 @@ def check_supported(solver, problem: Problem) -> None:
 
     ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
     may call: tuples of which one kernel must be there. Where a problem may go without a constraint
-    or penalty, ``solver.optional`` names it.
+    or penalty, ``solver.optional`` names it. Kernels of a user's class are compiled, and called
+    with public numbers.
 
     Raises
     ------
@@ -249,10 +256,18 @@ def check_supported(solver, problem: Problem) -> None:
                 if spec is None:
                     which = f"and there is no {role}"
                 raise TypeError(f"{type(solver).__name__} needs the kernel {names}, {which}.")
-        for kernel, function in _PROBES.items() if spec is not None else ():
-            if any(kernel in group for group in kernels) and not of_this_package(type(spec)):
-                name, out = kernel.dispatch(object).__name__, np.zeros(problem.n_coefficients)
-                compiled(function, name, spec, np.linspace(-1.0, 1.0, len(out)), out)
+        if spec is None or of_this_package(type(spec)):
+            continue
+        K = problem.loss.n_outputs
+        public: Any = np.linspace(-1.0, 1.0, problem.n_coefficients)
+        public = public, np.zeros_like(public)
+        if role == "loss":
+            targets = np.arange(K, dtype=np.float64) if K > 1 else np.array([-1.0, 1.0])
+            public = np.zeros((len(targets), K)), targets, np.zeros((len(targets), K))
+        for kernel in kernels:
+            own = next(k for k in reversed(kernel) if implements(k, type(spec)))
+            for function in filter(None, map(PROBES.get, kernel)):
+                compiled(function, own.dispatch(object).__name__, spec, *public)
     if hasattr(solver, "check"):
         solver.check(problem)
 
@@ -276,11 +291,12 @@ def _probe_subdifferential(penalty, public, out):
 
 
 # Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
-# vertices by plans, and `skdpsco.losses.check_loss` probes losses.)
-_PROBES: dict[Any, Any] = {
+# vertices by plans.) The kernels of many records call those of one.
+PROBES: dict[Any, Any] = {
     minimizer: _probe_minimizer,
     prox: _probe_prox,
     subdifferential: _probe_subdifferential,
+    **TRIALS,
 }
 
 

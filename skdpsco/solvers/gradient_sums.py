@@ -1,4 +1,4 @@
-"""Sums of gradients at a point, of all records or clipped ones, in one pass over memory."""
+"""Sums of gradients at a point, clipped or not, in one pass over memory."""
 
 import math
 from typing import Any
@@ -25,8 +25,8 @@ def gradient_sum(
     slope: float,
     size: float = math.inf,
 ) -> np.ndarray:
-    """Sum of gradients at ``w``, of derivatives clipped to ``slope``, and to l2 norm ``size``."""
-    return _sums(X, y, loss, w, None, size, slope, 0.0)[0]
+    """Sum of gradients at ``w``; derivatives are clipped to ``slope`` and to l2 norm ``size``."""
+    return _sum_in_one_pass(X, y, loss, w, None, size, slope, 0.0)[0]
 
 
 @without_gil
@@ -34,7 +34,7 @@ def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`gradient_sum`, and the sum of losses clipped to ``cap``."""
-    return _sums(X, y, loss, w, None, math.inf, slope, cap)
+    return _sum_in_one_pass(X, y, loss, w, None, math.inf, slope, cap)
 
 
 @without_gil
@@ -42,11 +42,11 @@ def clipped_gradient_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
 ) -> np.ndarray:
     """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``."""
-    out, _ = _sums(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
+    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
     return (out.reshape(loss.n_outputs, -1) / scale).ravel()
 
 
-def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
+def _sum_in_one_pass(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
     out, m = np.zeros_like(w), run_length(X)
     v = as_vector(w, X)
     u = v[:0] if unit is None else as_vector(unit, X)
@@ -59,11 +59,11 @@ def _sums(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarra
 def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
     """Add up gradients, and return the sum of losses up to ``cap``, if it is positive.
 
-    One pass over memory: records are read a run at a time. ``v`` holds the coefficients over the
-    bounds; what is added to ``out`` is yet to be divided by them. Derivatives are clipped to
-    ``slope``, and so that their l2 norm keeps to ``bound``; or, if ``u`` is not empty, that of the
-    gradient in coordinates in which features are multiplied by ``u``. ``Z`` and ``numbers`` are
-    room for a run.
+    It takes one pass over memory, as records are read a run at a time. ``v`` holds the coefficients
+    over the bounds; the caller divides ``out`` by the bounds. Derivatives are clipped to ``slope``,
+    and to the l2 norm ``bound``; if ``u`` is not empty, ``bound`` is that of the gradient in
+    coordinates in which features are multiplied by ``u``. ``Z`` and ``numbers`` are work space for
+    a run.
     """
     total, common = 0.0, common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
@@ -83,9 +83,9 @@ def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
 
 
 def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
-    """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`: gradients are taken anew.
+    """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`.
 
-    Predictions are those of the point, ``scale[t]`` times the sum of the vertices.
+    Every step computes the predictions of its point, ``scale[t]`` times the sum of the vertices.
     """
     T, loss = len(plan.weight), problem.loss
     w, G = np.zeros(problem.n_coefficients), np.empty(problem.n_coefficients)
@@ -111,13 +111,13 @@ def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng,
 
 @njit
 def choose_vertex(constraint, G, grid, mechanism, rng, scores, units):
-    """Number of a vertex with a small score, drawn privately."""
+    """Draw privately the number of a vertex with a small score."""
     return select_vertex(constraint, G, grid, mechanism, rng, scores, units)
 
 
 @njit
 def draw(mechanism, rng, units):
-    """Number of a large score, which is one of a grid already."""
+    """Draw the number of a large score; the scores are in grid units."""
     return select(mechanism, rng, units)
 
 
@@ -129,7 +129,7 @@ def write_vertex(constraint, k, out):
 
 def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
-    # A minimiser that writes nothing must not release what was in memory before.
+    # Zeros: a minimiser that writes nothing must not release the former content of memory.
     w, v = np.zeros((2, problem.n_coefficients))
     for step, grid in zip(plan.step, plan.grid, strict=True):
         G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)

@@ -1,11 +1,11 @@
-"""How many steps pay, and a step into a set."""
+"""The number of steps that pays, and projection onto a set."""
 
 import math
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
-MOST_STEPS = 10_000  # the most that the automatic rule takes
+MOST_AUTOMATIC_STEPS = 10_000  # limit of the automatic rule
 
 
 def whole_steps(useful: float) -> int:
@@ -18,8 +18,8 @@ def whole_steps(useful: float) -> int:
     """
     if not useful < math.inf:
         raise ValueError("The bound on the excess risk overflows.")
-    # The bound is for the worst case: on data, a twentieth of its steps is about best.
-    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_STEPS)))
+    # The bound is for the worst case: on data, about a twentieth of its steps is best.
+    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_AUTOMATIC_STEPS)))
 
 
 @njit

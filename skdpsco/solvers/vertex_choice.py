@@ -1,7 +1,7 @@
 """Polytopes as solvers see them, and the private choice of a vertex.
 
-A set of the user's is asked for its vertices once, before anything is charged. What sensitivities
-are made of follows from these vertices, and none of the user's functions ever sees a gradient.
+A user's set is asked for its vertices once, before anything is charged. Sensitivities follow from
+these vertices, and none of the user's functions ever sees a gradient.
 """
 
 from numbers import Integral
@@ -50,7 +50,7 @@ class AxisPolytope(NamedTuple):
         return float(np.abs(self.length).max())
 
 
-POLYTOPES = (L1Ball, Simplex, Polytope, AxisPolytope)  # whose bounds follow from what they are
+POLYTOPES = (L1Ball, Simplex, Polytope, AxisPolytope)  # sets whose bounds need not be declared
 
 
 @n_vertices.register(AxisPolytope)
@@ -76,19 +76,19 @@ def _(constraint, k, out):
 
 
 def polytope_of(constraint: Any, D: int) -> Any:
-    """``constraint``, a set with vertices in ``D`` dimensions, as one of `POLYTOPES`.
+    """Convert ``constraint``, a set with vertices in ``D`` dimensions, to one of `POLYTOPES`.
 
     Raises
     ------
     TypeError
-        If a kernel that is needed is missing, or does not compile.
+        If a necessary kernel is missing, or does not compile.
     ValueError
         If the vertices are not finite numbers of ``D`` dimensions.
     """
     if type(constraint) in (L1Ball, Simplex):
         return in_double_precision(constraint)
     if type(constraint) is Polytope:
-        return Polytope(_checked(np.asarray(constraint.vertices), D, "Polytope"))
+        return Polytope(_checked_vertices(np.asarray(constraint.vertices), D, "Polytope"))
     cls = type(constraint)
     K = n_vertices(constraint, D)
     if isinstance(K, (bool, np.bool_)) or not isinstance(K, Integral) or K < 1:
@@ -106,10 +106,10 @@ def polytope_of(constraint: Any, D: int) -> Any:
         raise TypeError(f"{cls.__name__} needs the kernel `vertex`: not all vertices are on axes.")
     vertices = np.zeros((int(K), D))
     compiled(_write_vertices, "vertex", constraint, vertices)
-    return Polytope(_checked(vertices, D, cls.__name__))
+    return Polytope(_checked_vertices(vertices, D, cls.__name__))
 
 
-def _checked(vertices: np.ndarray, D: int, name: str) -> np.ndarray:
+def _checked_vertices(vertices: np.ndarray, D: int, name: str) -> np.ndarray:
     numeric = vertices.dtype.kind in "iuf" and vertices.ndim == 2 and len(vertices) > 0
     if not numeric or vertices.shape[1] != D or not np.isfinite(vertices).all():
         raise ValueError(
@@ -134,9 +134,9 @@ def _write_vertices(constraint, out):
 
 @inner
 def select_vertex(constraint, gradient, grid, mechanism, rng, scores, units):
-    """Number of a vertex whose product with ``gradient`` is probably small.
+    """Draw the number of a vertex whose product with ``gradient`` is probably small.
 
-    ``scores`` and ``units`` are room to work in.
+    ``scores`` and ``units`` are work space.
     """
     vertex_scores(constraint, gradient, scores)
     for k in range(scores.shape[0]):

@@ -13,13 +13,13 @@ PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ColumnTable:
     """Columns, and what is public about them.
 
     Parameters
     ----------
     library : {"pandas", "polars"} or None
-        Of the frame; None for an array.
+        The library of the frame; None for an array.
     names : list or None
         Labels of the columns of a frame.
     dtypes : list
@@ -36,21 +36,22 @@ class Table:
         """What messages call a column."""
         return repr(j if self.names is None else self.names[j])
 
-    def of(self, library: str) -> "Table":
+    def of(self, library: str) -> "ColumnTable":
         """The same in another library; the dtypes of arrays are those of pandas too."""
         if library == self.library:
             return self
         names = [f"x{j}" for j in range(len(self.dtypes))] if self.names is None else self.names
         kept = self.dtypes if library == PANDAS and self.library is None else None
-        return Table(library, list(map(str, names)), kept or [None] * len(self.dtypes))
+        return ColumnTable(library, list(map(str, names)), kept or [None] * len(self.dtypes))
 
 
-def read_table(estimator: Any, X: Any) -> Table:
+def read_table(estimator: Any, X: Any) -> ColumnTable:
     """The columns of X; sets the number and the names of features on the estimator.
 
     Raises
     ------
     TypeError, ValueError
+        If X is not a table, or does not have the columns of the fit.
     """
     is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
     if not is_frame:
@@ -61,13 +62,13 @@ def read_table(estimator: Any, X: Any) -> Table:
         kept = object if dtype is None else None  # else lists would become strings
         values = read_X(X, validate_data, estimator, X, dtype=kept, ensure_all_finite=False)
         d = values.shape[1]
-        return Table(None, None, [dtype] * d, [values[:, j] for j in range(d)])
+        return ColumnTable(None, None, [dtype] * d, [values[:, j] for j in range(d)])
     read_X(X, validate_data, estimator, X, skip_check_array=True)
     if 0 in X.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
     library = PANDAS if hasattr(X, "iloc") else POLARS
     columns = [X.iloc[:, j] if library == PANDAS else X.to_series(j) for j in range(X.shape[1])]
-    return Table(library, list(X.columns), [column.dtype for column in columns], columns)
+    return ColumnTable(library, list(X.columns), [column.dtype for column in columns], columns)
 
 
 def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
@@ -140,7 +141,7 @@ def as_list(column: Any) -> list[Any]:
     return column.tolist() if hasattr(column, "tolist") else column.to_list()
 
 
-def assemble(columns: list[Any], table: Table) -> Any:
+def assemble(columns: list[Any], table: ColumnTable) -> Any:
     """An array or a frame of columns made by `typed`."""
     if table.library == POLARS:
         import polars as pl

@@ -17,7 +17,7 @@ from skdpsco._quiet import quietly
 from skdpsco._validation import LARGEST, check_positive_int, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
-from skdpsco.synthesis.columns import Table, as_list, assemble, public_dtype, taken, typed
+from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -107,12 +107,12 @@ class Domain:
     ----------
     entries : list of ndarray of objects, or Bins
         Categories or bins of every column.
-    table : Table
+    table : ColumnTable
         As what records are written: names, dtypes and library, without columns.
     """
 
     entries: list[Any]
-    table: Table
+    table: ColumnTable
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,12 +179,14 @@ class Domain:
         return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
 
 
-def declare(domain: Any, table: Table) -> Domain:
+def declare(domain: Any, table: ColumnTable) -> Domain:
     """The declared domain, checked against the columns and dtypes of a table, never its values.
 
     Raises
     ------
     TypeError, ValueError
+        If ``domain`` is not legal, or does not match the number, the names or the dtypes of the
+        columns.
     """
     names, n_columns = table.names, len(table.dtypes)
     if domain is None:
@@ -224,7 +226,7 @@ def declare(domain: Any, table: Table) -> Domain:
                 f"domain[{table.label(j)}] does not fit this column of X, whose dtype is "
                 f"{'object' if dtype is None else dtype}: {error}."
             ) from error
-    return Domain(entries, Table(table.library, names, dtypes))
+    return Domain(entries, ColumnTable(table.library, names, dtypes))
 
 
 def _shown(domain: Any) -> str:

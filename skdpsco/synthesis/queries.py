@@ -29,6 +29,7 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
     Raises
     ------
     TypeError, ValueError
+        If the parameters do not state legal queries on the domain.
     """
     order = check_positive_int("order", order)
     if isinstance(workload, np.ndarray):
@@ -54,7 +55,8 @@ def tabulate(name: str, functions: Any, domain: Domain) -> np.ndarray:
 
     Raises
     ------
-    TypeError, ValueError
+    ValueError
+        If the domain has too many cells, or a function does not return one number for each.
     """
     if not domain.dense:
         raise ValueError(

@@ -9,11 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
-from skdpsco._random import warn_utility
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
-from skdpsco.base.progress import check_progress, progress_bar
-from skdpsco.solvers import MultiplicativeWeights, SelectMeasure, check_cost
+from skdpsco.base.progress import check_progress
+from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
@@ -97,8 +96,9 @@ class PrivateSynthesizer(PrivateEstimator):
     tables_ : tuple of tuple of int, or None
         The columns of the tables that ``answers_`` consists of; None for arrays and callables.
     distribution_ : Histogram or ProductMixture
-        Of codes, which number the values of every column. A `Histogram` has the probabilities
-        ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of products.
+        The distribution of codes, which number the values of every column. A `Histogram` has the
+        probabilities ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of
+        products.
     domain_ : Domain
         The declared domain, and the names and dtypes of columns.
     n_iter_ : int
@@ -225,25 +225,19 @@ class PrivateSynthesizer(PrivateEstimator):
         problem = problem_of("workload", domain, workload, n)
         codes = domain.encode(table.columns)
         available = self._available(budget)
-        with self._planning(n, d, "n_iter"):
-            plan = solver.plan(problem, available, n_iter)
-            check_cost(plan.event, available)
-        for line in plan.warnings:
-            warn_utility(line)
-
-        # What the fit costs is known. Noise may be drawn from here on.
-        rng, seeded = self._open(plan.event)
-        with (
-            np.errstate(all="ignore"),  # an underflow would tell something about the data
-            threadpool_limits(1, user_api="blas"),  # many small products: threads would only wait
-            progress_bar(self.verbose, max(plan.n_iter, 1), type(self).__name__) as counter,
-        ):
-            result = solver.run(plan, problem, codes, rng, counter)
-
+        plan = self._planned(
+            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
+        )
         assumptions = ("the domain and the queries are public", *plan.assumptions)
         if any(isinstance(entry, Bins) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
-        draft.privacy_ = self._report(budget, plan.event, seeded, assumptions)
+        with (
+            self._releasing(
+                draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
+            ) as release,
+            threadpool_limits(1, user_api="blas"),  # many small products: threads would only wait
+        ):
+            result = self._follow(solver, plan, problem, codes, release.rng)
         draft.domain_, draft.distribution_ = domain, result.distribution
         draft.answers_, draft.n_iter_ = result.answers, result.n_iter
         draft.tables_ = workload.columns(d) if isinstance(workload, Marginals) else None
@@ -263,9 +257,9 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         X : array or frame of shape (n_samples, n_features)
-            Of the kind of the X of the fit, with its columns and dtypes, or what `set_output` says.
-            Categorical columns have the declared categories. Numbers are uniform in their bins;
-            in columns of integers they are integers.
+            The same kind of table as the X of the fit, with its columns and dtypes, or
+            what `set_output` says. Categorical columns have the declared categories. Numbers are
+            uniform in their bins; in columns of integers they are integers.
 
         Raises
         ------
@@ -355,6 +349,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Raises
         ------
         ValueError
+            If ``transform`` is not one of these.
         """
         legal = ("default", PANDAS, POLARS)
         if transform is not None:

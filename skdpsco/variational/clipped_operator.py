@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.data.record_functions import numbers, numbers_or_nan
+from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, finite_lp_norm
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 from skdpsco.variational.games import BilinearGame, QuadraticGame
@@ -83,7 +83,7 @@ class Clipped:
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """What the user's operator says of records that may raise errors: public or the first."""
-        return numbers("operator", self._at(z), data, (self.size,), self.monotone)
+        return real_numbers("operator", self._at(z), data, (self.size,), self.monotone)
 
     def try_record(self, z: np.ndarray, record: Data) -> None:
         """Refuse an operator, or payoffs, of another shape or type, by a look at one record.
@@ -96,7 +96,7 @@ class Clipped:
         twice = tuple(np.concatenate([array, array]) for array in record)
         self.records(z, twice)  # functions of one record alone show
         if self.value_bound is not None:
-            numbers("value", partial(self.value, z), twice)
+            real_numbers("value", partial(self.value, z), twice)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
         if self.game is not None:

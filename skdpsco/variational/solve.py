@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._random import generator, warn_utility
 from skdpsco._validation import MAX_ITER, check_bound
-from skdpsco.base.private_estimator import check_budget, resolve_solver
+from skdpsco.base.private_estimator import (
+    Payer,
+    check_budget,
+    plan_within,
+    releasing,
+    resolve_solver,
+)
 from skdpsco.constraints.sets import LpBall, Simplex
-from skdpsco.privacy import rho_of
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
     AcceleratedRecursive,
@@ -19,7 +23,6 @@ from skdpsco.solvers import (
     BiasReducedMirrorDescent,
     BoostedMirrorDescent,
     MirrorDescent,
-    check_cost,
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
@@ -273,30 +276,25 @@ def solve_variational_inequality(
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
     clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
     available = budget if ledger is None else Allowance(budget.rho)
-    plan = solver.plan(problem, available, steps)
-    check_cost(plan.event, available)
-    for line in plan.warnings:
-        warn_utility(line)
-    rng, seeded = generator(random_state, stacklevel=3)
-    if ledger is not None:
-        parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
-        ledger.charge(plan.event, "solve_variational_inequality", parameters)
-    with np.errstate(all="ignore"):  # an underflow would tell something about the data
-        z = solver.run(plan, problem, arrays, rng)
-    report = PrivacyReport(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        rho=rho_of(plan.event),
-        event=plan.event,
-        seeded=seeded,
-        assumptions=(
-            "the operator of a record depends on that record only",
-            "the sets, bounds, smoothness and probes are public",
-            *plan.assumptions,
-        ),
+    plan = plan_within(lambda spend: solver.plan(problem, spend, steps), available)
+    parameters = {"epsilon": epsilon, "delta": delta, "n_iter": plan.n_iter}
+    assumptions = (
+        "the operator of a record depends on that record only",
+        "the sets, bounds, smoothness and probes are public",
+        *plan.assumptions,
     )
+    with releasing(
+        Payer(ledger, "solve_variational_inequality", parameters),
+        plan.event,
+        budget,
+        random_state,
+        assumptions=assumptions,
+        warnings=plan.warnings,
+    ) as release:
+        z = solver.run(plan, problem, arrays, release.rng)
+    assert release.privacy is not None
     parts = [z[part] for part in problem.geometry.parts]
-    return VariationalSolution(z, parts, plan.n_iter, report, plan.n_rounds)
+    return VariationalSolution(z, parts, plan.n_iter, release.privacy, plan.n_rounds)
 
 
 def _many_actions(problem: VariationalProblem, rho: float) -> bool:

@@ -45,7 +45,7 @@ def scores_along(solver, plan, problem, rows, choices, times, monkeypatch, layou
     forced = Forced(choices, [])
     with monkeypatch.context() as patch:
         patch.setattr(module, "EXPONENTIAL", forced)
-        patch.setattr(module, "descend", module.descend.py_func)
+        patch.setattr(module, "mirror_descent_pass", module.mirror_descent_pass.py_func)
         patch.setattr(module, "draw_times", lambda *_: np.asarray(times))
         X = as_design(X, np.ones(X.shape[1]), problem.intercept)
         solver.run(plan, problem, X, y, None, np.zeros(1, dtype=np.int64))

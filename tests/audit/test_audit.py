@@ -19,14 +19,16 @@ from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import samplers as m
-from skdpsco.privacy import Budget, gaussian_mu
+from skdpsco.privacy import Budget, GaussianEvent, gaussian_mu
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.l1.stagewise import StagewisePlan
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
+from skdpsco.solvers.penalized import gradient_descent as descent_module
 
 ALPHA = 5e-7
 
@@ -122,11 +124,24 @@ EPSILON, DELTA, FITS = 2.0, 1e-3, 1000
 
 
 class RefitOnly(Stagewise):
-    """Noisy gradient steps on all coordinates, which three records would not be offered."""
+    """A refit of all coordinates, which three records would not be offered."""
 
     def plan(self, problem, budget, n_iter=None):
-        radius = problem.constraint.radius
-        return self._without_selection(problem, budget, radius, False, True)
+        return StagewisePlan(
+            event=GaussianEvent(1.0 / budget.mu),
+            n_iter=0,
+            mu=budget.mu,
+            radius=problem.constraint.radius,
+            all_coordinates=True,
+            n_samples=problem.n_samples,
+        )
+
+
+class DescentOnly(Stagewise):
+    """Gradient descent on all coordinates, which three records would not be offered either."""
+
+    def plan(self, problem, budget, n_iter=None):
+        return self._without_selection(problem, budget, problem.constraint.radius, False, True)
 
 
 # One record flips its target, the others are zero. Noise is planted that is too small by the given
@@ -136,6 +151,8 @@ CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
     (PrivateLasso, {"solver": RefitOnly()}, [refit_module], 6),
     (PrivateLogisticL1, {"solver": RefitOnly()}, [refit_module], 10),
+    (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 6),
+    (PrivateLogisticL1, {"solver": DescentOnly()}, [descent_module], 10),
     (PrivateLogisticL1, {"solver": "frank-wolfe", "n_iter": 3}, [path_module], 8),
     (
         PrivateLogisticL1,

@@ -486,7 +486,8 @@ def test_machine_code_sees_one_record_at_a_time(n_outputs):
         (every, [slice(None)]),
         (every.py_func, [slice(i, i + 1) for i in range(4)]),
     ):
-        predictions, out, numbers = Z.copy(), np.full_like(Z, 7.0), np.full((2, 4), 7.0)
+        predictions = np.array(Z, order="F")  # as coordinate descent has them
+        out, numbers = np.full_like(predictions, 7.0), np.full((2, 4), 7.0)
         for rows in runs:
             function(loss, predictions[rows], y[rows], out[rows], numbers[:, rows])
         found.append(np.hstack([predictions, out, numbers.T]))

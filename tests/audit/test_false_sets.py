@@ -104,8 +104,8 @@ def _(mechanism, rng, scores):
 def python(monkeypatch):
     for module, name in (
         (path_module, "vertex_path"),
-        (one_pass_module, "walk"),
-        (anytime_module, "descend"),
+        (one_pass_module, "frank_wolfe_pass"),
+        (anytime_module, "mirror_descent_pass"),
         (sums_module, "write_minimizer"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)

@@ -40,11 +40,11 @@ def setting(monkeypatch, case, mu):
         monkeypatch.setattr(_workload, "DENSE_CELLS", 1)
     problem = QueryProblem(shape, workload, N)
     assert problem.dense == dense
-    worth = measure_project.values(problem)
+    worth = measure_project.worth_of_subsets(problem)
     plan = {  # whichever promises least error
         "contrasts": lambda: measure_project.plan_contrasts(problem, mu, worth),
         "cells": lambda: measure_project._plan_cells(problem, mu, worth),
-        "queries": lambda: measure_project._plan_queries(problem, mu),
+        "queries": lambda: measure_project._plan_answers(problem, mu),
     }[strategy]()
     assert plan.strategy == strategy
     assert mu_of(plan.event) == pytest.approx(mu)

@@ -69,7 +69,7 @@ def scores_along(plan, problem, rows, choices, monkeypatch, layout="dense"):
     forced = Forced(choices, [])
     with monkeypatch.context() as patch:
         patch.setattr(module, "EXPONENTIAL", forced)
-        patch.setattr(module, "walk", module.walk.py_func)
+        patch.setattr(module, "frank_wolfe_pass", module.frank_wolfe_pass.py_func)
         X = as_design(X, np.ones(X.shape[1]), problem.intercept)
         solver = OnePassFrankWolfe(shuffle=False)
         solver.run(plan, problem, X, y, None, np.zeros(1, dtype=np.int64))

@@ -26,9 +26,9 @@ from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import noisy_step as module
 from skdpsco.solvers.lp_ball.noisy_step import (
     Steps,
-    add_gradients,
+    add_row_gradients,
+    ball_slope,
     euclidean_radius,
-    slope_bound,
     step_grid,
 )
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
@@ -50,7 +50,7 @@ def recorded(monkeypatch):
         log.append(np.array([to_grid(v, grid) for v in values]))
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
-    monkeypatch.setattr(module, "add_gradients", add_gradients.py_func)
+    monkeypatch.setattr(module, "add_row_gradients", add_row_gradients.py_func)
     return log
 
 
@@ -165,8 +165,8 @@ def test_constants_of_balls(ball):
     assert np.linalg.norm(points, axis=1).max() == pytest.approx(euclidean_radius(problem))
     residual = points.sum(axis=1).max() + 1.0  # of the prediction for a record of ones
     squared = dataclasses.replace(problem, loss=Squared())
-    assert slope_bound(squared) == pytest.approx(residual)
-    assert slope_bound(squared, 0.5) == pytest.approx(residual + 0.5 * math.sqrt(6))
+    assert ball_slope(squared) == pytest.approx(residual)
+    assert ball_slope(squared, 0.5) == pytest.approx(residual + 0.5 * math.sqrt(6))
 
 
 @pytest.mark.parametrize(("k", "D"), [(1, 1), (1, 7), (3, 9)])
@@ -190,10 +190,7 @@ TRIALS, EPSILON, DELTA = 100_000, 1.0, 0.01
 
 
 @njit
-def trials(
-    rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, inverse, norm, columns,
-    values,
-):  # fmt: skip
+def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w, g = np.arange(1), np.zeros(1), np.empty(1)
     shifts = np.empty((0, 1))
@@ -203,10 +200,8 @@ def trials(
         for _ in range(n_steps):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
-            add_gradients(
-                X, y, loss, slope, members[:size], shifts, w, g, Z, inverse, norm, columns,
-                values,
-            )  # fmt: skip
+            chunk = X, y, members[:size]
+            add_row_gradients(chunk, row, loss, slope, shifts, w, g, Z)
             gaussian_mechanism(rng, g, grid)
             w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
             releases[trial] += g[0]
@@ -220,7 +215,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), *Row(design, math.inf).arguments,
+            out, np.empty((1, 1)), Row(design, math.inf).arguments,
         )  # fmt: skip
         sums.append(out)
     return sums

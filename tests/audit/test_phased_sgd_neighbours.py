@@ -23,7 +23,14 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import phased_sgd as module
-from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, bounds_of, descend, release
+from skdpsco.solvers.lp_ball.phased_sgd import (
+    PhasedSGD,
+    SGDRoom,
+    SGDSteps,
+    euclidean_bounds,
+    release_point,
+    sgd_pass,
+)
 
 ONE = 2.0**SCALE_BITS
 
@@ -37,7 +44,7 @@ def means(monkeypatch):
         log.append(w.copy())
         w[:] = 0.0
 
-    monkeypatch.setattr(module, "release", record)
+    monkeypatch.setattr(module, "release_point", record)
     return log
 
 
@@ -150,7 +157,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
     losses = (Squared(), Squared(0.2), Logistic(), SmoothHinge(1e-4))
     for loss, D, e in itertools.product(losses, (1, 2, 30), (math.inf, 0.1, 1e-15)):
         problem = Problem(loss, ball, 10, D, row_norm=math.inf if e > 1.0 else 0.5)
-        bounds = bounds_of(problem)
+        bounds = euclidean_bounds(problem)
         e = min(e, 2.0 / bounds.bend * (1.0 - 2.0**-40))
         step = e * bounds.radius / (bounds.slope * bounds.features)
         n = 2**40  # so many that what else there is does not count
@@ -165,10 +172,9 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
             x, u = row.values[:size].astype(np.longdouble), w.astype(np.longdouble)
             slope = np.clip(slope_of(loss, x @ u, int(y[0])), -bounds.slope, bounds.slope)
             exact = nearest(u - step * slope * x, ball)
-            descend(
-                X, y, np.zeros(1, dtype=np.int64), loss, ball, step, bounds.slope, bounds.inside,
-                1, 1, 1, w, np.zeros(D), Z, G, *row.arguments,
-            )  # fmt: skip
+            chunk = X, y, np.zeros(1, dtype=np.int64)
+            steps = SGDSteps(step, bounds.slope, bounds.inside, every=1, first=1, due=1)
+            sgd_pass(chunk, row.arguments, loss, ball, steps, SGDRoom(w, np.zeros(D), Z, G))
             error = np.linalg.norm(((w - exact) / bounds.radius).astype(float))
             largest = max(largest, error / allowed)
     assert largest <= 1.0
@@ -183,17 +189,14 @@ TRIALS, EPSILON, DELTA, N = 200_000, 1.0, 0.01, 50
 
 
 @njit
-def trials(
-    rng, X, y, rows, loss, constraint, step, slope, inside, first, every, grid, room, row, out
-):  # fmt: skip
+def trials(rng, chunk, row, loss, constraint, steps, room, grid, out):
+    n_averaged = chunk[2].shape[0] - steps.first
+    w, total = room.w, room.total
     for trial in range(out.shape[0]):
-        w, total = np.zeros(1), np.zeros(1)
-        descend(
-            X, y, rows, loss, constraint, step, slope, inside, first, every, every, w, total,
-            *room, *row,
-        )  # fmt: skip
-        total[0] /= rows.shape[0] - first
-        release(rng, total, grid, constraint)
+        w[0] = total[0] = 0.0
+        sgd_pass(chunk, row, loss, constraint, steps, room)
+        total[0] /= n_averaged
+        release_point(rng, total, grid, constraint)
         out[trial] = total[0]
 
 
@@ -209,14 +212,14 @@ def test_noise_lets_through_what_the_curve_says(share, convicted):
     X = as_design(X, np.ones(1), False)
     rng = np.random.Generator(np.random.PCG64(0))
     samples = np.empty((2, TRIALS))
-    room = np.empty((1, 1)), np.empty((1, 1))
+    room = SGDRoom(np.empty(1), np.empty(1), np.empty((1, 1)), np.empty((1, 1)))
+    first, every = N - phase.n_averaged, phase.every
+    steps = SGDSteps(phase.step, plan.bounds.slope, plan.bounds.inside, every, first, every)
+    row = Row(X, math.inf).arguments
     for target, out in zip((1.0, -1.0), samples, strict=True):
         y = np.full(N, target)
-        trials(
-            rng, X, y, np.arange(N), problem.loss, problem.constraint, phase.step,
-            plan.bounds.slope, plan.bounds.inside, N - phase.n_averaged, phase.every,
-            share * phase.grid, room, Row(X, math.inf).arguments, out,
-        )  # fmt: skip
+        chunk, grid = (X, y, np.arange(N)), share * phase.grid
+        trials(rng, chunk, row, problem.loss, problem.constraint, steps, room, grid, out)
     # The event of largest p - exp(epsilon) q is a half line; it is chosen on half of the samples.
     half = TRIALS // 2
     lines = np.linspace(samples.min(), samples.max(), 400)

@@ -158,10 +158,10 @@ def test_grids_by_their_scale():
     problem = QueryProblem((2, 2), Marginals(2), 1000)
     plan = SelectMeasure().plan(problem, SimpleNamespace(rho=rho, mu=None), 1)
     (kind,) = plan.kinds.values()
-    left = (1 - select_measure.FIRST) * rho
-    mu = math.sqrt(2 * (1 - select_measure.CHOICE) * left)
+    left = (1 - select_measure.SELECT.first) * rho
+    mu = math.sqrt(2 * (1 - select_measure.SELECT.choice) * left)
     assert kind.plan.grid * 2.0**SCALE_BITS * mu == pytest.approx(2.0, rel=1e-6)
     assert kind.plan.grid * 2.0**SCALE_BITS * mu > 2.0
-    epsilon0 = math.sqrt(8 * select_measure.CHOICE * left)
+    epsilon0 = math.sqrt(8 * select_measure.SELECT.choice * left)
     assert plan.choice_grid * 2.0**SCALE_BITS * epsilon0 == pytest.approx(4.0, rel=1e-6)
     assert plan.choice_grid * 2.0**SCALE_BITS * epsilon0 > 4.0

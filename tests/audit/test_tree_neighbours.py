@@ -22,8 +22,13 @@ from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree import along_paths, nodes, uses
-from skdpsco.solvers.lp_ball.tree_bounds import Bounds
-from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_gradients
+from skdpsco.solvers.lp_ball.tree_bounds import BallBounds
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import (
+    NOISES,
+    NodeClip,
+    TreeFrankWolfe,
+    add_node_gradients,
+)
 
 ONE = 2.0**SCALE_BITS
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
@@ -54,7 +59,7 @@ def _(loss, z, y):
 
 @pytest.fixture
 def in_python(monkeypatch):
-    monkeypatch.setattr(module, "add_gradients", add_gradients.py_func)
+    monkeypatch.setattr(module, "add_node_gradients", add_node_gradients.py_func)
 
 
 def records_of(loss, d):
@@ -160,7 +165,7 @@ def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_p
     batch = batch_of(plan)
     paid = np.zeros(n_iter)
     tree = nodes(n_iter)
-    fresh = Bounds(problem).limits(math.inf, tree)[1]
+    fresh = BallBounds(problem).limits(math.inf, tree)[1]
     for i in np.unique(batch, return_index=True)[1]:  # one record of every batch
         others = [everyone[k] for k in rng.integers(len(everyone), size=n)]
         found = []
@@ -185,7 +190,7 @@ def test_worst_cases_of_all_batches_cost_the_same():
     # Batches are as large as their records' worst case asks for, up to rounding.
     problem = Problem(Logistic(), L1Ball(3.0), 10**6, 5)
     plan = TreeFrankWolfe("exponential").plan(problem, BUDGET, 30)
-    bounds = Bounds(problem)
+    bounds = BallBounds(problem)
     count = uses(nodes(30), bounds.limits(math.inf, nodes(30))[1])
     for t in range(30):
         change = 2 * bounds.magnitude(plan.limit[t]) / plan.batches[t]
@@ -222,10 +227,10 @@ def test_machine_code_clips_what_is_no_number(difference):
     for y, z in itertools.product((-1.0, 1.0), (0.0, 0.5)):
         design = as_design(np.ones((1, 1)), np.ones(1), False)
         total = np.zeros(1)
-        add_gradients(
-            design, np.array([y]), np.arange(1), Liar(), np.array([z]), np.array([-z - 3.0]),
-            difference, 0.25, 2.0, total, *Row(design, math.inf).arguments,
-        )  # fmt: skip
+        chunk, row = (design, np.array([y]), np.arange(1)), Row(design, math.inf).arguments
+        clip = NodeClip(difference, 0.25, 2.0)
+        point, parent = np.array([z]), np.array([-z - 3.0])
+        add_node_gradients(chunk, row, Liar(), point, parent, clip, total)
         assert abs(total[0]) == 0.25
 
 
@@ -236,7 +241,7 @@ def test_machine_code_clips_what_is_no_number(difference):
 def test_sensitivities_are_those_of_the_batches_as_they_are(n):
     # With floor(2**-k b) in place of 2**-k b, the published scale would be too small.
     problem = Problem(Logistic(), L1Ball(3.0), n, 2)
-    bounds = Bounds(problem)
+    bounds = BallBounds(problem)
     plan = TreeFrankWolfe("gaussian").plan(problem, BUDGET, min(n, 62))
     assert min(plan.batches) == 1
     for t, limit in enumerate(bounds.limits(2.0, nodes(plan.n_iter))[0]):
@@ -257,12 +262,14 @@ def test_law_of_the_noise_of_gradients(noise, monkeypatch):
     plan = solver.plan(problem, BUDGET, 1)
     assert plan.noise == noise
     seen = []
-    monkeypatch.setattr(module, "minimise", lambda ball, gradient, out: seen.append(gradient))
+    monkeypatch.setattr(
+        module, "write_minimizer", lambda ball, gradient, out: seen.append(gradient)
+    )
     rows = [(np.full(d, 2.0), 1.0)] * n  # clipped to 1
     for seed in range(n_draws):
         run(solver, plan, problem, rows, seed)
     noises = np.array(seen) + 0.5
-    slope, r = Bounds(problem).slope(2.0), plan.order
+    slope, r = BallBounds(problem).slope(2.0), plan.order
     change = 2 * slope * d ** (1 / r) / n
     scale = change / BUDGET.mu if noise == "gaussian" else change * math.sqrt(
         (r - 1) / (2 * BUDGET.rho)
@@ -285,7 +292,7 @@ def test_law_of_the_draws():
     counts = [int(np.all(np.isclose(ends, v), axis=1).sum()) for v in vertices]
     assert sum(counts) == n_draws
     # Scores <v, g> with g = -(1, 0.3) / 2 and epsilon0 = sqrt(8 rho) = 2 for their range.
-    spread = 2 * 2 * Bounds(problem).slope(math.inf) / n
+    spread = 2 * 2 * BallBounds(problem).slope(math.inf) / n
     for factor, fits in ((1.0, True), (2.0, False), (0.5, False)):
         log = factor * 2.0 / spread * np.array([1, 0.3, -1, -0.3]) / 2
         expected = n_draws * np.exp(log) / np.exp(log).sum()

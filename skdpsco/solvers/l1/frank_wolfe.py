@@ -64,12 +64,7 @@ class FrankWolfe:
         self.mechanism = mechanism
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of steps.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a loss that is not smooth: its curvature decides the number of steps."""
         check_smooth(self, problem.loss)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> FrankWolfePlan:
@@ -78,7 +73,7 @@ class FrankWolfe:
         Raises
         ------
         ValueError
-            What `check` refuses.
+            If `check` refuses the problem.
         """
         self.check(problem)
         constraint = polytope_of(problem.constraint, problem.n_coefficients)
@@ -105,7 +100,7 @@ class FrankWolfe:
 
 @dataclass(frozen=True)
 class NoisyFrankWolfePlan(Plan):
-    """What derivatives are clipped to; step sizes; the grid of every step's noisy gradient."""
+    """Bound on derivatives, step sizes, and the grid of every step's noisy gradient."""
 
     slope: float = 0.0
     step: tuple[float, ...] = ()
@@ -134,7 +129,7 @@ class NoisyFrankWolfe:
         Raises
         ------
         ValueError
-            Also for a `Polytope` whose vertices are not points of the problem.
+            If the loss is refused, or the vertices of a `Polytope` are not points of the problem.
         """
         check_smooth(self, problem.loss)
         if type(problem.constraint) is Polytope:
@@ -147,7 +142,7 @@ class NoisyFrankWolfe:
         Raises
         ------
         ValueError
-            What `check` refuses.
+            If `check` refuses the problem.
         """
         self.check(problem)
         n, D, constraint = problem.n_samples, problem.n_coefficients, problem.constraint

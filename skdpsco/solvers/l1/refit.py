@@ -21,16 +21,16 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mech
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, replace_one, share_mu
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
+from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.steps import move_into
 
 BLOCK = 1024  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
 MATRIX_SHARE = 0.25  # for the second moments of a Newton step
-LINE_SHARE = 0.04  # for the curvature along the first gradient
-GRADIENT_STEPS = 3
+LENGTH = 2.0  # of a gradient step, over smoothness times the mean squared row norm
+TAIL = 0.25  # of the gradient steps, over which is averaged
 MAX_STEPS = 100  # of Newton's method
-MOMENTUM = 0.5
 
 
 def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
@@ -47,6 +47,11 @@ def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
 
 
+def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+    """Number of gradient steps that are worth their noise: few, where there is much of it."""
+    return round(min(max(n_samples * mu / math.sqrt(n_coordinates) / 6.0, 4.0), 50.0))
+
+
 @dataclass(frozen=True)
 class RefitPlan:
     """What a refit releases, and how often: a function of public sizes.
@@ -61,7 +66,7 @@ class RefitPlan:
         Noisy matrices of second moments; 0 without Newton steps.
     multipliers : dict
         Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step), and
-        "matrix" or, without Newton steps, "line" (once).
+        "matrix" with Newton steps.
     stretch : float
         Clipping norm of the rows over the root of their mean squared norm.
     event : Event
@@ -78,18 +83,13 @@ class RefitPlan:
 def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
     """Share ``mu**2`` among the releases of a refit of so many columns."""
     newton = newton_pays(n_samples, n_columns, mu)
-    n_steps = newton_steps(n_samples, n_columns, mu) if newton else GRADIENT_STEPS
+    n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
     n_matrices = max(1, n_steps // 4) if newton else 0
-    curvature_share = MATRIX_SHARE if newton else LINE_SHARE
-    kind, count = ("matrix", n_matrices) if newton else ("line", 1)
-    multipliers, event = share_mu(
-        mu,
-        {
-            "moment": (MOMENT_SHARE, 1),
-            kind: (curvature_share / count, count),
-            "gradient": ((1.0 - MOMENT_SHARE - curvature_share) / n_steps, n_steps),
-        },
-    )
+    parts, left = {"moment": (MOMENT_SHARE, 1)}, 1.0 - MOMENT_SHARE
+    if newton:
+        parts["matrix"] = (MATRIX_SHARE / n_matrices, n_matrices)
+        left -= MATRIX_SHARE
+    multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
     ratio = n_samples * mu / n_columns**1.5
     stretch = 1.2 * max(1.0, (ratio / 1000.0) ** 0.25)
     return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
@@ -175,14 +175,12 @@ class Refit:
         self.F = len(self.columns)
         self.local = output * self.F + place  # where the support stands in ``self.w``
 
-    def run(self, coef: np.ndarray, soft: float, hard: float) -> None:
+    def run(self, coef: np.ndarray, hard: float) -> None:
         """Improve ``coef``, flat, on the support, in place.
 
         Parameters
         ----------
         coef : ndarray
-        soft : float
-            Soft threshold of every gradient step, in standard deviations of the noise.
         hard : float
             After Newton steps, coefficients below so many standard deviations become 0.
         """
@@ -205,7 +203,7 @@ class Refit:
         if self.plan.newton:
             self._newton(hard)
         else:
-            self._gradient_steps(moment, soft)
+            self._gradient_steps(moment)
         coef[self.support] = self.w[self.local]
 
     def _newton(self, hard: float) -> None:
@@ -236,36 +234,33 @@ class Refit:
         output, place = np.divmod(self.local, F)
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
 
-    def _gradient_steps(self, moment: float, soft: float) -> None:
-        velocity = np.zeros(len(self.local))
-        for t in range(self.plan.n_steps):
+    def _gradient_steps(self, moment: float) -> None:
+        """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
+        loss, where = self.problem.loss, self.local
+        T = self.plan.n_steps
+        step = LENGTH / (loss.smoothness() * moment)
+        point = old = self.w[where]
+        last, last_gradient = point, np.zeros(len(where))
+        largest_momentum = max(0.9, 1.0 - 5.0 / T)
+        age, n_averaged = 0, max(1, round(TAIL * T))
+        total = np.zeros(len(where))
+        for t in range(T):
+            self.w[where] = point
             g, noise = self._gradient()
-            if t == 0:
-                step = self._step_size(g, noise, moment)
-            velocity = MOMENTUM * velocity - step * g
-            new = self.w[self.local] + velocity
+            if t > 0:
+                step = stable_step(step, point - last, g - last_gradient, noise)
+            last, last_gradient = point, g
+            new = point - step * g
             inside = new[: self.n_ball]
-            inside[:] = np.sign(inside) * np.maximum(np.abs(inside) - soft * noise * step, 0.0)
             move_into(self.constraint, inside)
-            self.w[self.local] = new
-
-    def _step_size(self, g: np.ndarray, noise: float, moment: float) -> float:
-        """One over the curvature along ``g``, within public limits."""
-        n, loss = self.problem.n_samples, self.problem.loss
-        direction = np.zeros(self.F * self.K)
-        norm = float(np.linalg.norm(g))
-        if norm > 0.0:
-            direction[self.local] = g / norm
-        direction = direction.reshape(self.K, self.F).T
-        # 3. One record contributes between 0 and smoothness * clip**2.
-        size = loss.smoothness() * self.clip**2 * self.slack
-        along = self._sum(curvature_along, self.clip, direction)
-        error = sum_error(n, size, self.K)
-        scale = self._release(along, size + 2 * error, "line", n * size)
-        cautious = n / (max(float(along[0]), 0.0) + 2.0 * scale)
-        # Noise alone should not move predictions by more than a twelfth of the loss's own scale.
-        quiet = 0.08 * loss.lipschitz() / (loss.smoothness() * noise * moment**0.5)
-        return min(cautious, quiet)
+            move = new - old
+            backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
+            age = 0 if backwards else age + 1
+            if t >= T - n_averaged:
+                total += new
+            point = new + min(largest_momentum, age / (age + 3.0)) * move
+            old = new
+        self.w[where] = total / n_averaged
 
     def _gradient(self) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
@@ -323,12 +318,6 @@ def second_moments(A, R, v, clip):
     """Products of the clipped rows' features, times the curvatures."""
     A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
     return A.T @ A
-
-
-def curvature_along(A, R, v, clip, direction):
-    """Curvatures times the squares of the clipped rows' products with ``direction``."""
-    along = (A @ direction) * _weights(A, clip)[:, None]
-    return (v @ (along * along))[None].sum(axis=-1)
 
 
 def gradient(A, R, v, clip):

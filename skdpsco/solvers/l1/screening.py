@@ -1,7 +1,7 @@
 """Selection of coordinates by one noisy gradient, for sparse records.
 
-Gaussian noise on all coordinates is as large as the longest record that counts in full, and records
-with few non-zeros are short: then it is less than the noise of choosing coordinates one by one.
+Gaussian noise on all coordinates grows with the longest record that is not shortened. Records with
+few non-zeros are short, and then it is less than the noise of choosing coordinates one by one.
 Proof: docs/proofs/stagewise.md.
 """
 
@@ -11,28 +11,29 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
-from skdpsco.data.pieces import rows_of, sum_in_runs
-from skdpsco.data.products import correlate, row_norms
+from skdpsco.data.pieces import slice_rows, sum_in_runs
+from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Problem, replace_one, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
-# Of mu**2; fitted once, on simulated text. The refit has what is left.
+# Shares of mu**2, fitted once on simulated text. The refit gets the rest.
 INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
-BY_CHANCE = 2.0  # coordinates that are expected to be selected by noise alone
+BY_CHANCE = 2.0  # expected number of coordinates that noise alone selects
 
 
 @dataclass(frozen=True)
 class ScreenPlan:
-    """Noise multipliers of a selection, and how many coordinates are selected at most.
+    """Noise multipliers of a selection, and the largest number of selected coordinates.
 
     Parameters
     ----------
     intercept : float or None
-        Of the mean derivatives that come first if there is an intercept.
+        Multiplier for the mean derivatives, which are released first if there is an intercept.
     gradient : float
+        Multiplier for the gradient.
     n_selected : int
     """
 
@@ -42,7 +43,7 @@ class ScreenPlan:
 
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
-    """Plan a selection; return also the mu that it leaves to the refit."""
+    """Plan a selection, and return also the mu that is left for the refit."""
     parts = {"gradient": (GRADIENT_SHARE, 1)}
     if problem.intercept:
         parts["intercept"] = (INTERCEPT_SHARE, 1)
@@ -80,7 +81,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
     Z, R = np.zeros((n, K)), np.empty((n, K))
-    # 1. Predictions that are right on average: else every common feature would be selected.
+    # 1. Make predictions right on average: otherwise every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
     if plan.intercept is not None:
@@ -89,12 +90,12 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
         release(mean, size * slack, n, plan.intercept, rng)
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
-    # 2. The gradient there, of features of norm 1 at most.
+    # 2. Release the gradient at these predictions, of records shortened to norm 1.
     differentiate(problem.loss, Z, y, slope, size, R)
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(D)
-        some, norms = rows_of(X, start, stop), np.empty(stop - start)
+        some, norms = slice_rows(X, start, stop), np.empty(stop - start)
         normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
         return total
 
@@ -124,7 +125,7 @@ def differentiate(loss, Z, y, bound, size, R):
 @njit
 def normalised_gradient(X, R, ones, norms, out):
     """Write ``X' R`` for features that are shrunk to norm 1; ``R`` is overwritten."""
-    row_norms(X, ones, norms)
+    scaled_row_norms(X, ones, norms)
     for i in range(R.shape[0]):
         for k in range(R.shape[1]):
             R[i, k] /= max(norms[i], 1.0)

@@ -1,9 +1,9 @@
-"""A stagewise path over sparse records: a step costs the records in which one feature occurs.
+"""A stagewise path over sparse records: a step reads the records in which one feature occurs.
 
-After a step only the predictions of these records differ, and only the scores of their features. If
-they are many, all scores are taken anew: that costs less.
-All sums are of integers, hence exact: after any number of steps they are what a full pass over the
-same numbers gives, bit by bit. Proof: docs/proofs/stagewise.md.
+A step changes only the predictions of these records, and only the scores of their features. If they
+are many, all scores are computed again, because that costs less. All sums are sums of integers,
+hence exact: after any number of steps they equal those of a full pass over the same numbers, bit by
+bit. Proof: docs/proofs/stagewise.md.
 """
 
 import math
@@ -27,23 +27,23 @@ from skdpsco.mechanisms.bucket_sampler import (
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mechanism, to_grid
 from skdpsco.solvers.base import LARGEST, LEAST
 
-MIN_STEPS = 40  # fewer are not worth a second copy of the data in memory
-MAX_RECORDS = 2**26  # the rounding of more would take noise to hide
+STEPS_WORTH_A_COPY = 40  # fewer steps are not worth a second copy of the data in memory
+MAX_RECORDS = 2**26  # with more, rounding to integers would need additional noise
 RUN = 256  # entries of a record whose sums are changed together
-ANEW = 4  # if a step changes one in so many records, all sums are taken anew: that is quicker
+ANEW = 4  # if a step changes one in so many records, computing all sums again is faster
 
 
 def is_incremental(plan, problem, constraint, X) -> bool:
     """Whether `run_sparse` can follow ``plan``, and is faster than full passes if X is sparse.
 
-    A function of public values: the number of non-zeros is none.
+    This depends on public values only; the number of non-zeros is private.
     """
     return (
         isinstance(X, CSR)
         and problem.n_samples <= MAX_RECORDS
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
-        and len(plan.weight) >= MIN_STEPS
+        and len(plan.weight) >= STEPS_WORTH_A_COPY
         and all(scale == 1.0 for scale in plan.scale)  # else a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
         and is_scaled(plan, constraint.radius)
@@ -51,16 +51,16 @@ def is_incremental(plan, problem, constraint, X) -> bool:
 
 
 def is_scaled(plan, radius: float) -> bool:
-    """Whether units of integers are far from where float64 numbers have fewer digits."""
+    """Whether units of integers stay far from the limits of float64."""
     slope = max(plan.slope)
     scales = (slope, slope * radius, *plan.grid, plan.cap if plan.cap > 0.0 else 1.0)
     return LEAST <= min(scales) and max(scales) <= LARGEST
 
 
 def integer_unit(n_samples: int, bound: float) -> float:
-    """A power of two such that ``n_samples`` numbers up to ``bound`` times it sum to below 2**62.
+    """A power of two by which ``n_samples`` numbers up to ``bound`` can be multiplied.
 
-    Each is rounded to an integer, by at most 1/2.
+    The products, each rounded to an integer, sum to less than 2**62.
     """
     return math.ldexp(1.0, min(60 - math.frexp(n_samples)[1] - math.frexp(bound)[1], 1000))
 
@@ -80,7 +80,7 @@ def run_sparse(plan, problem, constraint, X, y, rng, progress):
     T = len(plan.weight)
     coef = np.zeros(D)
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
-    # Where each column has its entries, whose values are read from a scaled copy of the rows.
+    # The places of each column's entries; their values are read from a scaled copy of the rows.
     size = int(X.indptr[-1])  # the arrays may be longer
     entries = np.empty(size, dtype=np.int32 if size < 2**31 else np.int64)
     first = np.zeros(len(X.bounds) + 1, dtype=entries.dtype)
@@ -97,11 +97,12 @@ def run_sparse(plan, problem, constraint, X, y, rng, progress):
 
 @inner
 def sort_entries(X, first, entries, features):
-    """Write where the entries of column j are, ``first[j]`` to ``first[j + 1]``, and the features.
+    """Write the places of the entries of all columns, and clipped and scaled features.
 
-    Both count entries as ``X.data`` does; features are clipped and scaled.
+    Those of column j are ``entries[first[j]]`` to ``entries[first[j + 1] - 1]``. Places, and
+    ``features``, are numbered as in ``X.data``.
     """
-    # Numbers without a sign: Numba would look for negative ones, which count from the end.
+    # Indices are unsigned, because Numba checks signed ones for negative values.
     for p in range(entries.shape[0]):
         first[np.uint64(X.indices[p])] += 1
     for j in range(1, first.shape[0]):
@@ -126,7 +127,7 @@ def in_units(value, unit):
 
 
 @inner
-def slopes(loss, Z, y, bound, i, out):
+def write_slopes(loss, Z, y, bound, i, out):
     """Write the derivatives of record i into ``out[i]``, none beyond the bound."""
     bounded_derivatives(loss, Z[i : i + 1], y[i : i + 1], bound, np.inf, out[i : i + 1])
 
@@ -140,7 +141,7 @@ def clipped_loss(loss, Z, y, cap, unit, i, out):
 
 @inner
 def correlate_units(X, features, R, unit, sums, room):
-    """Write ``X' R`` as integers: what is rounded is the term of every record and feature.
+    """Write ``X' R`` as integers, where the term of every record and feature is rounded.
 
     ``room`` is of shape (4, RUN), here and below.
     """
@@ -159,8 +160,8 @@ def correlate_units(X, features, R, unit, sums, room):
                 sums[c * D + d] += in_units(R[i, c], unit)
 
 
-# A loop for each kind of work: arithmetic is turned into vector instructions, and more numbers are
-# looked up at the same time.
+# Each kind of work has a loop of its own: so arithmetic is vectorised, and more numbers are looked
+# up at the same time.
 
 
 @inner
@@ -179,9 +180,9 @@ def add_terms(indices, start, size, offset, sums, room):
 
 @inner
 def change_sums(X, features, i, c, old, new, unit, sums, buckets, room):
-    """Put ``new`` in place of ``old``, a derivative of record i, in all sums that it is in.
+    """Replace ``old``, a derivative of record i, by ``new`` in all sums that it is part of.
 
-    No column has two entries in a record.
+    No record has two entries in one column.
     """
     d = X.bounds.shape[0]
     offset = c * (d + X.intercept)
@@ -211,7 +212,7 @@ def gather_sums(indices, start, size, offset, sums, room):
 
 @inner
 def change_terms(features, start, size, old, new, unit, top, slope, room):
-    """Change sums, and write the buckets before and after."""
+    """Change the sums of a run, and write their buckets before and after."""
     for q in range(size):
         before, x = room[0, q], features[np.uint64(start + q)]
         after = before + in_units(new * x, unit) - in_units(old * x, unit)
@@ -222,14 +223,14 @@ def change_terms(features, start, size, old, new, unit, top, slope, room):
 
 @inner
 def scatter_sums(indices, start, size, offset, sums, room):
-    """Write changed sums where they belong."""
+    """Write the changed sums of a run of entries back."""
     for q in range(size):
         sums[np.uint64(offset + indices[np.uint64(start + q)])] = room[1, q]
 
 
 @inner
 def move_all(indices, start, size, offset, buckets, room):
-    """Move those to other buckets that belong there: few."""
+    """Move the coordinates of a run whose bucket has changed, which are few."""
     for q in range(size):
         if room[2, q] != room[3, q]:
             k = np.int64(offset + indices[start + q])
@@ -238,7 +239,7 @@ def move_all(indices, start, size, offset, buckets, room):
 
 @inner
 def renew(X, features, i, new, R, unit, sums, buckets, room):
-    """Put the derivatives ``new[i]`` of record i in place of ``R[i]``."""
+    """Replace the derivatives ``R[i]`` of record i by ``new[i]``, in ``R`` and in all sums."""
     for c in range(R.shape[1]):
         if new[i, c] != R[i, c]:
             change_sums(X, features, i, c, R[i, c], new[i, c], unit, sums, buckets, room)
@@ -247,7 +248,7 @@ def renew(X, features, i, new, R, unit, sums, buckets, room):
 
 @inner
 def row_of(indptr, p, low):
-    """The row that has entry p, which is ``low`` or a later one."""
+    """The row of entry p, which is row ``low`` or a later one."""
     high, stride = low + 1, 1
     while indptr[high] <= p:
         low = high
@@ -269,7 +270,7 @@ def sparse_path(
 ):  # fmt: skip
     """As `skdpsco.solvers.l1.vertex_path.vertex_path`, for a scale of 1 and signed coordinates.
 
-    ``Z`` and all that follows is room to work in.
+    ``Z`` and all later arguments are work space.
     """
     n, d, D = y.shape[0], X.bounds.shape[0], w.shape[0]
     n_features = d + X.intercept
@@ -285,8 +286,8 @@ def sparse_path(
         if t == 0 or grid[t] != grid[t - 1]:
             forget(buckets, -radius / unit, grid[t])  # a minimum is sought
         if t > 0 and slope[t] != slope[t - 1]:
-            # Also of records that no step touches, as a full pass would: a no-op if the loss keeps
-            # to its bounds.
+            # Clip the derivatives of all records, as a full pass would. This changes nothing if the
+            # loss keeps to its bounds.
             bounded_derivatives(loss, Z, y, slope[t], np.inf, new)
             for i in range(n):
                 renew(X, features, i, new, R, unit, sums, buckets, room)
@@ -295,7 +296,7 @@ def sparse_path(
         if j >= D:
             j, step = j - D, -step
         w[j] += step
-        bound = slope[min(t + 1, slope.shape[0] - 1)]  # of the next step
+        bound = slope[min(t + 1, slope.shape[0] - 1)]  # that of the next step
         column, output = j % n_features, j // n_features
         of_all = column == d  # the ones of the intercept
         anew = of_all or ANEW * (first[column + 1] - first[column]) > n
@@ -310,7 +311,7 @@ def sparse_path(
             Z[i, output] += step * x
             if cap > 0.0:
                 total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
-            slopes(loss, Z, y, bound, i, R if anew else new)
+            write_slopes(loss, Z, y, bound, i, R if anew else new)
             if not anew:
                 renew(X, features, i, new, R, unit, sums, buckets, room)
         if anew:

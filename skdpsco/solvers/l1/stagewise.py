@@ -17,18 +17,24 @@ from skdpsco.losses.library import (
     value,
     values,
 )
+from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
 from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.steps import move_into
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
 NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
 ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
+DESCENT_RATIO = 25.0  # above which Newton steps are better than gradient steps
 MAX_STEPS = 10_000
 MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
+FEW = 8.0  # features per useful step of a path, up to which all are refitted
 MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
 PATH_POINTS = 20  # of the path drawn from a final solution
 
@@ -51,6 +57,8 @@ class StagewisePlan(Plan):
     screen : ScreenPlan or None
         Selection by a noisy gradient, instead of a path.
     n_samples : int
+    descent : GradientDescentPlan or None
+        Of the gradient steps on all coordinates, where these have too much noise for Newton's.
     """
 
     path: VertexPlan | None = None
@@ -60,6 +68,7 @@ class StagewisePlan(Plan):
     all_coordinates: bool = False
     screen: ScreenPlan | None = None
     n_samples: int = 0
+    descent: GradientDescentPlan | None = None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
@@ -76,8 +85,8 @@ class Stagewise:
     n_samples, n_features, epsilon, delta and the radius alone:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
-    - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes) in few
-      dimensions: noisy gradient steps on all coordinates, soft-thresholded at half the noise;
+    - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
+      than one for 8 coordinates) in few dimensions: gradient descent on all coordinates;
     - so little budget that a selection would be a guess: the intercept alone;
     - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
       for a path, those coordinates are selected that are large in one noisy gradient, of features
@@ -156,7 +165,7 @@ class Stagewise:
         if n_iter is None:
             short = steps < MIN_STEPS * K**0.5
             low = n * mu > MIN_RECORDS and d < min(1.5 * n * mu, 25.0 * steps)
-            few = d <= 1.5 * steps  # hardly a choice
+            few = d <= FEW * steps  # hardly a choice
             if (low and (short or few)) or newton_pays(n, d, mu, ALL_RATIO):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
@@ -196,8 +205,16 @@ class Stagewise:
         K = problem.loss.n_outputs
         if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
-        if choose and newton_pays(problem.n_samples, problem.n_features, budget.mu):
+        if choose and all_coordinates:
             radius *= 10.0  # the data speak; the ball is only a safety net
+        ratio = DESCENT_RATIO if choose else 10.0
+        if all_coordinates and not newton_pays(
+            problem.n_samples, problem.n_features, budget.mu, ratio
+        ):
+            descent = GradientDescent().plan(unpenalised(problem), budget)
+            return StagewisePlan(
+                event=descent.event, n_iter=0, radius=radius, all_coordinates=True, descent=descent
+            )
         return StagewisePlan(
             event=GaussianEvent(1.0 / budget.mu),
             n_iter=0,
@@ -214,7 +231,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, soft, hard = plan.radius, None, 0.5, 0.0
+        radius, path, hard = plan.radius, None, 0.0
         if plan.path is not None:
             _, chosen, stop = run_vertices(
                 plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
@@ -226,22 +243,43 @@ class Stagewise:
                 radius = 2.0 * float(path[0][max(stop, 1)])
             # Also coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
-            soft, hard = 0.0, 2.0  # some of them were chosen by chance
+            hard = 2.0  # some of them were chosen by chance
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
-            soft, hard = 0.0, 2.0
+            hard = 2.0
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
             support = intercepts
-        if plan.mu > 0.0 and len(support) > 0:
+        if plan.descent is not None:
+            composite = unpenalised(problem)
+            coef = GradientDescent().run(plan.descent, composite, X, y, rng, progress).coef
+            inside = np.delete(coef, intercepts)
+            move_into(L1Ball(radius), inside)
+            coef[np.setdiff1d(support, intercepts)] = inside
+        elif plan.mu > 0.0 and len(support) > 0:
             steps = plan.refit(len(np.unique(support % problem.n_features)))
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
-            refit.run(coef, soft, hard)
+            refit.run(coef, hard)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+def unpenalised(problem: Problem) -> CompositeProblem:
+    """The problem without a ball."""
+    return CompositeProblem(
+        problem.loss,
+        None,
+        problem.n_samples,
+        problem.n_features,
+        problem.intercept,
+        problem.target_bound,
+        sparse=problem.sparse,
+        penalty=L2(0.0),
+        unit=(0.0,) * problem.n_features,
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from skdpsco.data.pieces import depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.samplers import (
+    EXPONENTIAL,
     Exponential,
     exponential_grid,
     select,
@@ -31,7 +32,6 @@ from skdpsco.solvers.gradient_sums import walk_vertices
 from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
 from skdpsco.solvers.vertex_choice import select_vertex
 
-EXPONENTIAL = Exponential()
 SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
 
 
@@ -44,11 +44,11 @@ class VertexPlan:
     weight : tuple of float, length n_iter
     scale : tuple of float, length n_iter + 1
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
-        vertices, each times its weight. Predictions are only ever added to: a step stays sparse.
+        vertices, each times its weight. So a step adds to few predictions if data are sparse.
     slope : tuple of float, length n_iter
-        What derivatives are clipped to: their bounds, if the loss keeps to what it declares.
+        Bounds to which derivatives are clipped, those that the loss declares.
     grid : tuple of float, length n_iter
-        Of every choice.
+        Width of the grid of every choice.
     mechanism : Exponential or LaplaceNoisyMax
     cap, stop_grid : float
         If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
@@ -88,14 +88,15 @@ def plan_vertices(
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
     bounds = [float(problem.loss.lipschitz(float(z), problem.target_bound)) for z in travelled[:T]]
-    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in that
-    # of integers, whose unit is the same in all steps.
+    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
+    # sum of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
     depth, least = depth_of(n) + D, integer_error(n, max(bounds))
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
-        # Steps whose bounds differ by little share the widest grid: with it all scores change.
+        # Steps whose bounds differ by little share the widest grid: with a new one all integer
+        # scores change.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
             error = max(summation_error(n + D, lipschitz, depth), least)
@@ -105,8 +106,8 @@ def plan_vertices(
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
-        assert isinstance(mechanism, Exponential)  # it chooses the point too
-        # A record that is predicted twice as badly as by the zero model weighs no more than that.
+        assert isinstance(mechanism, Exponential)  # the mechanism chooses the point, too
+        # Losses beyond twice that of the zero model count as twice that loss.
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
@@ -136,7 +137,7 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     chosen : ndarray of shape (n_iter,)
         The vertices.
     stop : int
-        The chosen number of steps, ``n_iter`` if none was to be chosen.
+        The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
@@ -191,8 +192,8 @@ def vertex_path(
     """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
 
     If ``cap > 0`` a number of steps is chosen by the losses along the path, clipped to ``cap``.
-    Nothing but ``chosen``, the returned number of steps and what follows from them may leave. The
-    last six arguments are room to work in: memory that Python gives takes no time to compile.
+    Only ``chosen``, the returned number of steps and functions of them may be released. The last
+    six arguments are work space: arrays that Python allocates take no time to compile.
     """
     T = weight.shape[0]
     for t in range(T + 1):

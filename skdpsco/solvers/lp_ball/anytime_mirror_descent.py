@@ -12,19 +12,42 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import Exponential, exponential_grid, summation_error
+from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
-from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import Bounds, bounds_of
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
+    PolytopeBounds,
+    VertexModel,
+    polytope_bounds,
+)
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
 
-EXPONENTIAL = Exponential()
-MAX_ITER = 10_000  # of the automatic rule
-ALWAYS = 300  # vertices that the automatic rule may draw however many coefficients there are
-MAX_FRESH = 1000
-# The bound counts the worst curvature, and the largest variance that gradients may have; on
-# simulated data these parts of its terms are about right.
-CURVATURE, VARIANCE = 0.06, 0.1
+MAX_FRESH = 1000  # vertices per span that users may ask for
+
+
+class AnytimeTuning(NamedTuple):
+    """Constants of the automatic number of spans.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of vertices that are drawn; chosen by hand.
+    always : int
+        Vertices that may be drawn however many coefficients there are; chosen by hand, for the
+        time that a draw takes.
+    curvature, variance : float
+        Shares of the bound's terms of curvature and of the variance of gradients that are counted:
+        the bound assumes the worst case of both. They were fitted on simulated data, like those of
+        examples/benchmarks/lp_geometry.py.
+    """
+
+    max_iter: int = 10_000
+    always: int = 300
+    curvature: float = 0.06
+    variance: float = 0.1
+
+
+ANYTIME = AnytimeTuning()
 
 
 class Spans(NamedTuple):
@@ -50,11 +73,74 @@ class Spans(NamedTuple):
         return self.size * self.weight
 
 
+class SpanSteps(NamedTuple):
+    """What happens after which record.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (n_spans,), int64
+        Number of records up to the end of each span.
+    weight : ndarray of shape (n_spans,)
+        Weight of the gradient of a record.
+    step : ndarray of shape (n_spans,)
+        Share of the new vertex in the average.
+    when : ndarray of shape (n_draws,), int64
+        Number of records before each draw, in increasing order.
+    order : ndarray of shape (n_draws,), int64
+        Which vertex each draw is.
+    fresh : int
+        Number of vertices whose mean gradients are taken at, or 0 for the average of all.
+    grid : float
+        Grid of all draws.
+    limit : float
+        Bound that derivatives are clipped to.
+    """
+
+    ends: np.ndarray
+    weight: np.ndarray
+    step: np.ndarray
+    when: np.ndarray
+    order: np.ndarray
+    fresh: int
+    grid: float
+    limit: float
+
+
+class MirrorDescentRoom(NamedTuple):
+    """Points, sums, and room to work in.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_coefficients,)
+        The point at which gradients are taken.
+    average : ndarray of shape (n_coefficients,)
+    gradient : ndarray of shape (n_coefficients,)
+        The weighted sum of the gradients up to this span.
+    total : ndarray of shape (n_coefficients,)
+        The sum of those of this span.
+    estimate, v : ndarray of shape (n_coefficients,)
+    chosen : ndarray of shape (n_draws,), int64
+    predictions : ndarray of shape (2, 1, n_outputs)
+    scores, units : ndarray of shape (n_vertices,)
+    """
+
+    w: np.ndarray
+    average: np.ndarray
+    gradient: np.ndarray
+    total: np.ndarray
+    estimate: np.ndarray
+    v: np.ndarray
+    chosen: np.ndarray
+    predictions: np.ndarray
+    scores: np.ndarray
+    units: np.ndarray
+
+
 @dataclass(frozen=True)
 class AnytimeMirrorDescentPlan(Plan):
     """Public bounds, the grid that all vertices are drawn on, and the polytope."""
 
-    bounds: Bounds | None = None
+    bounds: PolytopeBounds | None = None
     grid: float = 0.0
     polytope: Any = field(default=None, compare=False)
 
@@ -126,7 +212,7 @@ class AnytimeMirrorDescent:
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
         problem = replace(problem, constraint=polytope)
-        bounds = bounds_of(problem)
+        bounds = polytope_bounds(problem)
         if n_iter is None:
             n_iter = n_spans(problem, bounds, budget.rho, self.fresh)
         if n_iter > problem.n_samples:
@@ -152,22 +238,22 @@ class AnytimeMirrorDescent:
         when = draw_times(spans, self.fresh, rng)
         order = np.argsort(when, kind="stable")
         step = spans.mass / np.cumsum(spans.mass)
-        numbers = (np.cumsum(spans.size), spans.weight, step, when[order], order, self.fresh)
-        w, average, gradient, total, estimate, v = np.zeros((6, D))
-        predictions = np.zeros((2, 1, problem.loss.n_outputs))
+        ends, places = np.cumsum(spans.size), when[order]
+        steps = SpanSteps(
+            ends, spans.weight, step, places, order, self.fresh, plan.grid, plan.bounds.slope
+        )
+        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
         chosen = np.zeros(len(when), dtype=np.int64)
+        predictions = np.zeros((2, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
         units = np.empty(len(scores), dtype=np.int64)
-        state = np.zeros(3, dtype=np.int64)
+        room = MirrorDescentRoom(*np.zeros((6, D)), chosen, predictions, scores, units)
+        state = np.zeros(3, dtype=np.int64), progress
         row = None
-        for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(n):
-            row = row or Row(X_chunk, problem.row_norm)
-            descend(
-                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, plan.grid,
-                plan.bounds.slope, EXPONENTIAL, rng, state, progress, w, average, gradient, total,
-                estimate, v, chosen, predictions, scores, units, *row.arguments,
-            )  # fmt: skip
-        return Result(average, plan.n_iter, n_gradients=n)
+        for chunk in one_pass(X, y, rng, self.shuffle).take(n):
+            row = row or Row(chunk[0], problem.row_norm)
+            mirror_descent_pass(chunk, row.arguments, model, steps, rng, state, room)
+        return Result(room.average, plan.n_iter, n_gradients=n)
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
@@ -193,13 +279,13 @@ def draw_times(spans: Spans, fresh: int, rng: np.random.Generator) -> np.ndarray
     return start[where] + rng.integers(spans.size[where])
 
 
-def largest_rho(spans: Spans, bounds: Bounds) -> float:
+def largest_rho(spans: Spans, bounds: PolytopeBounds) -> float:
     """Budget at which steps are as long as is best without privacy; more would make them longer."""
-    squares = VARIANCE * float(spans.mass @ spans.weight)
+    squares = ANYTIME.variance * float(spans.mass @ spans.weight)
     return 4.0 * spans.n_draws * math.log(max(bounds.n_vertices, 2)) / squares
 
 
-def grid_of(spans: Spans, bounds: Bounds, rho: float) -> float:
+def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
     """Grid on which all draws together cost every record at most ``rho``."""
     entry = bounds.features * bounds.slope
     largest = np.cumsum(spans.mass) * entry  # of an entry of the sum of gradients
@@ -213,18 +299,20 @@ def grid_of(spans: Spans, bounds: Bounds, rho: float) -> float:
     )
 
 
-def n_spans(problem: Problem, bounds: Bounds, rho: float, fresh: int) -> int:
+def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) -> int:
     """Number of spans that minimises the bound on the error, with smaller constants."""
-    most = max(ALWAYS, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(problem.n_samples, max(1, min(MAX_ITER, most) // (1 + fresh)))
-    curvature = 4.0 * CURVATURE * curvature_of(problem.loss, bounds.diameter * bounds.features)
+    most = max(ANYTIME.always, 10 * problem.n_samples // bounds.n_coefficients)
+    most = min(problem.n_samples, max(1, min(ANYTIME.max_iter, most) // (1 + fresh)))
+    curvature = (
+        4.0 * ANYTIME.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
+    )
     spread = bounds.diameter * bounds.features * bounds.slope
     log_vertices = math.log(max(bounds.n_vertices, 2))
     best, n_iter = math.inf, 1
     for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
         spans = cut(problem.n_samples, tried, fresh)
         step = math.sqrt(2.0 * min(rho, largest_rho(spans, bounds)) / spans.n_draws)
-        variance = VARIANCE * float(spans.mass @ spans.weight) / 8.0
+        variance = ANYTIME.variance * float(spans.mass @ spans.weight) / 8.0
         regret = spread * (log_vertices / step + step * variance) / float(spans.mass.sum())
         excess = regret + curvature / (tried + 1)
         if excess < best:
@@ -233,20 +321,31 @@ def n_spans(problem: Problem, bounds: Bounds, rho: float, fresh: int) -> int:
 
 
 @njit
-def descend(
-    X, y, rows, loss, constraint, ends, weight, step, when, order, fresh, grid, limit, mechanism,
-    rng, state, progress, w, average, gradient, total, estimate, v, chosen, predictions, scores,
-    units, inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Read the records of ``rows``, and draw the vertices that are due before each of them.
+def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
+    """Read the records of a chunk, and draw the vertices that are due before each of them.
 
-    ``state`` holds the number of records, of spans and of draws so far. ``gradient`` is the
-    weighted sum up to this span, whose own sum is ``total``.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    model : VertexModel
+    steps : SpanSteps
+    rng : numpy.random.Generator
+    state : tuple of two ndarrays of int64
+        The numbers of records, of spans and of draws so far; and the progress.
+    room : MirrorDescentRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    loss, constraint, mechanism = model
+    ends, weight, step, when, order, fresh, grid, limit = steps
+    counts, progress = state
+    w, average, gradient, total, estimate, v, chosen, predictions, scores, units = room
     Z, R = predictions
     n_outputs = Z.shape[1]
     n_features = w.shape[0] // n_outputs
-    read, k, drawn = state
+    read, k, drawn = counts
     for r in range(rows.shape[0]):
         if r + AHEAD < rows.shape[0]:
             fetch_row(X, rows[r + AHEAD])
@@ -280,4 +379,4 @@ def descend(
                     w[j] += v[j] / fresh
         progress[0] += 1
         k += 1
-    state[0], state[1], state[2] = read, k, drawn
+    counts[0], counts[1], counts[2] = read, k, drawn

@@ -18,7 +18,8 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Problem, prediction_spread
 from skdpsco.solvers.steps import move_into
 
-LEAST, LARGEST = 1e-120, 1e120  # bounds on derivatives: clipping squares what is near them
+# Bounds on derivatives must be in this range: clipping squares numbers of their size.
+SLOPE_RANGE = 1e-120, 1e120
 
 
 def euclidean_radius(problem: Problem) -> float:
@@ -27,7 +28,7 @@ def euclidean_radius(problem: Problem) -> float:
     return ball.radius * problem.n_coefficients ** max(0.0, 0.5 - 1.0 / ball.p)
 
 
-def slope_bound(problem: Problem, beyond: float = 0.0) -> float:
+def ball_slope(problem: Problem, beyond: float = 0.0) -> float:
     """Bound on the l2 norm of a record's derivatives, in the ball and up to l2 ``beyond`` it.
 
     Raises
@@ -43,9 +44,10 @@ def slope_bound(problem: Problem, beyond: float = 0.0) -> float:
         slope = lipschitz_norm(loss, 2.0, prediction_spread(problem) + apart)
     else:
         slope = loss.lipschitz(reach, problem.target_bound)
-    if not LEAST <= slope <= LARGEST:
+    least, largest = SLOPE_RANGE
+    if not least <= slope <= largest:
         raise ValueError(
-            f"The derivative of {loss!r} must have a bound in [{LEAST:g}, {LARGEST:g}], "
+            f"The derivative of {loss!r} must have a bound in [{least:g}, {largest:g}], "
             f"got {slope!r}."
         )
     return slope
@@ -123,8 +125,8 @@ class Steps:
 
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(w)
-            some, moved = rows[start:stop], shifts[start:stop]
-            add_gradients(X, y, loss, slope, some, moved, at, total, self._room, *self._row)
+            chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
+            add_row_gradients(chunk, self._row, loss, slope, moved, at, total, self._room)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -139,8 +141,25 @@ class Steps:
 
 
 @njit
-def add_gradients(X, y, loss, slope, rows, shifts, w, out, Z, inverse, row_norm, columns, values):
-    """Add the sum over ``rows`` of clipped gradients at ``w``."""
+def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
+    """Add the sum of the clipped gradients of a chunk at ``w``.
+
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    slope : float
+        Bound that derivatives are clipped to.
+    shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
+        See `Steps.take`.
+    w, out : ndarray of shape (n_coefficients,)
+    Z : ndarray of shape (1, n_outputs)
+        Room to work in.
+    """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
     D = columns.shape[0]
     for t in range(rows.shape[0]):
         i = rows[t]

@@ -12,19 +12,36 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import Exponential, exponential_grid, summation_error
+from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
 
-EXPONENTIAL = Exponential()
-MAX_ITER = 10_000  # of the automatic rule
-ALWAYS = 100  # steps that the automatic rule may take however many coefficients there are
-# The bound counts the worst curvature; on simulated data 0.04 of that term is about right.
-CURVATURE = 0.04
+
+class OnePassTuning(NamedTuple):
+    """Constants of the automatic number of steps.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of steps; chosen by hand.
+    always : int
+        Steps that may be taken however many coefficients there are; chosen by hand, for the time
+        that a step takes.
+    curvature : float
+        Share of the bound's curvature term that is counted: the bound assumes the worst case. It
+        was fitted on simulated data, like those of examples/benchmarks/lp_geometry.py.
+    """
+
+    max_iter: int = 10_000
+    always: int = 100
+    curvature: float = 0.04
 
 
-class Bounds(NamedTuple):
+ONE_PASS = OnePassTuning()
+
+
+class PolytopeBounds(NamedTuple):
     """Public constants of a problem.
 
     Parameters
@@ -54,7 +71,50 @@ class Bounds(NamedTuple):
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
-class Schedule(NamedTuple):
+class VertexModel(NamedTuple):
+    """What the kernels of one-pass solvers over polytopes are specialised for.
+
+    Parameters
+    ----------
+    loss : loss
+    polytope : polytope
+    mechanism : mechanism
+        Chooses vertices by their scores.
+    """
+
+    loss: Any
+    polytope: Any
+    mechanism: Any
+
+
+class FrankWolfeRoom(NamedTuple):
+    """Points, sums, and room to work in.
+
+    Parameters
+    ----------
+    w, before : ndarray of shape (n_coefficients,)
+        The point, and the one before it.
+    estimate : ndarray of shape (n_coefficients,)
+        The estimate of the gradient.
+    total : ndarray of shape (n_coefficients,)
+        Sum over the records of the batch so far.
+    v : ndarray of shape (n_coefficients,)
+        A vertex.
+    predictions : ndarray of shape (4, 1, n_outputs)
+    scores, units : ndarray of shape (n_vertices,)
+    """
+
+    w: np.ndarray
+    before: np.ndarray
+    estimate: np.ndarray
+    total: np.ndarray
+    v: np.ndarray
+    predictions: np.ndarray
+    scores: np.ndarray
+    units: np.ndarray
+
+
+class StepSchedule(NamedTuple):
     """What happens in steps t = 0, 1, ...: arrays of one length.
 
     Parameters
@@ -82,7 +142,7 @@ class Schedule(NamedTuple):
 class OnePassFrankWolfePlan(Plan):
     """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
 
-    bounds: Bounds | None = None
+    bounds: PolytopeBounds | None = None
     batch_size: int = 0
     grid: float = 0.0
     polytope: Any = field(default=None, compare=False)
@@ -154,11 +214,11 @@ class OnePassFrankWolfe:
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
         problem = replace(problem, constraint=polytope)
-        bounds, half = bounds_of(problem), problem.n_samples // 2
+        bounds, half = polytope_bounds(problem), problem.n_samples // 2
         plain = min(bounds.n_plain, problem.n_samples - half)
         if n_iter is None:
             if self.batch_size == "auto":
-                n_iter = n_steps(problem, bounds, budget.rho, plain, half)
+                n_iter = best_n_iter(problem, bounds, budget.rho, plain, half)
             else:
                 n_iter = plain + half // self.batch_size
         later = max(0, n_iter - plain)
@@ -185,24 +245,21 @@ class OnePassFrankWolfe:
         """Follow ``plan`` on the data."""
         assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
-        numbers = (steps.batch, steps.step, steps.keep, steps.limit, steps.spread * plan.grid)
-        w, before, estimate, total, v = np.zeros((5, problem.n_coefficients))
+        grids = steps.spread * plan.grid
+        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
+        vectors = np.zeros((5, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
-        units = np.empty(len(scores), dtype=np.int64)
-        state = np.zeros(3, dtype=np.int64)
+        room = FrankWolfeRoom(*vectors, predictions, scores, np.empty(len(scores), dtype=np.int64))
+        state = np.zeros(3, dtype=np.int64), progress
         row = None
-        for X_chunk, y_chunk, rows in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
-            row = row or Row(X_chunk, problem.row_norm)
-            walk(
-                X_chunk, y_chunk, rows, problem.loss, plan.polytope, *numbers, EXPONENTIAL,
-                rng, state, progress, w, before, estimate, total, v, predictions, scores, units,
-                *row.arguments,
-            )  # fmt: skip
-        return Result(w, plan.n_iter, n_gradients=int(state[2]))
+        for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
+            row = row or Row(chunk[0], problem.row_norm)
+            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, state, room)
+        return Result(room.w, plan.n_iter, n_gradients=int(state[0][2]))
 
 
-def bounds_of(problem: Problem) -> Bounds:
+def polytope_bounds(problem: Problem) -> PolytopeBounds:
     """Public constants of ``problem``.
 
     Raises
@@ -217,7 +274,7 @@ def bounds_of(problem: Problem) -> Bounds:
     # The first step starts from 0, which may lie outside.
     bend = problem.loss.smoothness() * features * max(diameter, size)
     check_scales(problem.loss, slope, features, (diameter, size), bend)
-    return Bounds(
+    return PolytopeBounds(
         slope=slope,
         bend=bend,
         features=features,
@@ -228,7 +285,7 @@ def bounds_of(problem: Problem) -> Bounds:
     )
 
 
-def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: Bounds) -> Schedule:
+def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBounds) -> StepSchedule:
     """Batches, steps and momentum, and noise for which no record pays more than its budget."""
     half = n_samples // 2
     plain = min(bounds.n_plain, n_samples - half, n_iter)
@@ -249,10 +306,10 @@ def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: Bounds) -> Sc
         upper.append(largest)
     weight = (np.array(upper) / largest) ** -2.0  # in units of the last: squares may overflow
     later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
-    return Schedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
+    return StepSchedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
 
 
-def unit_grid(steps: Schedule, bounds: Bounds, rho: float) -> float:
+def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
     """Grid of a step whose spread is 1; those of all steps together cost ``rho``.
 
     Rounding widens the range of every draw: of the estimate and of scores here, and to the grid in
@@ -279,11 +336,11 @@ def unit_grid(steps: Schedule, bounds: Bounds, rho: float) -> float:
     )
 
 
-def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int) -> int:
+def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int, half: int) -> int:
     """Number of steps that minimises the bound's terms of curvature, made smaller, and of noise."""
-    most = max(ALWAYS, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(plain + half, MAX_ITER, most)
-    curvature = CURVATURE * curvature_of(problem.loss, bounds.diameter * bounds.features)
+    most = max(ONE_PASS.always, 10 * problem.n_samples // bounds.n_coefficients)
+    most = min(plain + half, ONE_PASS.max_iter, most)
+    curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
     best, n_iter = math.inf, 1
     for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
@@ -296,19 +353,33 @@ def n_steps(problem: Problem, bounds: Bounds, rho: float, plain: int, half: int)
 
 
 @njit
-def walk(
-    X, y, rows, loss, constraint, batch, step, keep, limit, grid, mechanism, rng, state, progress,
-    w, before, estimate, total, v, predictions, scores, units, inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Read the records of ``rows``; the last one of each batch is followed by a step.
+def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
+    """Read the records of a chunk; the last one of each batch is followed by a step.
 
-    ``state`` holds the number of steps, of records since the last, and of gradients. The point
-    before ``w`` is ``before``; ``total`` is the sum of the batch so far.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    model : VertexModel
+    steps : StepSchedule
+    grid : ndarray of shape (n_iter,)
+        The grid of each draw.
+    rng : numpy.random.Generator
+    state : tuple of two ndarrays of int64
+        The numbers of steps, of records since the last step and of gradients; and the progress.
+    room : FrankWolfeRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    loss, constraint, mechanism = model
+    batch, step, keep, limit, _ = steps
+    counts, progress = state
+    w, before, estimate, total, v, predictions, scores, units = room
     Z, R, Z_before, R_before = predictions
     n_outputs = Z.shape[1]
     n_features = w.shape[0] // n_outputs
-    t, read, n_gradients = state
+    t, read, n_gradients = counts
     for r in range(rows.shape[0]):
         if r + AHEAD < rows.shape[0]:
             fetch_row(X, rows[r + AHEAD])
@@ -340,4 +411,4 @@ def walk(
             w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]
         progress[0] += 1
         t, read = t + 1, 0
-    state[0], state[1], state[2] = t, read, n_gradients
+    counts[0], counts[1], counts[2] = t, read, n_gradients

@@ -14,23 +14,43 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.lp_ball.noisy_step import Steps, euclidean_radius, slope_bound, step_grid
+from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.lp_ball.randomized_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 
 SCHEDULES = ("one-phase", "localized")
 SMOOTHINGS = ("none", "randomized")
-# Of one phase, fitted on simulations.
-FEWEST, MOST = 50, 300  # passes,
-GRADIENTS = 2e7  # or as many as take a few seconds
-# Length of a step, over the one with the smallest bound; of the mean gradient, over the bound of a
-# record's, which is small for a smooth loss as it vanishes at a minimum; and the share of the
-# steps over which is averaged. The steps of other losses fall to 0, and the last point counts.
-SMOOTH = 0.3, 0.02, 0.5
-FALLING = 0.4, 0.1, 0.0
 
 
-class Phase(NamedTuple):
+class OnePhaseTuning(NamedTuple):
+    """Constants of the schedule "one-phase".
+
+    All were fitted on planted problems, see section 4 of docs/proofs/phased_erm.md. A triple holds
+    the length of a step relative to the one with the smallest bound; the typical norm of the mean
+    gradient relative to the bound on a record's; and the share of the points that is averaged.
+
+    Parameters
+    ----------
+    passes : tuple of two ints
+        Smallest and largest number of passes over the records.
+    gradients : float
+        Gradients of single records in all, between these limits: they take a few seconds.
+    smooth : tuple of three floats
+        The triple of a smooth loss, whose mean gradient vanishes at a minimum.
+    falling : tuple of three floats
+        The triple of other losses, whose steps fall to 0, so that the last point is the result.
+    """
+
+    passes: tuple[int, int] = (50, 300)
+    gradients: float = 2e7
+    smooth: tuple[float, float, float] = (0.3, 0.02, 0.5)
+    falling: tuple[float, float, float] = (0.4, 0.1, 0.0)
+
+
+ONE_PHASE = OnePhaseTuning()
+
+
+class ERMPhase(NamedTuple):
     """Steps on records of their own.
 
     Parameters
@@ -65,7 +85,7 @@ class Phase(NamedTuple):
 class PhasedERMPlan(Plan):
     """The phases, and the bound that the derivatives of records are clipped to."""
 
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[ERMPhase, ...] = ()
     slope: float = 0.0
 
 
@@ -143,7 +163,7 @@ class PhasedERM:
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu
         event = GaussianEvent(1.0 / mu)  # first: it refuses what would overflow
-        slope = slope_bound(problem)
+        slope = ball_slope(problem)
         if self.schedule == "localized":
             phases = _localized(problem, slope, mu, n_iter)
         else:
@@ -176,7 +196,7 @@ class PhasedERM:
         return Result(centre, plan.n_iter, n_gradients=round(steps.n_gradients))
 
 
-def _follow(phase: Phase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
+def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
     """Take the steps of a phase from ``centre``, and return the mean of its last points."""
     n, T = phase.n_records, phase.n_iter
     noise = phase.grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
@@ -198,19 +218,22 @@ def _follow(phase: Phase, steps: Steps, rows, centre, rng, progress) -> np.ndarr
     return mean
 
 
-def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) -> Phase:
+def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) -> ERMPhase:
     n, D = problem.n_samples, problem.n_coefficients
-    T = n_iter or round(min(max(GRADIENTS / n, FEWEST), MOST))
+    fewest, most = ONE_PHASE.passes
+    T = n_iter or round(min(max(ONE_PHASE.gradients / n, fewest), most))
     grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
     noise = math.sqrt(D) * grid * 2.0**SCALE_BITS / n
     smooth = problem.loss.smoothness() < math.inf
-    length, typical, tail = SMOOTH if smooth else FALLING
+    length, typical, tail = ONE_PHASE.smooth if smooth else ONE_PHASE.falling
     gradient = math.hypot(typical * slope * problem.feature_norm(2.0), noise)
     step = length * euclidean_radius(problem) / (gradient * math.sqrt(T))
-    return Phase(n, T, step, not smooth, smooth, 0.0, tail, grid)
+    return ERMPhase(n, T, step, not smooth, smooth, 0.0, tail, grid)
 
 
-def _localized(problem: Problem, slope: float, mu: float, n_iter: int | None) -> tuple[Phase, ...]:
+def _localized(
+    problem: Problem, slope: float, mu: float, n_iter: int | None
+) -> tuple[ERMPhase, ...]:
     n, D = problem.n_samples, problem.n_coefficients
     sizes = [n >> i for i in range(1, n.bit_length())] or [n]
     # Nothing is gained by more steps than records, or by more noise in a step than gradient.
@@ -226,5 +249,5 @@ def _localized(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     for i, (m, T) in enumerate(zip(sizes, counts, strict=True)):
         weight = 4.0 ** (i + 1) / (eta * m)
         grid = step_grid(problem, m, slope, math.sqrt(T) / mu, 2.0)
-        phases.append(Phase(m, T, 1.0 / weight, False, False, weight, 1.0, grid))
+        phases.append(ERMPhase(m, T, 1.0 / weight, False, False, weight, 1.0, grid))
     return tuple(phases)

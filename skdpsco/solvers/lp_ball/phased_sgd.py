@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit, reduction
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
+from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, conjugate, project
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
@@ -16,29 +17,31 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
 
-UNIT = 2.0**-53  # rounding
 
-
-class Schedule(NamedTuple):
-    """How phases differ, and the error that decides how many there are and how long their steps.
+class PhaseRule(NamedTuple):
+    """How phases differ, and the constants by which their number and step length are chosen.
 
     Parameters
     ----------
     ratio : float
-        Of the steps of a phase and of the next.
+        Length of the steps of a phase, relative to those of the next.
     tail : float
-        Share of a phase's points that are averaged, the last ones: its start and the points after
-        each of its steps.
+        Share of a phase's points that are averaged, the last ones. Its points are its start and
+        those after each of its steps.
     variance : float
-        Mean square of a gradient, over that of the longest.
+        Mean square of a gradient, relative to that of the longest.
     patience : int
-        Steps from one projection to the next, at most.
+        Largest number of steps from one projection to the next.
+    drift : float, default=0.125
+        How far steps may lead out of the ball between two projections, relative to its radius;
+        chosen by hand.
     """
 
     ratio: float
     tail: float
     variance: float
     patience: int
+    drift: float = 0.125
 
     def averaged(self, n_records: int) -> int:
         """Points of a phase that are averaged: of its start and those after each step."""
@@ -46,17 +49,17 @@ class Schedule(NamedTuple):
 
     def every(self, step: float) -> int:
         """Steps from one projection to the next, for steps of that length over the radius."""
-        return max(1, int(min(self.patience, DRIFT / max(step, SMALLEST))))
+        return max(1, int(min(self.patience, self.drift / max(step, SMALLEST))))
 
 
-SCHEDULES = {
-    "practical": Schedule(ratio=2.5, tail=0.05, variance=0.3, patience=64),
-    "theorem": Schedule(ratio=4.0, tail=1.0, variance=1.0, patience=1),
+# "practical" was fitted on simulated data; "theorem" holds the constants of the bound.
+PHASE_RULES = {
+    "practical": PhaseRule(ratio=2.5, tail=0.05, variance=0.3, patience=64),
+    "theorem": PhaseRule(ratio=4.0, tail=1.0, variance=1.0, patience=1),
 }
-DRIFT = 0.125  # of the radius, that steps may lead out of the ball between two projections
 
 
-class Bounds(NamedTuple):
+class EuclideanBounds(NamedTuple):
     """Public constants of a problem. Lengths are l2 norms.
 
     Parameters
@@ -103,7 +106,7 @@ class Bounds(NamedTuple):
         )
 
 
-class Phase(NamedTuple):
+class SGDPhase(NamedTuple):
     """Steps, the mean of the last points, and noise.
 
     Parameters
@@ -122,12 +125,53 @@ class Phase(NamedTuple):
     every: int
 
 
+class SGDSteps(NamedTuple):
+    """How `sgd_pass` moves.
+
+    Parameters
+    ----------
+    step : float
+    slope : float
+        Bound that derivatives are clipped to.
+    inside : float
+        A point whose squared norm is at most this need not be projected.
+    every : int
+        Steps from one projection to the next.
+    first : int
+        Points after this step and later ones are added up.
+    due : int
+        Steps up to the first projection.
+    """
+
+    step: float
+    slope: float
+    inside: float
+    every: int
+    first: int
+    due: int
+
+
+class SGDRoom(NamedTuple):
+    """The point, the sum of points, and room for predictions and derivatives.
+
+    Parameters
+    ----------
+    w, total : ndarray of shape (n_coefficients,)
+    Z, G : ndarray of shape (1, n_outputs)
+    """
+
+    w: np.ndarray
+    total: np.ndarray
+    Z: np.ndarray
+    G: np.ndarray
+
+
 @dataclass(frozen=True)
 class PhasedSGDPlan(Plan):
     """The phases, and what gradients are clipped to."""
 
-    bounds: Bounds | None = None
-    phases: tuple[Phase, ...] = ()
+    bounds: EuclideanBounds | None = None
+    phases: tuple[SGDPhase, ...] = ()
 
 
 class PhasedSGD:
@@ -162,8 +206,8 @@ class PhasedSGD:
     streams = fixed_cost = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True):
-        if schedule not in tuple(SCHEDULES):
-            raise ValueError(f"schedule must be one of {tuple(SCHEDULES)}, got {schedule!r}.")
+        if schedule not in tuple(PHASE_RULES):
+            raise ValueError(f"schedule must be one of {tuple(PHASE_RULES)}, got {schedule!r}.")
         if not isinstance(shuffle, bool):
             raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
         self.schedule, self.shuffle = schedule, shuffle
@@ -202,7 +246,7 @@ class PhasedSGD:
             constant, or the noise would be too large for the grid; and what `check` raises.
         """
         self.check(problem)
-        n, bounds, rule = problem.n_samples, bounds_of(problem), SCHEDULES[self.schedule]
+        n, bounds, rule = problem.n_samples, euclidean_bounds(problem), PHASE_RULES[self.schedule]
         mu, most = budget.mu, n.bit_length()
         if n_iter is not None and not 1 <= n_iter <= most:
             raise ValueError(
@@ -210,7 +254,7 @@ class PhasedSGD:
                 f"one before and there are {n}; got {n_iter}."
             )
         tries = range(1, most + 1) if n_iter is None else [n_iter]
-        _, step, k = min(excess(bounds, rule, mu, n, k) for k in tries)
+        _, step, k = min(excess_of_phases(bounds, rule, mu, n, k) for k in tries)
         phases = []
         for size, relative in zip(sizes(n, k), steps(rule, k), strict=True):
             averaged, length = rule.averaged(size), step * relative
@@ -221,7 +265,7 @@ class PhasedSGD:
                 farthest(length, every) * bounds.radius,
             )  # fmt: skip
             gradient = bounds.slope * bounds.features
-            phases.append(Phase(size, averaged, length * bounds.radius / gradient, grid, every))
+            phases.append(SGDPhase(size, averaged, length * bounds.radius / gradient, grid, every))
         return PhasedSGDPlan(
             event=GaussianEvent(1.0 / mu),
             n_iter=k,
@@ -242,24 +286,25 @@ class PhasedSGD:
             done, first = 0, phase.n_records - phase.n_averaged
             # -1: the start of the phase is averaged, too.
             total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
-            for X_chunk, y_chunk, rows in records.take(phase.n_records):
-                row = row or Row(X_chunk, problem.row_norm)
-                descend(
-                    X_chunk, y_chunk, rows, problem.loss, problem.constraint, phase.step,
-                    bounds.slope, bounds.inside, first - done, phase.every - done % phase.every,
-                    phase.every, moving, total, Z, G, *row.arguments,
-                )  # fmt: skip
-                done += len(rows)
+            room = SGDRoom(moving, total, Z, G)
+            for chunk in records.take(phase.n_records):
+                row = row or Row(chunk[0], problem.row_norm)
+                due = phase.every - done % phase.every
+                steps = SGDSteps(
+                    phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
+                )
+                sgd_pass(chunk, row.arguments, problem.loss, problem.constraint, steps, room)
+                done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged
-            release(rng, w, phase.grid, problem.constraint)
+            release_point(rng, w, phase.grid, problem.constraint)
             # Where noise was huge, a projection's rounding is not small to the radius. No longer.
             w *= min(1.0, bounds.radius / (float(np.linalg.norm(w)) or bounds.radius))
             progress[0] += 1
         return Result(w, plan.n_iter, n_gradients=n_gradients)
 
 
-def bounds_of(problem: Problem) -> Bounds:
+def euclidean_bounds(problem: Problem) -> EuclideanBounds:
     """Public constants of ``problem``.
 
     Raises
@@ -282,7 +327,7 @@ def bounds_of(problem: Problem) -> Bounds:
             f"The Lipschitz constant of {type(loss).__name__} must be in "
             f"[{least:g}, {LARGEST:g}], got {slope!r}."
         )
-    return Bounds(
+    return EuclideanBounds(
         slope=slope,
         features=features,
         radius=outer * (1.0 + 2.0**-40),
@@ -307,13 +352,13 @@ def sizes(n: int, n_phases: int) -> list[int]:
     return [*given, n - sum(given)]
 
 
-def steps(rule: Schedule, n_phases: int) -> list[float]:
+def steps(rule: PhaseRule, n_phases: int) -> list[float]:
     """The steps of every phase over those of the first."""
     return [rule.ratio**-i for i in range(n_phases)]
 
 
-def excess(
-    bounds: Bounds, rule: Schedule, mu: float, n: int, n_phases: int
+def excess_of_phases(
+    bounds: EuclideanBounds, rule: PhaseRule, mu: float, n: int, n_phases: int
 ) -> tuple[float, float, int]:
     """Bound on the excess risk, over Lipschitz constant and radius; its first step; ``n_phases``.
 
@@ -350,14 +395,23 @@ def squared_norm(w):
 
 
 @njit
-def descend(
-    X, y, rows, loss, constraint, step, slope, inside, first, due, every, w, total, Z, G,
-    inverse, row_norm, columns, values,
-):  # fmt: skip
-    """One step per record; the points after steps ``first`` and later are added to ``total``.
+def sgd_pass(chunk, row, loss, constraint, steps, room):
+    """Take one step for each record of a chunk, and add up points.
 
-    A projection is due after ``due`` steps, and from then on after ``every`` so many.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    constraint : ball
+    steps : SGDSteps
+    room : SGDRoom
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    step, slope, inside, every, first, due = steps
+    w, total, Z, G = room
     D, K = columns.shape[0], Z.shape[1]
     for t in range(rows.shape[0]):
         i = rows[t]
@@ -380,7 +434,7 @@ def descend(
 
 
 @njit
-def release(rng, w, grid, constraint):
+def release_point(rng, w, grid, constraint):
     """Add noise to ``w`` and project it, in place."""
     gaussian_mechanism(rng, w, grid)
     project(constraint, w)

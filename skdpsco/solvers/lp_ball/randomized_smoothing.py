@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,26 @@ from skdpsco.privacy import (
     RepeatedEvent,
 )
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.lp_ball.noisy_step import Steps, euclidean_radius, slope_bound, step_grid
+from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.penalized.sgd import noise_multiplier, poisson_sample
 
-MAX_STEPS = 10_000
-MAX_PASSES = 300  # where every step takes all records
+
+class SmoothingTuning(NamedTuple):
+    """Limits on the automatic number of steps, chosen by hand for time.
+
+    Parameters
+    ----------
+    max_steps : int
+        Largest number of steps on samples of the records.
+    max_passes : int
+        Largest number of steps if every step takes all records.
+    """
+
+    max_steps: int = 10_000
+    max_passes: int = 300
+
+
+SMOOTHING = SmoothingTuning()
 
 
 @dataclass(frozen=True)
@@ -58,13 +73,13 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         useful = n * mu / math.sqrt(D)
         if sampled:
             useful = max(useful, (n * mu / D) ** 2 * mu)
-        T = math.ceil(min(useful, MAX_STEPS if sampled else MAX_PASSES))
+        T = math.ceil(min(useful, SMOOTHING.max_steps if sampled else SMOOTHING.max_passes))
     scale = 2.0 * reach * K**0.25 / math.sqrt(T * (T + 1.0))
     radius = scale * math.sqrt((D + 2.0) / K)
-    slope = slope_bound(problem, radius)
+    slope = ball_slope(problem, radius)
     smoothness = slope * x * math.sqrt(K) / scale
     if problem.loss.smoothness() * x**2 <= smoothness:
-        radius, slope = 0.0, slope_bound(problem)
+        radius, slope = 0.0, ball_slope(problem)
         smoothness = problem.loss.smoothness() * x**2
     probability = max(1.0 / n, math.sqrt(mu / T)) if sampled else 1.0
     sampling, size = None, float(n)

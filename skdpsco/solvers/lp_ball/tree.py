@@ -85,7 +85,7 @@ def travel(t: int, span: int) -> float:
     return 1.0 - (start + 1.0) * (start + 2.0) / ((t + 1.0) * (t + 2.0))
 
 
-def batch_sizes(tree: tuple[Node, ...], weight: list[float], n_samples: int) -> list[int]:
+def share_records(tree: tuple[Node, ...], weight: list[float], n_samples: int) -> list[int]:
     """Share out all records: the tree of phase r gets a share of 4**r, its nodes theirs by weight.
 
     Every node has one record at least. What rounding leaves over goes to the last root.

@@ -10,15 +10,35 @@ from skdpsco.constraints.sets import conjugate, regularity
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import summation_error
 from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
-from skdpsco.solvers.lp_ball.tree import Node, along_paths, batch_sizes, nodes, travel, uses
+from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
-# Of the bound on a derivative, the least difference that is allowed: a point may not have moved.
-SMALLEST = 2.0**-40
-# What the worst case of curvature and of sampling errors is worth on data, fitted on simulations.
-CURVATURE, SAMPLING = 0.04, 0.03
+# Smallest clipping norm of a difference of gradients, relative to the bound on a gradient. It must
+# not be 0, which it would otherwise be where a point has not moved.
+LEAST_CHANGE = 2.0**-40
 
 
-class Bounds(NamedTuple):
+class TreeTuning(NamedTuple):
+    """Constants of the automatic choice of noise and steps.
+
+    Parameters
+    ----------
+    max_phases : int
+        Largest number of trees; 10 make 2046 steps. Chosen by hand.
+    curvature, sampling : float
+        Shares of the bound's terms of curvature and of sampling errors that are counted: the bound
+        assumes the worst case of both. They were fitted on simulated data, like those of
+        examples/benchmarks/lp_geometry.py.
+    """
+
+    max_phases: int = 10
+    curvature: float = 0.04
+    sampling: float = 0.03
+
+
+TREE_TUNING = TreeTuning()
+
+
+class BallBounds(NamedTuple):
     """What a problem allows one record to do."""
 
     problem: Problem
@@ -99,7 +119,7 @@ class Bounds(NamedTuple):
 
 
 def _between(change: float, slope: float) -> float:
-    return max(min(slope, change), SMALLEST * slope)
+    return max(min(slope, change), LEAST_CHANGE * slope)
 
 
 def noise_order(problem: Problem) -> float:
@@ -136,7 +156,7 @@ def _log_ratio(x: float, step: float) -> float:
     return float(gammaln(x + step) - gammaln(x))
 
 
-def weights(bounds: Bounds, tree: tuple[Node, ...], noise: str) -> list[float]:
+def weights(bounds: BallBounds, tree: tuple[Node, ...], noise: str) -> list[float]:
     """Sizes of the batches of one tree, relative to each other.
 
     Where vertices are drawn, a record pays the same for all its draws wherever it is. Where
@@ -150,13 +170,15 @@ def weights(bounds: Bounds, tree: tuple[Node, ...], noise: str) -> list[float]:
     return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
 
 
-def excess(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> tuple[float, float, float]:
+def excess_terms(
+    bounds: BallBounds, budget: Any, noise: str, n_steps: int
+) -> tuple[float, float, float]:
     """Terms of the bound on the expected excess risk: optimisation, sampling, noise."""
     problem = bounds.problem
     ball, D, q = problem.constraint, problem.n_coefficients, bounds.dual
     diameter = 2.0 * ball.radius
     tree = nodes(n_steps)
-    sizes = batch_sizes(tree, weights(bounds, tree, noise), problem.n_samples)
+    sizes = share_records(tree, weights(bounds, tree, noise), problem.n_samples)
     order = {"gaussian": 2.0, "exponential": math.inf}.get(noise) or noise_order(problem)
     if q == math.inf:  # Hoeffding's and Azuma's lemmas, for every entry
         spread = math.sqrt(0.5 * math.log(2.0 * D)) * problem.feature_norm(q)
@@ -189,9 +211,9 @@ def excess(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> tuple[float
     return curvature + start, float(mean @ sampling), float(mean @ noisy)
 
 
-def expected(bounds: Bounds, budget: Any, noise: str, n_steps: int) -> float:
+def expected(bounds: BallBounds, budget: Any, noise: str, n_steps: int) -> float:
     """What the automatic choice of noise and steps minimises."""
-    optimisation, sampling, noisy = excess(bounds, budget, noise, n_steps)
+    optimisation, sampling, noisy = excess_terms(bounds, budget, noise, n_steps)
     # Features are hardly ever aligned with a step: half of the (squared) norm is worst case.
-    optimisation *= CURVATURE / bounds.problem.feature_norm(bounds.dual)
-    return optimisation + SAMPLING * sampling + noisy
+    optimisation *= TREE_TUNING.curvature / bounds.problem.feature_norm(bounds.dual)
+    return optimisation + TREE_TUNING.sampling * sampling + noisy

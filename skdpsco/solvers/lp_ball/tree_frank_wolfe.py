@@ -5,7 +5,7 @@ Proof: docs/proofs/tree_frank_wolfe.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,21 +21,45 @@ from skdpsco.mechanisms.generalized_gaussian import (
     generalized_gaussian_scale,
 )
 from skdpsco.mechanisms.samplers import (
+    EXPONENTIAL,
     SCALE_BITS,
-    Exponential,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.lp_ball.tree import Node, along_paths, batch_sizes, nodes, step_size, uses
-from skdpsco.solvers.lp_ball.tree_bounds import SMALLEST, Bounds, expected, noise_order, weights
+from skdpsco.solvers.gradient_sums import write_minimizer
+from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
+from skdpsco.solvers.lp_ball.tree_bounds import (
+    LEAST_CHANGE,
+    TREE_TUNING,
+    BallBounds,
+    expected,
+    noise_order,
+    weights,
+)
 from skdpsco.solvers.vertex_choice import select_vertex
 
 NOISES = ("gaussian", "generalized-gaussian", "exponential")
-EXPONENTIAL = Exponential()
-MAX_PHASES = 10  # of the automatic rule: 2046 steps
+
+
+class NodeClip(NamedTuple):
+    """What the records of a node add, and how it is clipped.
+
+    Parameters
+    ----------
+    difference : bool
+        Whether they add differences of gradients.
+    limit : float
+        Bound on the norm, in the predictions.
+    order : float
+        Order of that norm.
+    """
+
+    difference: bool
+    limit: float
+    order: float
 
 
 @dataclass(frozen=True)
@@ -48,9 +72,9 @@ class TreeFrankWolfePlan(Plan):
     batches : tuple of int
         Records of every step; they sum to the number of samples.
     multiplier : float
-        Standard deviation over sensitivity of every release of a batch with Gaussian noise.
+        Standard deviation over sensitivity of every release_sum of a batch with Gaussian noise.
     rho : float
-        What a release with generalized Gaussian noise costs, in zCDP.
+        What a release_sum with generalized Gaussian noise costs, in zCDP.
     order : float
         Of the norm of sensitivities.
     limit, grid : tuple of float
@@ -76,7 +100,7 @@ class TreeFrankWolfe:
     Parameters
     ----------
     noise : {"auto", "gaussian", "generalized-gaussian", "exponential"}, default="auto"
-        How steps are made private. "gaussian" and "generalized-gaussian" release the sum over
+        How steps are made private. "gaussian" and "generalized-gaussian" release_sum the sum over
         every batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
         "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
         mechanism. "auto" is what promises the smallest error by public numbers.
@@ -128,20 +152,20 @@ class TreeFrankWolfe:
             the loss has no Lipschitz constant, or one that is not scaled.
         """
         self.check(problem)
-        n, bounds = problem.n_samples, Bounds(problem)
+        n, bounds = problem.n_samples, BallBounds(problem)
         bounds.check()
         if n_iter is not None and n_iter > n:
             raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
             noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
-        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, MAX_PHASES + 1))]
+        full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, TREE_TUNING.max_phases + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
             (expected(bounds, budget, noise, T), noise, T) for noise in noises for T in lengths
         )
         tree = nodes(T)
-        batches = batch_sizes(tree, weights(bounds, tree, noise), n)
+        batches = share_records(tree, weights(bounds, tree, noise), n)
         order = noise_order(problem) if noise == "generalized-gaussian" else 2.0
         if order == 2.0 and noise == "generalized-gaussian":
             noise = "gaussian"  # the same law, which is drawn exactly and has its own curve
@@ -169,12 +193,12 @@ class TreeFrankWolfe:
         )
         if noise != "exponential":  # what may fail fails before noise is drawn
             noise_of(bounds, plan, n, bounds.slope(order))
-            noise_of(bounds, plan, 1, SMALLEST * bounds.slope(order))
+            noise_of(bounds, plan, 1, LEAST_CHANGE * bounds.slope(order))
         return plan
 
     def run(self, plan: TreeFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
-        bounds, tree = Bounds(problem), nodes(plan.n_iter)
+        bounds, tree = BallBounds(problem), nodes(plan.n_iter)
         slope = bounds.slope(plan.order)
         records = one_pass(X, y, rng, self.shuffle)
         point = np.zeros(problem.n_coefficients)
@@ -194,14 +218,14 @@ class TreeFrankWolfe:
                 limit = bounds.change(plan.order, lengths)
             difference = limit < slope
             total = np.zeros(len(point))
-            for design, targets, rows in records.take(size):
-                row = row or Row(design, problem.row_norm)
-                n_gradients += add_gradients(
-                    design, targets, rows, problem.loss, point, points[parent], difference,
-                    limit, plan.order, total, *row.arguments,
-                )  # fmt: skip
+            clip = NodeClip(difference, limit, plan.order)
+            for chunk in records.take(size):
+                row = row or Row(chunk[0], problem.row_norm)
+                n_gradients += add_node_gradients(
+                    chunk, row.arguments, problem.loss, point, points[parent], clip, total
+                )
             if not plan.grid:
-                release(bounds, plan, size, limit, rng, total)
+                release_sum(bounds, plan, size, limit, rng, total)
             gradient = total / size
             if difference:
                 gradient += gradients[parent]
@@ -211,14 +235,14 @@ class TreeFrankWolfe:
             if plan.grid:
                 draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
             else:
-                minimise(problem.constraint, gradient, target)
+                write_minimizer(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
             progress[0] += 1
         return Result(point, plan.n_iter, n_gradients=n_gradients)
 
 
 def noise_of(
-    bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float
+    bounds: BallBounds, plan: TreeFrankWolfePlan, size: int, limit: float
 ) -> tuple[float, float]:
     """Scale and grid of the noise that the sum of a batch gets."""
     sensitivity = bounds.sensitivity(plan.order, size, limit)
@@ -231,7 +255,9 @@ def noise_of(
     return sigma, generalized_gaussian_grid(sigma, magnitude)
 
 
-def release(bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float, rng, total) -> None:
+def release_sum(
+    bounds: BallBounds, plan: TreeFrankWolfePlan, size: int, limit: float, rng, total
+) -> None:
     """Add noise to the sum of a batch, in place."""
     sigma, grid = noise_of(bounds, plan, size, limit)
     if plan.noise == "gaussian":
@@ -241,7 +267,7 @@ def release(bounds: Bounds, plan: TreeFrankWolfePlan, size: int, limit: float, r
 
 
 def draw_grids(
-    bounds: Bounds,
+    bounds: BallBounds,
     tree: tuple[Node, ...],
     batches: list[int],
     limits: list[float],
@@ -267,14 +293,26 @@ def draw_grids(
 
 
 @njit
-def add_gradients(
-    X, y, rows, loss, point, parent, difference, limit, order, total,
-    inverse, row_norm, columns, values,
-):  # fmt: skip
-    """Add the gradients of records at ``point``, or their ``difference`` to those at ``parent``.
+def add_node_gradients(chunk, row, loss, point, parent, clip, total):
+    """Add the gradients of records at ``point``, or their differences to those at ``parent``.
 
-    In the predictions they are clipped to ``limit``. Returns how many gradients were taken.
+    Parameters
+    ----------
+    chunk : tuple of (X, y, rows)
+    row : tuple
+        The arguments of `read_row`.
+    loss : loss
+    point, parent, total : ndarray of shape (n_coefficients,)
+    clip : NodeClip
+
+    Returns
+    -------
+    n_gradients : int
+        Number of gradients that were taken.
     """
+    X, y, rows = chunk
+    inverse, row_norm, columns, values = row
+    difference, limit, order = clip
     D = columns.shape[0]
     K = point.shape[0] // D
     Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
@@ -295,12 +333,6 @@ def add_gradients(
         for k in range(K):
             row_add(X, columns, values, size, R[0, k], total, k * D)
     return rows.shape[0] * (2 if difference else 1)
-
-
-@njit
-def minimise(constraint, gradient, out):
-    """Write a point of the set that minimises the product with ``gradient``."""
-    minimizer(constraint, gradient, out)
 
 
 @njit

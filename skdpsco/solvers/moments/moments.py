@@ -143,7 +143,7 @@ class Moments:
         if squared and matrix:
             T = 0
         centred = not squared and problem.intercept and self.row_norm is None
-        centred = centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
+        centred = centred and not problem.centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
         parts = shares(problem, self.row_norm, matrix, T, centred)
         multiplier, event = share_mu(mu, parts)
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record

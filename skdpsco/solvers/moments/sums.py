@@ -18,6 +18,7 @@ from skdpsco.data.map_reduce import without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
+from skdpsco.solvers.base import PROBES
 
 
 @cache
@@ -62,6 +63,14 @@ def _(loss, bound, Z):
 def _(loss, bound, Z):
     for i in range(Z.shape[0]):
         Z[i, 0] = max(-bound, min(bound, Z[i, 0]))
+
+
+@njit
+def _probe_respond(loss, public, y, out):
+    respond(loss, 1.0, public)
+
+
+PROBES[respond] = _probe_respond
 
 
 class Targets(NamedTuple):

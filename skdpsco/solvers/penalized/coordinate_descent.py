@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._clipping import clip, clip_record
-from skdpsco._kernels import inner, kernel, njit
+from skdpsco._kernels import inner, kernel, njit, provider
 from skdpsco._random import below
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
@@ -107,6 +107,7 @@ class CoordinateDescent:
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
+        settle_slopes(problem.loss)
         multiplier = math.sqrt(n_passes * D) / mu_steps
         bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
         sensitivity = 2.0 * bound + 2.0 * partial_sums_error(n, bound)
@@ -219,6 +220,14 @@ def clip_bounds(
 def slopes(loss, Z, y, out):
     """`derivatives` of the loss, by loops that the compiler turns into vector instructions."""
     derivatives(loss, Z, y, out)
+
+
+def settle_slopes(loss: Any) -> None:
+    """Let `slopes` be those of a class that inherits faster ones and has derivatives of its own."""
+    cls = type(loss)
+    of_derivatives = [provider(kernel, cls) for kernel in (derivative, derivatives)]
+    if not all(issubclass(provider(slopes, cls), other) for other in of_derivatives):
+        slopes.register(cls, slopes.dispatch(object))
 
 
 @slopes.register(Logistic)

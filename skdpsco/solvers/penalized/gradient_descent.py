@@ -21,7 +21,7 @@ from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
 PASSES = 50  # where noise matters
-MAX_PASSES = 5000
+MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
 PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
 LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
 SURE = 3.0  # standard deviations, of a curvature that shortens the steps
@@ -109,7 +109,7 @@ class GradientDescent:
             derivatives of the loss, other than residuals, have no bound.
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
-        n_passes = n_iter or passes(ratio)
+        n_passes = n_iter or full_passes(problem, mu)
         scales, mu_steps = share_scales(self, problem, mu)
         multiplier = math.sqrt(n_passes) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
@@ -163,9 +163,15 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
 
 
 def passes(ratio: float) -> int:
-    """Passes over the data that are worth their noise: few, where there is much of it."""
+    """Passes of sampled batches, as `full_passes`."""
     few = min(max(ratio * PLENTY / 8.0, 4.0), PASSES)
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), MAX_PASSES))
+
+
+def full_passes(problem: CompositeProblem, mu: float) -> int:
+    """Passes of full batches that are worth their noise: few, where there is much of it."""
+    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / 6.0
+    return round(min(max(worth, 4.0), PASSES * max(worth / MANY, 1.0) ** (1.0 / 3.0), MAX_PASSES))
 
 
 def share_scales(

@@ -11,7 +11,7 @@ from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import (
-    Exponential,
+    EXPONENTIAL,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
@@ -34,6 +34,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     column_major,
     largest_slope,
     partial_sums_error,
+    settle_slopes,
     slopes,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -43,7 +44,6 @@ CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
 STEPS = 8
 MAX_STEPS = 5000
 TIGHT = 0.36  # times the bounds of cyclic descent: choices among many suffer more from noise
-EXPONENTIAL = Exponential()
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,7 @@ class GreedyCoordinateDescent:
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
         largest_slope(problem)  # there is one
+        settle_slopes(problem.loss)
         change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
         return GreedyPlan(
             event=compose(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.pieces import PIECE_ROWS, rows_of, sum_error, tree_sum
+from skdpsco.data.pieces import PIECE_ROWS, slice_rows, sum_error, tree_sum
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
@@ -108,7 +108,7 @@ def runs_of(data: Data) -> list[Data]:
     n = data[0].shape[0]
     if n <= PIECE_ROWS:
         return [data]
-    return [tuple(rows_of(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
+    return [tuple(slice_rows(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
 
 
 def _block_sensitivity(block: Block, n_samples: int) -> float:

@@ -109,7 +109,7 @@ def n_contrasts(subset: Subset, shape: tuple[int, ...]) -> int:
     return math.prod(shape[j] - 1 for j in subset)
 
 
-def values(problem: QueryProblem) -> dict[Subset, float]:
+def worth_of_subsets(problem: QueryProblem) -> dict[Subset, float]:
     """The subsets that answers depend on, and how much.
 
     Returns

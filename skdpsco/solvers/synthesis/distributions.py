@@ -53,7 +53,7 @@ class Histogram:
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of ``n`` independent records, of shape (n, n_columns)."""
-        cells = _draw(np.cumsum(self.p), rng.random(n))
+        cells = _draw_by_inversion(np.cumsum(self.p), rng.random(n))
         return np.stack(np.unravel_index(cells, self.shape), axis=1)
 
 
@@ -121,13 +121,13 @@ class ProductMixture(Factored):
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of ``n`` independent records, of shape (n, n_columns)."""
-        component = _draw(np.cumsum(self.weights), rng.random(n))
+        component = _draw_by_inversion(np.cumsum(self.weights), rng.random(n))
         codes = np.empty((n, len(self.probabilities)), dtype=np.intp)
         for j, p in enumerate(self.probabilities):
             uniform, cumulative = rng.random(n), np.cumsum(p, axis=1)
             for k in range(self.weights.size):
                 of_k = component == k
-                codes[of_k, j] = _draw(cumulative[k], uniform[of_k])
+                codes[of_k, j] = _draw_by_inversion(cumulative[k], uniform[of_k])
         return codes
 
 
@@ -190,7 +190,7 @@ class ProductHistogram(Factored):
         return self._parts[columns]
 
 
-def nearest(
+def nearest_distribution(
     base: np.ndarray,
     apply: Callable[[np.ndarray], np.ndarray],
     transpose: Callable[[np.ndarray], np.ndarray],
@@ -239,7 +239,7 @@ def nearest(
     return p if np.isfinite(p).all() else base / base.sum()
 
 
-def _draw(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def _draw_by_inversion(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Indices drawn by inversion from unscaled cumulative probabilities."""
     found = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
     # The last index that has a probability: a product may be rounded up to the total.

@@ -7,7 +7,7 @@ Proof: docs/proofs/measure_project.md. All noise is in one release; what is made
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skdpsco.solvers.synthesis.contrasts import (
     scales,
     sensitivity,
     singles,
-    values,
+    worth_of_subsets,
 )
 from skdpsco.solvers.synthesis.reconstruction import NoisyContrasts, by_size, project_queries
 from skdpsco.solvers.synthesis.workload import (
@@ -36,10 +36,32 @@ from skdpsco.solvers.synthesis.workload import (
 
 CONTRASTS, CELLS, QUERIES = "contrasts", "cells", "queries"
 
-PRIOR = 4.0  # a model is taken to know contrasts to within a variance of PRIOR / n_samples
-PRIOR_SHARE = 0.9  # of the budget is shared out as if that were so, the rest as if it knew nothing
-MAX_SUBSETS = 2**15  # of the contrasts that linear queries depend on
-CLEAR = 0.95  # of the predicted error: with less, a strategy is preferred to a simpler one
+MAX_SUBSETS = 2**15  # for linear queries, contrasts are measured if they depend on at most so many
+
+
+class MeasureTuning(NamedTuple):
+    """Constants of the choice of what is measured, and how precisely.
+
+    They were chosen on simulated data, see docs/proofs/measure_project.md.
+
+    Parameters
+    ----------
+    prior : float
+        A model is taken to know contrasts of means to within a variance of ``prior / n_samples``.
+    prior_share : float
+        Share of the budget that is divided as if that were so; the rest is divided as if the model
+        knew nothing.
+    clear : float
+        A strategy is preferred to a simpler one if its predicted error is less than ``clear`` times
+        the simpler one's.
+    """
+
+    prior: float = 4.0
+    prior_share: float = 0.9
+    clear: float = 0.95
+
+
+MEASURE = MeasureTuning()
 EXACT = 2**53  # whole numbers up to here are exact in floating point
 
 
@@ -95,7 +117,7 @@ class MeasureProject:
                 f"MeasureProject measures once: n_iter must be 'auto' (here None) or 1, got "
                 f"{n_iter!r}."
             )
-        worth, mu = values(problem), budget.mu
+        worth, mu = worth_of_subsets(problem), budget.mu
         if not problem.dense:
             return plan_contrasts(problem, mu, worth or singles(problem))
         plan = _plan_cells(problem, mu, worth)
@@ -104,9 +126,9 @@ class MeasureProject:
         workload = problem.workload
         # The sensitivity is at least the reach, which is found sooner.
         if isinstance(workload, LinearQueries) and (
-            _error_of_queries(problem, mu, workload.reach) < CLEAR * plan.error
+            _error_of_queries(problem, mu, workload.reach) < MEASURE.clear * plan.error
         ):
-            plan = _better(_plan_queries(problem, mu), plan)
+            plan = _better(_plan_answers(problem, mu), plan)
         return plan
 
     def run(
@@ -133,7 +155,7 @@ class MeasureProject:
 
 
 def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
-    return plan if plan.error < CLEAR * simpler.error else simpler
+    return plan if plan.error < MEASURE.clear * simpler.error else simpler
 
 
 def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), weights=()):
@@ -147,13 +169,13 @@ def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), wei
 
 def _precision(problem: QueryProblem, mu: float, change: float) -> float:
     """Precision of a mean, over that of the model, with noise for a change of the sum."""
-    return PRIOR * problem.n_samples * (mu / change) ** 2
+    return MEASURE.prior * problem.n_samples * (mu / change) ** 2
 
 
 def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
     """Counts of all cells; one record leaves a cell for another."""
     x = _precision(problem, mu, math.sqrt(2.0)) / problem.n_cells
-    error = PRIOR * sum(worth.values()) / (1.0 + x)
+    error = MEASURE.prior * sum(worth.values()) / (1.0 + x)
     n = problem.n_samples
     return _plan(problem, mu, CELLS, math.sqrt(2.0), problem.n_cells, float(n), error)
 
@@ -175,10 +197,12 @@ def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float])
         level = (low + high) / 2
         low, high = (
             (low, level)
-            if costs @ np.maximum(level * ratio - 1.0, 0.0) > PRIOR_SHARE * total
+            if costs @ np.maximum(level * ratio - 1.0, 0.0) > MEASURE.prior_share * total
             else (level, high)
         )
-    x = np.maximum(low * ratio - 1.0, 0.0) + (1 - PRIOR_SHARE) * total * ratio / (costs @ ratio)
+    x = np.maximum(low * ratio - 1.0, 0.0) + (1 - MEASURE.prior_share) * total * ratio / (
+        costs @ ratio
+    )
     return plan_weighted(problem, mu, subsets, x / x.max(), worths)
 
 
@@ -192,7 +216,7 @@ def plan_weighted(
         raise ValueError(f"n_samples={n!r} is too large for tables of that size.")
     weights = np.sqrt(squares)
     exact = sensitivity(shape, dict(zip(subsets, squares, strict=True)), interchangeable(problem))
-    error = PRIOR * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())
+    error = MEASURE.prior * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())
     # Entries of contrasts are below sqrt(size) for every column.
     magnitude = n * max(
         w * math.sqrt(math.prod(shape[j] for j in s)) for s, w in zip(subsets, weights, strict=True)
@@ -203,7 +227,7 @@ def plan_weighted(
     return _plan(problem, mu, CONTRASTS, change, size, magnitude, error, subsets, weights.tolist())
 
 
-def _plan_queries(problem: QueryProblem, mu: float) -> MeasurePlan:
+def _plan_answers(problem: QueryProblem, mu: float) -> MeasurePlan:
     """The queries themselves, centred."""
     m, n_cells = problem.workload.matrix.shape
     # Products of a matrix and counts: Higham's bound for sums of n_cells products, twice.
@@ -218,7 +242,7 @@ def _error_of_queries(problem: QueryProblem, mu: float, change: float) -> float:
     variances = problem.workload.centred.var(axis=1)
     noise = 1.0 / _precision(problem, mu, change) if change else 0.0
     left = (variances * noise / (variances + noise + 1e-300)).sum()
-    return PRIOR * problem.workload.scale**2 * float(left)
+    return MEASURE.prior * problem.workload.scale**2 * float(left)
 
 
 def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]]:

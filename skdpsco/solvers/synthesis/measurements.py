@@ -12,16 +12,16 @@ from skdpsco.solvers.synthesis import product_mixture_fit as _latent_class
 from skdpsco.solvers.synthesis.contrasts import Subset, helmert, n_contrasts, positions, scales
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram, ProductMixture
 from skdpsco.solvers.synthesis.reconstruction import (
-    ENOUGH,
+    RECONSTRUCTION,
     NoisyContrasts,
     by_size,
-    n_steps,
     project_queries,
+    projection_steps,
 )
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, SynthesisResult
 
-ROUGH = 8  # times fewer steps, of a fit to choose by
-GROUP_CELLS = 2**16  # of a group of columns, where the domain is too large for a histogram
+ROUGH = 8  # A fit that is only used to choose by takes so many times fewer steps; chosen by hand.
+GROUP_CELLS = 2**16  # Most cells of a group of columns if the domain is too large for a histogram.
 
 
 class MeasuredTables:
@@ -119,8 +119,10 @@ class MeasuredTables:
             else:
                 problem = QueryProblem(shape, Marginals(1), self.problem.n_samples)
                 found = self._contrasts(problem, by_size(inside, self.problem.shape), group)
-                steps = n_steps(problem) // (ROUGH if self.rough else 1)
-                self.fitted[group] = found.nearest(base, max(ENOUGH, steps), alike=True)
+                steps = projection_steps(problem) // (ROUGH if self.rough else 1)
+                self.fitted[group] = found.nearest(
+                    base, max(RECONSTRUCTION.enough, steps), alike=True
+                )
         return self.fitted[group]
 
     def fit(self, tables: Marginals, rough: bool = False) -> SynthesisResult:

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,26 @@ from skdpsco.solvers.synthesis.workload import (
 BEST_RESPONSE, MIRROR_DESCENT = "best-response", "mirror-descent"
 VARIANTS = (BEST_RESPONSE, MIRROR_DESCENT)
 
-MAX_ITER = 10_000
-WORK = 2**28  # numbers read in all rounds together, but for ENOUGH rounds
-ENOUGH = 16
+
+class WeightsTuning(NamedTuple):
+    """Limits on the automatic number of draws, chosen by hand for time.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of draws.
+    work : int
+        Numbers that are read in all rounds together.
+    enough : int
+        So many draws may be made whatever the work.
+    """
+
+    max_iter: int = 10_000
+    work: int = 2**28
+    enough: int = 16
+
+
+WEIGHTS = WeightsTuning()
 
 
 @dataclass(frozen=True)
@@ -106,7 +123,7 @@ class MultiplicativeWeights:
             work = problem.n_cells + problem.n_answers
             if isinstance(problem.workload, LinearQueries):
                 work = problem.workload.matrix.size // 8 + problem.n_cells
-            limit = min(MAX_ITER, max(ENOUGH, WORK // work))
+            limit = min(WEIGHTS.max_iter, max(WEIGHTS.enough, WEIGHTS.work // work))
             draws = np.arange(1, limit + 1)
         else:
             draws = np.array([check_positive_int("n_iter", n_iter)])
@@ -129,7 +146,7 @@ class MultiplicativeWeights:
         # The first draw of mirror descent does not look at the data.
         epsilons = [4.0 * rate * k / n + LEAST_EPSILON0 if k else 0.0 for k in multiples]
         grids = {
-            k: _grid(problem, k, epsilon) if k else 1.0
+            k: _draw_grid(problem, k, epsilon) if k else 1.0
             for k, epsilon in dict(zip(multiples, epsilons, strict=True)).items()
         }
         error = factor * float(errors[least])
@@ -188,7 +205,7 @@ def _width(problem: QueryProblem) -> float:
     return 2.0 if isinstance(problem.workload, LinearQueries) else 1.0
 
 
-def _grid(problem: QueryProblem, multiple: int, epsilon0: float) -> float:
+def _draw_grid(problem: QueryProblem, multiple: int, epsilon0: float) -> float:
     n = float(problem.n_samples)
     rounding = n * 2.0**-50
     if isinstance(problem.workload, LinearQueries):  # counts are exact, products are not

@@ -10,7 +10,8 @@ from skdpsco._kernels import njit
 from skdpsco.solvers.synthesis.contrasts import Subset
 from skdpsco.solvers.synthesis.distributions import ProductMixture
 
-RIDGE = 0.5  # on logits, against probabilities of 0 that nothing asks for
+# Weight of half the squared norm of the logits, which keeps probabilities off 0; chosen by hand.
+LOGIT_RIDGE = 0.5
 
 
 def terms(subsets: tuple[Subset, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -59,7 +60,7 @@ def fit(
     max_iter : int, default=100
     """
     starts = np.concatenate([[0], np.cumsum(shape)])
-    arguments = (n_components, starts, factors, targets, precisions, RIDGE)
+    arguments = (n_components, starts, factors, targets, precisions, LOGIT_RIDGE)
     best, least = np.zeros(n_components * (1 + starts[-1])), np.inf
     for _ in range(n_starts):
         start = np.zeros(best.size)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,16 +22,49 @@ from skdpsco.solvers.synthesis.contrasts import (
     scales,
     synthesis,
 )
-from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest_distribution
 from skdpsco.solvers.synthesis.workload import QueryProblem, SynthesisResult
 
-COMPONENTS, LARGE_COMPONENTS = 4, 8  # of the model; of one that is itself the release
-MODEL_ORDER, MODEL_SIZE = 3, 2**16  # the model is fitted to contrasts of low orders, so many
-MODEL_STEPS, LARGE_MODEL_STEPS = 100, 200
-STEPS, WORK = 500, 2**24  # of a projection: at most so many, and so many times cells
-ENOUGH = 10  # but at least so many
-# Variance of what a model leaves, times n_samples, at least: that of sampling, and as much again.
-LEAST = 2.0
+
+class ReconstructionTuning(NamedTuple):
+    """Constants of models and projections, chosen on simulated data and for time.
+
+    See section 5 of docs/proofs/measure_project.md.
+
+    Parameters
+    ----------
+    components, large_components : int
+        Number of components of a model that is projected, and of one that is itself released.
+    model_order : int
+        Largest number of columns of the contrasts that a model is fitted to.
+    model_size : int
+        Largest number of these contrasts.
+    model_steps, large_model_steps : int
+        Steps of the fit of a model that is projected, and of one that is itself released.
+    steps : int
+        Largest number of steps of a projection.
+    work : int
+        Largest number of its steps times that of cells.
+    enough : int
+        So many steps are made whatever the work.
+    least_variance : float
+        Least variance, times n_samples, of what a model leaves: that of sampling, and as much
+        again.
+    """
+
+    components: int = 4
+    large_components: int = 8
+    model_order: int = 3
+    model_size: int = 2**16
+    model_steps: int = 100
+    large_model_steps: int = 200
+    steps: int = 500
+    work: int = 2**24
+    enough: int = 10
+    least_variance: float = 2.0
+
+
+RECONSTRUCTION = ReconstructionTuning()
 
 
 @dataclass(frozen=True)
@@ -104,14 +137,17 @@ class NoisyContrasts:
             chosen = _in_domain(problem, low) - 1
         # A perfect model would differ from records by the noise, and as one sample from another.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
+        tuning = RECONSTRUCTION
         return _latent_class.fit(
             problem.shape,
             _latent_class.terms(low, problem.shape),
             self.values[chosen],
             precisions,
-            COMPONENTS if problem.dense else LARGE_COMPONENTS,
+            tuning.components if problem.dense else tuning.large_components,
             rng,
-            max_iter=MODEL_STEPS if problem.dense else LARGE_MODEL_STEPS,
+            max_iter=RECONSTRUCTION.model_steps
+            if problem.dense
+            else RECONSTRUCTION.large_model_steps,
         )
 
     def _low(self) -> tuple[Subset, ...]:
@@ -121,13 +157,16 @@ class NoisyContrasts:
         total = 0
         if not self.subsets:
             columns = [j for j, size in enumerate(self.problem.shape) if size > 1]
-            orders = range(1, min(MODEL_ORDER, len(columns)) + 1)
+            orders = range(1, min(RECONSTRUCTION.model_order, len(columns)) + 1)
             subsets = by_size(
                 (s for order in orders for s in combinations(columns, order)), self.problem.shape
             )
         for subset in subsets:
             total += n_contrasts(subset, self.problem.shape)
-            if low and (total > MODEL_SIZE or len(subset) > max(MODEL_ORDER, len(low[0]))):
+            if low and (
+                total > RECONSTRUCTION.model_size
+                or len(subset) > max(RECONSTRUCTION.model_order, len(low[0]))
+            ):
                 break
             low.append(subset)
         return tuple(low)
@@ -139,7 +178,7 @@ class NoisyContrasts:
         best if the least is true. A subset whose residuals are larger than that and noise explain
         has its own mean.
         """
-        least = LEAST / self.problem.n_samples
+        least = RECONSTRUCTION.least_variance / self.problem.n_samples
         noise = np.square(self.deviations)
         squares = np.square(residuals)
         found = np.empty(residuals.shape)
@@ -161,7 +200,7 @@ class NoisyContrasts:
 
     def project(self, model: ProductMixture) -> SynthesisResult:
         """The distribution near the model that agrees with the contrasts."""
-        distribution = self.nearest(model, n_steps(self.problem))
+        distribution = self.nearest(model, projection_steps(self.problem))
         return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
 
     def nearest(self, model: ProductMixture, steps: int, alike: bool = False) -> Histogram:
@@ -175,7 +214,7 @@ class NoisyContrasts:
             variances = self._variances(self.values - self._contrasts_of(base))
             if alike:
                 variances[:] = variances.max()
-            found = nearest(
+            found = nearest_distribution(
                 base,
                 self._contrasts_of,
                 self._combine,
@@ -226,14 +265,17 @@ def project_queries(
     matrix, targets, noise = chosen - uniform[:, None], centred - uniform, np.square(deviations)
     spread = math.sqrt(2.0 * np.square(noise).sum()) / targets.size
     excess = (np.square(targets) - noise).mean() - spread
-    variance = max(LEAST / problem.n_samples, excess / (np.square(matrix).mean() or 1.0))
-    found = nearest(
+    variance = max(
+        RECONSTRUCTION.least_variance / problem.n_samples,
+        excess / (np.square(matrix).mean() or 1.0),
+    )
+    found = nearest_distribution(
         np.full(problem.n_cells, 1.0 / problem.n_cells),
         matrix.__matmul__,
         lambda x: x @ matrix,
         targets,
         noise / variance,
-        n_steps(problem),
+        projection_steps(problem),
     )
     distribution = Histogram(found, problem.shape)
     return SynthesisResult(distribution, distribution.answers(problem.workload), 1)
@@ -244,9 +286,11 @@ def by_size(subsets: Iterable[Subset], shape: tuple[int, ...]) -> list[Subset]:
     return sorted(subsets, key=lambda s: (len(s), n_contrasts(s, shape), s))
 
 
-def n_steps(problem: QueryProblem) -> int:
+def projection_steps(problem: QueryProblem) -> int:
     """Steps of a projection that take a few seconds at most."""
-    return min(STEPS, max(ENOUGH, WORK // problem.n_cells))
+    return min(
+        RECONSTRUCTION.steps, max(RECONSTRUCTION.enough, RECONSTRUCTION.work // problem.n_cells)
+    )
 
 
 def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:

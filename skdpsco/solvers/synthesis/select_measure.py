@@ -7,7 +7,7 @@ Proof: docs/proofs/select_measure.md. What is made of the measurements is in
 import math
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,13 +44,39 @@ from skdpsco.solvers.synthesis.workload import (
     count_table,
 )
 
-FIRST = 0.5  # of the budget is for single columns
-CHOICE = 0.3  # of what is left is for choices, the rest for measurements
-CLEAR_ERROR = 0.5  # l1 error, a share of the records, that the worst table is taken to have
-QUERIES = 20  # times as many choices of queries, each of which tells less than a table
-MAX_ITER = 200  # times QUERIES for these
-FITS = 8  # choices are made in so many groups, with a new fit after each
-MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22  # of tables that may be chosen, but for all pairs
+# Limits on the candidates and on their cells. All pairs of columns are candidates in any case.
+MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22
+
+
+class SelectTuning(NamedTuple):
+    """Constants of `SelectMeasure`, chosen on simulated data: see docs/proofs/select_measure.md.
+
+    Parameters
+    ----------
+    first : float
+        Share of the budget for single columns.
+    choice : float
+        Share of what is left that is for choices; the rest is for measurements.
+    clear_error : float
+        l1 error, relative to the number of records, that the worst table is assumed to have.
+    query_factor : int
+        There are so many times as many choices of queries as there would be of tables, since a
+        query tells less than a table.
+    max_iter : int
+        Largest number of choices of tables; that of queries is ``query_factor`` times as large.
+    fits : int
+        Number of groups of choices. The distribution is fitted anew after each group.
+    """
+
+    first: float = 0.5
+    choice: float = 0.3
+    clear_error: float = 0.5
+    query_factor: int = 20
+    max_iter: int = 200
+    fits: int = 8
+
+
+SELECT = SelectTuning()
 
 
 @dataclass(frozen=True)
@@ -122,7 +148,7 @@ class SelectMeasure:
         if n_iter is not None:
             n_iter = check_positive_int("n_iter", n_iter)
         if isinstance(problem.workload, LinearQueries):
-            return _plan_queries(problem, budget.rho, n_iter)
+            return _plan_query_choices(problem, budget.rho, n_iter)
         tables = [
             tuple(sorted(j for j in table if problem.shape[j] > 1))
             for table in problem.workload.columns(problem.n_columns)
@@ -130,7 +156,7 @@ class SelectMeasure:
         columns = sorted({j for table in tables for j in table})
         if not columns:
             return SelectPlan(NoOpEvent(), 0, ("all tables have one cell",))
-        candidates = _candidates(tables, problem.shape)
+        candidates = _candidate_tables(tables, problem.shape)
         if not candidates:
             first = _plan_columns(problem, budget.mu, columns)
             return SelectPlan(first.event, 0, first.summary, first)
@@ -147,8 +173,8 @@ class SelectMeasure:
 
 def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
     """What a choice and a measurement may cost: epsilon0, mu, and the event of all of them."""
-    epsilon0 = math.sqrt(8.0 * CHOICE * rho / n_iter)
-    mu = math.sqrt(2.0 * (1.0 - CHOICE) * rho / n_iter)
+    epsilon0 = math.sqrt(8.0 * SELECT.choice * rho / n_iter)
+    mu = math.sqrt(2.0 * (1.0 - SELECT.choice) * rho / n_iter)
     chosen = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_iter)
     return epsilon0, mu, compose(chosen, RepeatedEvent(GaussianEvent(1.0 / mu), n_iter))
 
@@ -157,14 +183,14 @@ def _n_iter(n_samples: int, rho: float, n_candidates: int, times: int = 1) -> in
     """So many that the last choice is of something worse than what a choice falls short by.
 
     That is 4 log(n_candidates) / epsilon0 at most, in expectation; the k-th worst table is taken to
-    have the error CLEAR_ERROR * n_samples / sqrt(k).
+    have the error SELECT.clear_error * n_samples / sqrt(k).
     """
     short = 4.0 * math.log(max(2, n_candidates))
-    useful = CLEAR_ERROR * n_samples * math.sqrt(8.0 * CHOICE * rho) / short
-    return max(1, min(int(times * useful), n_candidates, times * MAX_ITER))
+    useful = SELECT.clear_error * n_samples * math.sqrt(8.0 * SELECT.choice * rho) / short
+    return max(1, min(int(times * useful), n_candidates, times * SELECT.max_iter))
 
 
-def _candidates(tables: list[Subset], shape: tuple[int, ...]) -> list[Subset]:
+def _candidate_tables(tables: list[Subset], shape: tuple[int, ...]) -> list[Subset]:
     """Tables of two columns and more of which ``tables`` are made, small ones first."""
     found: set[Subset] = set()
     for order in range(2, max(map(len, tables)) + 1):
@@ -182,7 +208,7 @@ def _plan_columns(problem: QueryProblem, mu: float, columns: list[int]) -> Measu
     return plan_contrasts(problem, mu, worth)
 
 
-def _kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
+def _measured_kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
     """Contrasts of two columns and more of a table, all with the same weight."""
     columns = tuple(range(len(sizes)))
     problem = QueryProblem(sizes, Marginals((columns,)), n_samples)
@@ -194,15 +220,15 @@ def _kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
 
 def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
     n = problem.n_samples
-    first = _plan_columns(problem, math.sqrt(2.0 * FIRST * rho), columns)
-    rho *= 1.0 - FIRST
+    first = _plan_columns(problem, math.sqrt(2.0 * SELECT.first * rho), columns)
+    rho *= 1.0 - SELECT.first
     n_iter = n_iter or _n_iter(n, rho, len(candidates))
     epsilon0, mu, event = _split(rho, n_iter)
     kinds: dict[tuple[int, ...], Kind] = {}
     for table in candidates:
         sizes = tuple(problem.shape[j] for j in table)
         if sizes not in kinds:
-            kinds[sizes] = _kind(sizes, mu, n)
+            kinds[sizes] = _measured_kind(sizes, mu, n)
     noise = max(kind.noise for kind in kinds.values())
     cells = max(map(math.prod, kinds))
     # A record leaves one cell of a table for another: its score changes by 2 at most, up or down.
@@ -221,9 +247,9 @@ def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
     )
 
 
-def _plan_queries(problem, rho, n_iter) -> SelectPlan:
+def _plan_query_choices(problem, rho, n_iter) -> SelectPlan:
     n, m = problem.n_samples, problem.n_answers
-    n_iter = n_iter or _n_iter(n, rho, m, QUERIES)
+    n_iter = n_iter or _n_iter(n, rho, m, SELECT.query_factor)
     epsilon0, mu, event = _split(rho, n_iter)
     # Sums of products with counts are rounded, in both of two data sets.
     rounding = (problem.n_cells + 8) * 2.0**-51 * n
@@ -238,7 +264,7 @@ def _plan_queries(problem, rho, n_iter) -> SelectPlan:
 
 def _rounds(n_iter: int, n_candidates: int) -> list[int]:
     """Number of choices before each fit but the last; at most as many as there are candidates."""
-    n_rounds = max(min(n_iter, FITS), -(-n_iter // n_candidates))
+    n_rounds = max(min(n_iter, SELECT.fits), -(-n_iter // n_candidates))
     return [len(part) for part in np.array_split(np.arange(n_iter), n_rounds)]
 
 
@@ -251,7 +277,7 @@ def _choices(rng, scores: np.ndarray, grid: float, count: int):
         left = np.delete(left, drawn)
 
 
-def _release(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng):
+def _noisy_contrasts(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng):
     """Noisy contrasts of means, and the standard deviations of the noise."""
     measured = statistic(plan, problem, codes)
     gaussian_mechanism(rng, measured, plan.grid)
@@ -264,7 +290,7 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
     shape, n = problem.shape, problem.n_samples
     measured = MeasuredTables(problem)
     if plan.first is not None:
-        values, deviations = _release(plan.first, problem, codes, rng)
+        values, deviations = _noisy_contrasts(plan.first, problem, codes, rng)
         measured.start(plan.first.subsets, values, deviations, rng)
     if plan.candidates:
         candidates = Marginals(plan.candidates)
@@ -277,7 +303,7 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
             scores = np.add.reduceat(np.abs(counts - expected), starts) - noise
             for k in _choices(rng, scores, plan.choice_grid, count):
                 table, kind = plan.candidates[k], kinds[k]
-                values, deviations = _release(kind.plan, kind.problem, codes[:, table], rng)
+                values, deviations = _noisy_contrasts(kind.plan, kind.problem, codes[:, table], rng)
                 subsets = tuple(tuple(table[a] for a in s) for s in kind.plan.subsets)
                 measured.add(subsets, values, deviations)
                 progress[0] += 1

@@ -44,7 +44,7 @@ class Marginals:
 
     def __post_init__(self) -> None:
         if isinstance(self.tables, (list, tuple)):
-            named = tuple(_columns(table) for table in self.tables)
+            named = tuple(_checked_columns(table) for table in self.tables)
             if not named:
                 raise ValueError("tables must name the columns of at least one table, got none.")
             if len(set(named)) < len(named):
@@ -84,7 +84,7 @@ _TOO_MANY = (
 )
 
 
-def _columns(table: Any) -> tuple[int, ...]:
+def _checked_columns(table: Any) -> tuple[int, ...]:
     """Columns of one table, checked."""
     if not isinstance(table, (list, tuple)) or not table:
         raise TypeError(f"tables must be a list of tuples of columns, got {table!r} in it.")

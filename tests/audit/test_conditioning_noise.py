@@ -1,0 +1,115 @@
+"""Centre and scale of features: what every release may change by, over neighbours, and its charge.
+
+What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
+one record. What was released is replayed, so that later releases are made at the same points.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from skdpsco.data.design import as_design, columns_of
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.privacy import mu_of
+from skdpsco.privacy.events import leaves
+from skdpsco.scaling import conditioning as module
+from skdpsco.scaling.conditioning import (
+    CENTRE_SHARE,
+    CENTRED_NORM_SHARE,
+    N_CENTRED_COUNTS,
+    N_COUNTS,
+    NORM_SHARE,
+    condition,
+    plan_conditioning,
+    release_conditioning,
+)
+
+BOUNDS = np.array([1.0, 0.5, 2.0])
+
+
+def charges(plan, mu, scaled):
+    """The mu of every release, in their order: together they are the plan's event."""
+    each = [mu * math.sqrt(NORM_SHARE / N_COUNTS)] * N_COUNTS + [mu * math.sqrt(CENTRE_SHARE)]
+    each += [mu * math.sqrt(CENTRED_NORM_SHARE / N_CENTRED_COUNTS)] * N_CENTRED_COUNTS * scaled
+    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
+    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
+    return each
+
+
+class Releases:
+    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(module, "gaussian_mechanism", self.add)
+
+    def add(self, rng, values, grid):
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units.append(np.array(units, dtype=float))
+        if self.outputs is None:
+            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
+        else:
+            values[:] = self.outputs[len(self.units) - 1]
+        self.seen.append(values.copy())
+
+    def run(self, plan, rows, outputs=None):
+        self.units, self.seen, self.outputs = [], [], outputs
+        X = as_design(np.array(rows), BOUNDS[: plan.n_features], True)
+        return release_conditioning(plan, X, np.zeros(len(rows)), np.random.default_rng(0))
+
+
+def extreme_records(d):
+    records = [*itertools.product((-9.0, 9.0), repeat=d), (0.0,) * d, (0.3, -0.2, 1.1)[:d]]
+    return records + [tuple(9.0 * row) for row in np.eye(d)]
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("n", [2, 6])
+def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
+    releases, mu, largest = Releases(monkeypatch), 50.0, np.zeros(N_COUNTS + 1)
+    for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
+        plan = plan_conditioning(n, d, mu, scaled)
+        records = extreme_records(d)
+        rest = [records[shift * i % len(records)] for i in range(n - 1)]
+        first = releases.run(plan, [records[base], *rest])
+        outputs, runs = releases.seen, []
+        for record in records:
+            result = releases.run(plan, [record, *rest], outputs)
+            assert np.array_equal(result.centre, first.centre)
+            assert np.array_equal(result.scale, first.scale)  # what was released decides everything
+            runs.append(releases.units)
+        ratios = []
+        for k, charge in enumerate(charges(plan, mu, scaled)):
+            units = np.array([run[k] for run in runs])
+            change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
+            # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+            ratios.append(float(change / (charge * math.sqrt(4.0**SCALE_BITS - 16))))
+        assert max(ratios) <= 1.0
+        largest = np.maximum(largest, ratios[: len(largest)])
+    assert largest[N_COUNTS] > 0.9  # of the centre
+    assert largest[:N_COUNTS].max() > 0.9
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_rounded_rows_keep_their_norm(d):
+    """In extended precision: a term of the centre's sum is at most d parts in 2**50 too long."""
+    rng = np.random.default_rng(d)
+    for c in (2.0**-8, 0.1, math.sqrt(d)):
+        for _ in range(20):
+            row = np.clip(rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-6, 3), -1, 1)
+            X = as_design(row, np.ones(d), False)
+            term = module.shortened_sum(X, np.zeros(1), np.zeros(d), c).astype(np.longdouble)
+            assert np.sqrt(np.square(term).sum()) <= 1 + d * 2.0**-50
+
+
+def test_conditioned_records_are_within_their_bounds():
+    """Whatever the records: kernels see [-1, 1]."""
+    rng = np.random.default_rng(0)
+    X = as_design(10.0 ** rng.uniform(-3, 9, (50, 3)) * rng.choice([-1, 1], (50, 3)), BOUNDS, True)
+    for scale in (1e-2, 1.0, 2.0):
+        to = module.Conditioning(rng.uniform(-1, 1, 3), np.full(3, scale))
+        seen = columns_of(condition(X, to), 0, 50, np.arange(4))
+        assert np.abs(seen).max() <= 1.0

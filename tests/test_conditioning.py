@@ -1,0 +1,174 @@
+"""A private centre and scale of features, and predictions that clip as the fit does."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdpsco import (
+    Ledger,
+    PrivateLasso,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco.data.design import as_design
+from skdpsco.privacy import Budget, epsilon_of, mu_of
+from skdpsco.scaling.conditioning import LEAST_RATIO, plan_conditioning, release_conditioning
+
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+CLASSIFIERS = [PrivateLogisticRegression, PrivateLogisticL1]
+REGRESSORS = [PrivateRidge, PrivateLasso]
+MODELS = CLASSIFIERS + REGRESSORS
+
+
+def data(n=2000, d=5, seed=0, low=0.85, high=0.95):
+    """Columns in a strip, labels and targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(low, high, (n, d))
+    z = (X - X.mean(axis=0)) @ np.linspace(-1, 1, d)
+    z *= 4.0 / z.std()
+    return X, (z + rng.logistic(size=n) > 0).astype(int), 20.0 + z + rng.normal(size=n)
+
+
+def fitted(make, epsilon=2.0, X=None, **options):
+    rows, labels, y = data()
+    if make in CLASSIFIERS:
+        options, y = {"classes": [0, 1], **options}, labels
+    X = rows if X is None else X
+    return make(epsilon=epsilon, random_state=0, **options).fit(X, y), X, y
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", MODELS)
+def test_columns_in_a_strip_are_no_obstacle(make):
+    model, X, y = fitted(make)
+    assert model.score(X, y) > 0.75
+    without, X, y = fitted(make, conditioning=None)
+    assert model.score(X, y) > without.score(X, y) - 0.05
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", MODELS)
+def test_charge_and_report(make):
+    ledger = Ledger(3.0, 1e-5)
+    for options in ({}, {"ledger": ledger}):
+        model, *_ = fitted(make, delta=1e-6, **options)
+        assert epsilon_of(model.privacy_.event, 1e-6) <= 2.0
+        assert any("centre" in line for line in model.privacy_.assumptions)
+    without, *_ = fitted(make, delta=1e-6, conditioning=None)
+    assert not any("centre" in line for line in without.privacy_.assumptions)
+    if make in CLASSIFIERS:  # all noise is Gaussian, and the exact curve is used up
+        mu = Budget(2.0, 1e-6).mu
+        assert mu_of(fitted(make)[0].privacy_.event) == pytest.approx(mu, rel=1e-6)
+
+
+@seeded_fits
+@pytest.mark.parametrize(
+    ("make", "plain", "X_low"),
+    [
+        (PrivateRidge, Ridge(alpha=500.0), 0.0),
+        (PrivateLogisticRegression, LogisticRegression(C=0.005), 0.0),
+    ],
+)
+def test_objective_is_that_of_the_columns_as_given(make, plain, X_low):
+    """With hardly any noise: the penalty keeps its units, and the intercept goes unpenalised."""
+    X, labels, y = data(low=X_low, high=1.0)
+    X = X * np.array([1.0, 2.0, 0.5, 1.0, 1.0])
+    y = labels if make in CLASSIFIERS else y
+    penalty = {"C": 0.005, "classes": [0, 1]} if make in CLASSIFIERS else {"alpha": 500.0}
+    model = make(
+        epsilon=1e5,
+        feature_bound=[1.0, 2.0, 0.5, 1.0, 1.0],
+        random_state=0,
+        solver="moments",
+        **penalty,
+    )
+    model.fit(X, y)
+    plain.fit(X, y)
+    assert np.ravel(model.coef_) == pytest.approx(np.ravel(plain.coef_), abs=0.03)
+    assert model.predict(X[:20]) == pytest.approx(plain.predict(X[:20]), abs=0.1)
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLogisticL1, PrivateRidge])
+def test_blocks_are_conditioned_alike(make):
+    X, labels, y = data()
+    y = labels if make in CLASSIFIERS else y
+    options = {"classes": [0, 1]} if make in CLASSIFIERS else {}
+    model = make(epsilon=4.0, random_state=0, **options)
+    whole = model.fit(X, y).coef_
+    blocks = RowBlocks.from_arrays(X, y, block_size=500)
+    assert model.fit(blocks).coef_ == pytest.approx(whole, rel=1e-6)
+
+
+@seeded_fits
+@pytest.mark.parametrize("kind", [np.float32, np.asfortranarray])
+def test_kinds_of_arrays_are_conditioned_alike(kind):
+    X = data()[0].astype(np.float32).astype(float)
+    model, *_ = fitted(PrivateLogisticRegression, X=X)
+    other, *_ = fitted(PrivateLogisticRegression, X=kind(X))
+    assert other.coef_ == pytest.approx(model.coef_, rel=1e-3)
+
+
+@seeded_fits
+def test_what_is_not_conditioned():
+    X, labels, _ = data()
+    for options in (
+        {"X": sparse.csr_matrix(X)},
+        {"fit_intercept": False},
+        {"solver": "sgd"},
+    ):
+        model, *_ = fitted(PrivateLogisticRegression, **options)
+        assert np.array_equal(model.feature_range_, [[-1.0] * 5, [1.0] * 5])
+    few = PrivateLogisticRegression(epsilon=0.01, classes=[0, 1]).fit(X, labels)
+    assert np.array_equal(few.feature_range_, [[-1.0] * 5, [1.0] * 5])
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_release_without_noise(scaled):
+    X, *_ = data(d=3)
+    plan = plan_conditioning(2000, 3, 0.8, scaled)  # hardly any: more would widen the scale
+    design = as_design(np.vstack([X[:-1], [[9.0, -9.0, 0.0]]]), np.full(3, 2.0), True)
+    rng = np.random.Generator(np.random.PCG64(0))
+    to = release_conditioning(plan, design, np.zeros(2000), rng)
+    assert to.centre == pytest.approx(X.mean(axis=0) / 2.0, abs=0.03)
+    spread = float((X / 2.0).std())
+    assert (to.scale == to.scale[0]).all()
+    assert to.scale[0] == 1.0 if not scaled else 2.0 * spread < to.scale[0] < 8.0 * spread
+    assert min(plan.scales) <= to.scale[0] <= max(plan.scales)
+
+
+def test_noise_is_no_centre():
+    """At the smallest ratio that is conditioned, the factor is about 0."""
+    n, d = 1000, 25
+    mu = LEAST_RATIO * np.sqrt(d) / n
+    X = as_design(np.random.default_rng(0).uniform(-1, 1, (n, d)), np.ones(d), True)
+    plan = plan_conditioning(n, d, mu, True)
+    rng = np.random.Generator(np.random.PCG64(0))
+    centres = [release_conditioning(plan, X, np.zeros(n), rng).centre for _ in range(20)]
+    assert np.median([np.linalg.norm(centre) for centre in centres]) < 0.5 * np.sqrt(d)
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", MODELS)
+def test_predictions_clip_as_the_fit_does(make):
+    X, labels, y = data()
+    classifier = make not in REGRESSORS
+    options = {"classes": [0, 1]} if classifier else {}
+    model = make(random_state=0, **options).fit(X, labels if classifier else y)
+    scores = model.decision_function if classifier else model.predict
+    low, high = model.feature_range_
+    assert (low >= -1.0).all()
+    assert (high <= 1.0).all()
+    far = 1e3 * np.where(np.random.default_rng(1).random((6, 5)) < 0.5, -1.0, 1.0)
+    far[:, 2] = X[:6, 2]
+    clipped = np.clip(far, low, high)
+    linear = clipped @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
+    assert scores(far) == pytest.approx(linear)
+    for other in (sparse.csr_matrix(far), far.astype(np.float32)):
+        assert scores(other) == pytest.approx(linear, rel=1e-4)
+    model.clip_features = False
+    linear = far @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
+    assert scores(far) == pytest.approx(linear)
