@@ -366,3 +366,17 @@ def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
         If ``input_features`` are not those of the fit.
     """
     return _check_feature_names_in(estimator, input_features)
+
+
+def check_positive_int(name: str, value: Any, also: str = "") -> int:
+    """A whole number >= 1; ``also`` names what else is legal.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be {also}an int >= 1, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be {also}an int >= 1, got {value!r}.")
+    return int(value)

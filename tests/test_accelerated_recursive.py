@@ -18,7 +18,7 @@ from skdpsco.solvers import (
     RecursiveRegularization,
 )
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
-from skdpsco.solvers.saddle.extragradient import BATCH, Solve, nearest
+from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational.solve import MatrixGame, _operator
@@ -117,7 +117,7 @@ def test_an_inequality_is_solved(n):
     errors = [r.error for r in plan.rounds]
     # Errors of earlier rounds move the centres of the later by no more than themselves.
     assert np.linalg.norm(z - centres[-1]) <= sum(errors) + 1e-6
-    assert (BATCH in operator.calls) == (n == 20_000)  # where variance reduction pays
+    assert (ACCELERATED.batch in operator.calls) == (n == 20_000)  # where variance reduction pays
 
 
 SETS = {
@@ -137,7 +137,7 @@ def test_certificate(sets, seed, n):
     data = (unit_rows(n, 3 * len(sets), seed),)
     problem, round_ = first_round(operator, data)
     rng = np.random.default_rng(seed)
-    centres = [nearest(problem.geometry, rng.standard_normal(problem.geometry.size))]
+    centres = [project_blocks(problem.geometry, rng.standard_normal(problem.geometry.size))]
     z = Solve(problem, round_, data, centres).solution(rng)
     exact = exact_solution(problem, round_, data, centres)
     assert np.linalg.norm(z - exact) <= round_.error
@@ -165,7 +165,7 @@ def test_the_cap_is_enough(sets):
     for seed in range(5):
         operator.calls.clear()
         centre = 100 * np.random.default_rng(seed).standard_normal(problem.geometry.size)
-        centres = [nearest(problem.geometry, centre)]
+        centres = [project_blocks(problem.geometry, centre)]
         Solve(problem, round_._replace(n_warm=0), data, centres).solution(None)
         assert 2 <= len(operator.calls) <= 2 * round_.n_iter
         # What the cap is for never happens: the fallback is the centre.
@@ -213,7 +213,7 @@ def test_projections_err_by_less_than_is_allowed_for(constraint, d):
     for scale in (0.0, 1e-8, 0.1, 1.0, 3.0):
         for ties in (False, True):
             w = scale * (rng.integers(-2, 3, d) if ties else rng.standard_normal(d))
-            z = nearest(geometry, w)
+            z = project_blocks(geometry, w)
             exact = exact_projection(w, constraint.radius, isinstance(constraint, L1Ball))
             error = math.sqrt(sum((Fraction(float(a)) - b) ** 2 for a, b in zip(z, exact)))  # noqa: B905
             allowed = 2.0**-50 * d**1.5 * (constraint.radius + np.abs(w).max())

@@ -38,7 +38,7 @@ def test_only_what_is_declared_monotone():
         solve(smoothness=[[1e90]])
     with pytest.raises(ValueError, match="smoothness must be numbers of shape"):
         solve(smoothness=[[1.0], [2.0, 3.0]])
-    with pytest.raises(TypeError, match="solver must be an object"):
+    with pytest.raises(TypeError, match=r"an instance, AcceleratedRecursive\(\), not a class"):
         solve(solver=AcceleratedRecursive)
     far = {"blocks": [Block(L2Ball(1e100), 3, 1e-100)], "smoothness": [[1e100]]}
     with pytest.raises(ValueError, match="float64"):  # where squares overflow

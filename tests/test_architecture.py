@@ -183,7 +183,7 @@ RAW = {"value", "values", "derivative", "derivatives", "curvature", "curvatures"
 # What is called on public points, or clipped where it is called.
 CLIPPED = {
     ("solvers.penalized.coordinate_descent", "slopes"),
-    ("variational.loss_tasks", "_evaluate"),
+    ("variational.loss_tasks", "_losses_and_slopes"),
 }
 
 

@@ -10,7 +10,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, BoostedMirrorDescent, MirrorDescent, Plan
 from skdpsco.solvers.saddle import boosted_mirror_descent as module
-from skdpsco.solvers.saddle.boosted_mirror_descent import plan_response, respond, total_value
+from skdpsco.solvers.saddle.boosted_mirror_descent import best_response, plan_response, total_value
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import BilinearGame, QuadraticGame, duality_gap
 from skdpsco.variational.solve import Block, MatrixGame, solve_variational_inequality
@@ -191,7 +191,7 @@ def test_responses_are_best_responses():
         for player, sign in ((0, -1.0), (1, 1.0)):
             steps, grid = plan_response(problem, player, 3000, 1e6)
             assert (steps > 1) == isinstance(game, QuadraticGame)
-            other = respond(problem, player, z, data, steps, grid, rng)
+            other = best_response(problem, player, z, data, steps, grid, rng)
             kept = problem.geometry.parts[1 - player]
             np.testing.assert_array_equal(other[kept], z[kept])
             gains.append(sign * np.mean(game.value(other, *data) - game.value(z, *data)))

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
-from skdpsco.group_dro.options import resolve_solver
+from skdpsco.group_dro.options import group_solver
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
@@ -19,8 +19,8 @@ from skdpsco.solvers.groups.mirror_prox import (
     GroupMirrorProx,
     GroupOperator,
     HingeLoss,
-    slope_bound,
-    slopes,
+    bounded_slopes,
+    steepest_slope,
 )
 from skdpsco.solvers.groups.moments import GroupProblem, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, calibration
@@ -85,11 +85,11 @@ def test_slopes_are_derivatives_within_their_bound(loss):
     for target in targets:
         t = np.full_like(z, target)
         numeric = (loss.losses(z + 1e-6, t) - loss.losses(z - 1e-6, t)) / 2e-6
-        assert slopes(loss, z, t) == pytest.approx(numeric, abs=1e-4)
-        assert (np.diff(slopes(loss, z, t)) >= 0).all()  # convex
+        assert bounded_slopes(loss, z, t) == pytest.approx(numeric, abs=1e-4)
+        assert (np.diff(bounded_slopes(loss, z, t)) >= 0).all()  # convex
         assert (loss.losses(z, t) >= 0).all()
-        largest = max(largest, np.abs(slopes(loss, z, t)).max())
-    assert 0.999 * slope_bound(loss) <= largest <= slope_bound(loss)
+        largest = max(largest, np.abs(bounded_slopes(loss, z, t)).max())
+    assert 0.999 * steepest_slope(loss) <= largest <= steepest_slope(loss)
 
 
 # --- the operator
@@ -361,7 +361,7 @@ def test_bad_parameters(options, error, match):
 @pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularization()])
 def test_solvers_of_other_problems(solver):
     with pytest.raises(TypeError, match="solver must be one for groups"):
-        resolve_solver(solver, LogisticMoments())
+        group_solver(solver, LogisticMoments())
 
 
 def test_bad_problems():

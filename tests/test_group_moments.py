@@ -8,10 +8,11 @@ from skdpsco import PrivateGroupDRO, PrivateLogisticL1
 from skdpsco.group_dro import worst_group_score
 from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
+    GroupLevels,
     QuadraticModel,
     Saddle,
     capped_softmax,
-    shrink,
+    james_stein,
 )
 
 pytestmark = [
@@ -86,7 +87,8 @@ def test_capped_softmax(cap, scale):
 def test_saddle_points(radius, n_ball, cap):
     M, mean, rng = random_model(2)
     B, C, cap = rng.normal(size=(3, 4)), rng.normal(size=3), np.array(cap)
-    saddle = Saddle(QuadraticModel(M, mean), B, C, cap, cap / cap.sum(), radius, n_ball, 1e-4)
+    groups = GroupLevels(B, C, cap, cap / cap.sum())
+    saddle = Saddle(QuadraticModel(M, mean), groups, radius, n_ball, 1e-4)
     w, theta = saddle.solve(np.zeros(4))
     v, level = cp.Variable(4), cp.Variable(3)
     # max over theta in {sum 1, theta <= cap} of theta'm = min over t of t + cap'(m - t)_+.
@@ -109,15 +111,16 @@ def test_shrinking():
     sizes, truth = np.array([100.0, 1000.0, 1000.0]), np.full((3, 50), 0.2)
     deviation = 10.0 / sizes
     noisy = truth + deviation[:, None] * rng.normal(size=(3, 50))
-    shrunk, variances = shrink(noisy, deviation, sizes)
+    shrunk, variances = james_stein(noisy, deviation, sizes)
     assert np.square(shrunk - truth).sum() < 0.3 * np.square(noisy - truth).sum()
     assert variances.sum() < 0.3 * np.square(deviation).max()
-    exact, variances = shrink(noisy, 0 * deviation, sizes)
+    exact, variances = james_stein(noisy, 0 * deviation, sizes)
     assert exact == pytest.approx(noisy)
     assert not variances.any()
     noise = deviation[:1, None] * rng.normal(size=(1, 50))
     assert (
-        np.square(shrink(noise, deviation[:1], sizes[:1])[0]).sum() < 0.3 * np.square(noise).sum()
+        np.square(james_stein(noise, deviation[:1], sizes[:1])[0]).sum()
+        < 0.3 * np.square(noise).sum()
     )
 
 

@@ -20,7 +20,7 @@ from skdpsco import (
 )
 from skdpsco.group_dro import worst_group_score
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
-from skdpsco.minimax._solver import ClassMoments, Tasks, resolve_solver
+from skdpsco.minimax._solver import ClassMoments, Tasks, minimax_solver
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
@@ -229,7 +229,7 @@ def test_in_cross_validation():
     ],
 )
 def test_automatic(n_classes, loss, n, d, mu, moments):
-    found = resolve_solver("auto", Tasks((loss,), 1, n_classes), n, d, mu)
+    found = minimax_solver("auto", Tasks((loss,), 1, n_classes), n, d, mu)
     assert isinstance(found, ClassMoments) == moments
     if not moments:
         assert isinstance(found.solver, MirrorDescent)

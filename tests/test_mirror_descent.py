@@ -13,7 +13,7 @@ from skdpsco.privacy import Budget, Ledger, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import EASE, Scores, batch_sizes, choose_steps
+from skdpsco.solvers.saddle.vertex_draws import DESCENT, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
     MatrixGame,
@@ -140,7 +140,7 @@ def test_batches_are_as_good_as_any():
     rng = np.random.default_rng(0)
     for n in (4, 7, 12):
         need = rng.uniform(0.1, 3.0, 4)
-        sizes = batch_sizes(need, n)
+        sizes = divide_records(need, n)
         assert sizes.sum() == n
         assert sizes.min() >= 1
         others = (s for s in itertools.product(range(1, n), repeat=4) if sum(s) == n)
@@ -159,8 +159,8 @@ def test_steps_are_as_good_as_any():
             other = 0.0
             for block, part in zip(game.blocks, (share, 1.0 - share), strict=True):
                 log = math.log(block.size)
-                s = min(math.sqrt(part * squares), math.sqrt(1.5 * log / (EASE * 50)))
-                other += block.lipschitz * (log / (50 * s) + EASE * s / 1.5)
+                s = min(math.sqrt(part * squares), math.sqrt(1.5 * log / (DESCENT.ease * 50)))
+                other += block.lipschitz * (log / (50 * s) + DESCENT.ease * s / 1.5)
             assert bound <= 1.02 * other
 
 

@@ -11,8 +11,13 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization, _weights
+from skdpsco.solvers.saddle.mirror_prox import (
+    MIRROR_METHODS,
+    MirrorProx,
+    VariationalProblem,
+    calibration,
+)
+from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization, pull_weights
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 
@@ -100,7 +105,7 @@ def solve(solver, operator, data, budget, seed=0, **options):
 # --- optima
 
 
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 def test_without_noise_a_regularised_game_is_solved(method):
     m, k, ridge = 5, 4, 0.5
     A = payoffs(50, m, k)
@@ -142,7 +147,7 @@ def test_without_noise_the_worst_group_is_solved():
 
 
 @pytest.mark.parametrize("smooth", [True, False])
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 def test_gap_is_within_its_bound(method, smooth):
     A = payoffs(2000, 6, 5)
     operator = Game(6, 5, smooth=smooth)
@@ -171,7 +176,7 @@ def test_gaps_fall_with_the_number_of_records():
 # --- privacy
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", MIRROR_METHODS)
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
 def test_plan_spends_exactly_its_budget(method, budget):
     problem = VariationalProblem(Game(7, 30), 1000)
@@ -307,7 +312,7 @@ def test_constants_of_the_recursion():
         part = VariationalProblem(operator, min(plan.sizes))
         drift = L * L if operator.saddle else 2 * L * (L + problem.smoothness * B)
         for t, one in enumerate(plan.plans, start=1):
-            weights = _weights(problem, plan.lam, t)
+            weights = pull_weights(problem, plan.lam, t)
             # Strong monotonicity of round t, as the proof has it.
             power = 2 if operator.saddle else 1
             assert sum(weights) == pytest.approx((2 ** (t + power) - 2**power) * plan.lam)

@@ -218,7 +218,7 @@ FITS = {
 def fit(kind, solver):
     parameters, given = FITS[kind]
     if kind is PrivateMonotoneGLM:  # it takes names only
-        with mock.patch.dict(monotone_glm.SOLVERS, {"moments": lambda: solver}):
+        with mock.patch.dict(monotone_glm.GLM_SOLVERS, {"moments": lambda: solver}):
             return kind(solver="moments", **parameters).fit(*given)
     groups = {"sensitive_features": SIGNS} if kind is PrivateGroupDRO else {}
     return kind(solver=solver, **parameters).fit(*given, **groups)

@@ -23,7 +23,7 @@ from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, true_ans
 from skdpsco.synthesis import Bins
 from skdpsco.synthesis.columns import read_table
 from skdpsco.synthesis.domain import declare
-from skdpsco.synthesis.synthesizer import SOLVERS
+from skdpsco.synthesis.synthesizer import SYNTHESIS_SOLVERS
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -274,7 +274,7 @@ def test_secret_noise_is_fresh():
     assert len({model.fit(FRAME).answers_.tobytes() for _ in range(3)}) == 3
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", SYNTHESIS_SOLVERS)
 def test_solvers(solver):
     """All are better than the uniform distribution, whose largest error is .25."""
     model = fitted(solver=solver, epsilon=4.0)

@@ -8,9 +8,9 @@ from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.privacy import BudgetExceededError, Ledger
 from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate
 from skdpsco.solvers.saddle.prox import LpBall
-from skdpsco.variational.clipped_operator import _clip
+from skdpsco.variational.clipped_operator import _within_block
 from skdpsco.variational.solve import (
-    SOLVERS,
+    VARIATIONAL_SOLVERS,
     MatrixGame,
     _operator,
     check_operator,
@@ -91,7 +91,7 @@ def test_records_are_clipped_to_what_the_block_declares(block):
     rows[:4] = [[np.nan], [np.inf], [1e308], [1.0]]
     rows[3, 0] = -np.inf
     with np.errstate(all="ignore"):
-        clipped = _clip(rows, block)
+        clipped = _within_block(rows, block)
     assert not clipped[[0, 1, 3]].any()
     assert np.linalg.norm(clipped, conjugate(block.p), axis=1).max() <= 0.5 * (1 + 1e-14)
     longest = np.linalg.norm(clipped, axis=1).max()
@@ -258,7 +258,7 @@ OF_OPERATORS = {
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", VARIATIONAL_SOLVERS)
 def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
     x = np.random.default_rng(0).uniform(0.1, 1.0, 3000)
     x[1234] = -50.0

@@ -11,7 +11,7 @@ from skdpsco.variational import (
     QuadraticGame,
     solve_variational_inequality,
 )
-from skdpsco.variational.solve import SOLVERS, _operator
+from skdpsco.variational.solve import VARIATIONAL_SOLVERS, _operator
 
 
 class Loud(BilinearGame):
@@ -63,8 +63,8 @@ def test_games_that_were_changed_keep_to_the_bounds(game):
     ],
 )
 def test_auto(game, n, options, name, monkeypatch):
-    for known in SOLVERS:
-        monkeypatch.setitem(SOLVERS, known, lambda known=known: known)
+    for known in VARIATIONAL_SOLVERS:
+        monkeypatch.setitem(VARIATIONAL_SOLVERS, known, lambda known=known: known)
     data = tuple(np.zeros((n, k), np.int8) for k in (game.blocks[0].size, 40))
     if isinstance(game, QuadraticGame):
         data = (*data, np.zeros(n), np.zeros(n))

@@ -45,7 +45,7 @@ from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import BiasReducedMirrorDescent, Block, MirrorDescent, MirrorProx
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescentPlan
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import calibrate
+from skdpsco.solvers.saddle.vertex_draws import calibrate_draws
 from skdpsco.variational import BilinearGame, QuadraticGame
 
 D = 1000
@@ -153,7 +153,7 @@ def published(problem):
     private = batch * EPSILON / (16.0 * lipschitz * math.sqrt(2 * T * log_delta))
     step = lipschitz * min(math.sqrt(log_d / T) / lipschitz, private)
     ones = np.ones(T - 1)
-    batches = calibrate(
+    batches = calibrate_draws(
         problem, np.full(T - 1, batch), ones, ones, 2 * np.arange(T - 1, 0, -1), (step, step)
     )
     assert batches.rho <= BUDGET.rho

@@ -1,7 +1,9 @@
 """The one private fit path that every linear estimator shares."""
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
@@ -15,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
 from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
@@ -53,22 +55,14 @@ CONDITIONED = (
     "gradient-descent",
 )
 
-
-def resolve_solver(solver: Any) -> Any:
-    """A solver from its name; an object that has ``plan`` and ``run`` is its own."""
-    if solver == "stagewise":
-        return Stagewise()
-    if solver == "frank-wolfe":
-        return FrankWolfe()
-    if solver == "frank-wolfe-laplace":
-        return FrankWolfe("laplace")
-    if solver == "noisy-frank-wolfe":
-        return NoisyFrankWolfe()
-    if solver == "anytime-mirror-descent":
-        return AnytimeMirrorDescent()
-    if isinstance(solver, type):
-        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
-    return solver
+# What makes the solver of a name, for models in an l1 ball.
+L1_SOLVERS: dict[str, Callable[[], Any]] = {
+    "stagewise": Stagewise,
+    "frank-wolfe": FrankWolfe,
+    "frank-wolfe-laplace": partial(FrankWolfe, "laplace"),
+    "noisy-frank-wolfe": NoisyFrankWolfe,
+    "anytime-mirror-descent": AnytimeMirrorDescent,
+}
 
 
 @dataclass
@@ -156,7 +150,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         """The solver for a problem of this size, and a check that it can do what is asked of it."""
-        solver = resolve_solver(self.solver)
+        solver = resolve_solver(self.solver, L1_SOLVERS)
         if isinstance(self.radius, str) and not isinstance(solver, Stagewise):
             raise ValueError(
                 f"radius='auto' needs solver='stagewise', whose path it searches; got "

@@ -1,6 +1,6 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -35,6 +35,31 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
             f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
         )
     return budget
+
+
+def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
+    """A solver from its name, or the object that was given in place of a name.
+
+    Parameters
+    ----------
+    solver : str or object
+    makers : mapping of str to callable
+        For each legal name, what makes its solver.
+
+    Raises
+    ------
+    ValueError
+        If there is no solver of that name.
+    TypeError
+        If a class is given in place of an object.
+    """
+    if isinstance(solver, str):
+        if solver not in makers:
+            raise ValueError(f"solver must be one of {tuple(makers)}, got {solver!r}.")
+        return makers[solver]()
+    if isinstance(solver, type):
+        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+    return solver
 
 
 def public_only(params: dict[str, Any]) -> dict[str, Any]:

@@ -25,12 +25,12 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
 from skdpsco.group_dro.options import (
     CLASSIFIERS,
+    GROUP_SOLVERS,
     LEGAL,
     LOSSES,
-    SOLVERS,
     check_options,
     check_prior,
-    resolve_solver,
+    group_solver,
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
@@ -200,7 +200,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         "average_weight": [Real],
         "cvar_level": [Real],
         "target_bound": [Real],
-        "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+        "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -310,7 +310,7 @@ class PrivateGroupDRO(PrivateLinearModel):
             **self._public_facts(membership),
         )
         available = self._available(budget)
-        solver, n_iter = resolve_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
+        solver, n_iter = group_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
         check_supported(solver, problem)
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"

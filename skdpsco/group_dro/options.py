@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_bound
+from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
 from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
-from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 LOSSES: dict[str, Any] = {
@@ -19,13 +20,12 @@ LOSSES: dict[str, Any] = {
     "absolute": AbsoluteLoss,
 }
 CLASSIFIERS = ("logistic", "hinge")
-# What makes the solver of a name; "auto" is a name too.
-SOLVERS: dict[str, Any] = {
-    "auto": None,
+# What makes the solver of a name; "auto" is one of these.
+GROUP_SOLVERS: dict[str, Any] = {
     "moments": GroupMoments,
-    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MODEL_CALLS)),
+    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
     "recursive-regularization": lambda: GroupMirrorProx(
-        RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS))
+        RecursiveRegularization(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
 LEGAL = {
@@ -33,35 +33,32 @@ LEGAL = {
     "group_membership": ("public", "private"),
     "objective": ("worst", "cvar", "average"),
 }
-LEAST_SHARE = 1e-9
+LEAST_PRIOR = 1e-9
 
 
-def resolve_solver(solver: Any, loss: Any) -> Any:
-    """A solver from its name; an object that has ``plan`` and ``run`` is its own.
+def group_solver(solver: Any, loss: Any) -> Any:
+    """The solver of a group DRO problem, from its name or as it was given.
 
     Raises
     ------
     TypeError
-        For a class, and for a solver of saddle points that knows nothing of groups.
+        If the solver is a class, or one of saddle points that does not know groups.
     ValueError
-        For noisy moments of a loss that is more than a function of the prediction, less the product
-        of prediction and target.
+        If noisy moments are asked for, and the loss is not a function of the prediction less the
+        product of prediction and target.
     """
-    if isinstance(solver, type):
-        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     if isinstance(solver, (MirrorProx, RecursiveRegularization, AcceleratedRecursive)):
         raise TypeError(
             "solver must be one for groups, such as GroupMirrorProx(MirrorProx()): "
             f"{type(solver).__name__} is for operators."
         )
     has_moments = hasattr(loss, "response")
-    if solver == "auto":
-        solver = "moments" if has_moments else "mirror-prox"
-    elif solver == "moments" and not has_moments:
+    if solver == "moments" and not has_moments:
         raise ValueError(
             "solver='moments' needs loss='logistic' or 'squared'; use solver='mirror-prox'."
         )
-    return SOLVERS[solver]() if isinstance(solver, str) else solver
+    best = GROUP_SOLVERS["moments" if has_moments else "mirror-prox"]
+    return resolve_solver(solver, {"auto": best, **GROUP_SOLVERS})
 
 
 def check_options(model: Any) -> None:
@@ -119,8 +116,8 @@ def check_prior(
             f"{shares.shape}."
         )
     shares = shares.astype(np.float64)
-    if not ((shares >= LEAST_SHARE) & (shares <= 1.0)).all():
-        raise ValueError(f"{of}_prior must hold shares in [{LEAST_SHARE:g}, 1], got {prior!r}.")
+    if not ((shares >= LEAST_PRIOR) & (shares <= 1.0)).all():
+        raise ValueError(f"{of}_prior must hold shares in [{LEAST_PRIOR:g}, 1], got {prior!r}.")
     if not overlapping:
         total = float(shares.sum())
         if abs(total - 1.0) > 1e-6:

@@ -15,31 +15,18 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
+from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
-from skdpsco.solvers.groups.moments import MAX_FEATURES
+from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
 
-AUTO_RADIUS = 10.0  # in units of the link, where features lie in [-1, 1]: a safety net
-SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
-
-
-def resolve_solver(solver: str, n_features: int) -> Any:
-    """A solver from its name.
-
-    Raises
-    ------
-    ValueError
-    """
-    if solver == "auto":
-        solver = "moments" if n_features <= MAX_FEATURES else "mirror-prox"
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {('auto', *SOLVERS)}, got {solver!r}.")
-    return SOLVERS[solver]()
+LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
+GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
 class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
@@ -204,10 +191,11 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         n, d = X.shape
         budget = self._budget()
         radius, bounds = self._radius_and_bounds(d)
-        radius = AUTO_RADIUS if radius is None else radius * float(bounds.max()) / unit
+        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / unit
         intercept, n_iter = bool(self.fit_intercept), check_n_iter(self.n_iter)
         problem = Problem(loss, L2Ball(radius), n, d + intercept, intercept)
-        solver = resolve_solver(self.solver, problem.n_features)
+        best = "moments" if problem.n_features <= MAX_GROUP_FEATURES else "mirror-prox"
+        solver = resolve_solver(self.solver, {"auto": GLM_SOLVERS[best], **GLM_SOLVERS})
         available = self._available(budget)
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "radius", "n_iter"

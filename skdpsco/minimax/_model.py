@@ -17,14 +17,14 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses import library as library
-from skdpsco.minimax._solver import SOLVERS, MinimaxProblem, resolve_solver
+from skdpsco.minimax._solver import MINIMAX_SOLVERS, MinimaxProblem, minimax_solver
 from skdpsco.scaling.target import Target
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
     "radius": [Interval(Real, 0, None, closed="neither")],
-    "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+    "solver": [StrOptions({"auto", "moments", *MINIMAX_SOLVERS}), HasMethods(["plan", "run"])],
 }
 
 
@@ -83,7 +83,7 @@ class MinimaxModel(PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)
         mu = math.sqrt(2.0 * rho)
-        return resolve_solver(self.solver, loss, n_samples, n_features + intercept, mu)
+        return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius, _ = self._radius_and_bounds(len(bounds))

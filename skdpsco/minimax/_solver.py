@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
 from skdpsco.losses.library import Logistic
@@ -17,25 +18,40 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
 from skdpsco.solvers.base import Plan, Result
-from skdpsco.solvers.groups.moments import MAX_FEATURES, GroupMoments, GroupProblem, LogisticMoments
-from skdpsco.solvers.saddle.mirror_prox import MODEL_CALLS, MirrorProx, VariationalProblem
+from skdpsco.solvers.groups.moments import (
+    MAX_GROUP_FEATURES,
+    GroupMoments,
+    GroupProblem,
+    LogisticMoments,
+)
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
-from skdpsco.variational.solve import SOLVERS as OF_GAMES
+from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
-COUNT_SHARE = 0.02  # of the budget, for the numbers of records in the classes
-LEAST_SHARE = 1e-4  # of the records, for a class
-# Measured: docs/proofs/maximal_loss.md, section 5.
-NON_SMOOTH_DRAWS = 8
-LITTLE_NOISE = 5.0  # records times mu per feature, from which on moments say more than draws
+
+@dataclass(frozen=True)
+class MinimaxTuning:
+    """Constants of `GameSolver`, and of what "auto" takes: docs/proofs/maximal_loss.md, section 5.
+
+    The shares were chosen by hand, the other two fit what was measured there.
+    """
+
+    count_share: float = 0.02  # of the budget, for the numbers of records in the classes
+    least_share: float = 1e-4  # of the records: a class is not taken to be smaller
+    non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
+    quiet_ratio: float = 5.0  # records times mu per feature; above, moments say more than draws
+
+
+MINIMAX = MinimaxTuning()
 
 # What makes the solver of a name; "auto" and "moments" are names too.
-SOLVERS: dict[str, Any] = {
-    **{name: made for name, made in OF_GAMES.items() if name != "accelerated-recursive"},
-    "auto": None,
-    "moments": None,
-    "mirror-prox": lambda: MirrorProx(max_calls=MODEL_CALLS),
-    "recursive-regularization": lambda: RecursiveRegularization(MirrorProx(max_calls=MODEL_CALLS)),
+MINIMAX_SOLVERS: dict[str, Any] = {
+    **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
+    "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
+    "recursive-regularization": lambda: RecursiveRegularization(
+        MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
+    ),
 }
 
 
@@ -99,7 +115,7 @@ class MinimaxProblem:
         return VariationalProblem(operator, self.n_samples)
 
 
-def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
+def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
     """A solver of `MinimaxProblem` from a name, or from a solver of games.
 
     Raises
@@ -110,8 +126,6 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         For noisy moments where the tasks are not two classes with one logistic loss, or of more
         than 2000 features.
     """
-    if isinstance(solver, type):
-        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
@@ -119,26 +133,24 @@ def resolve_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         )
     has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
     if isinstance(solver, str) and solver == "auto":
-        small = n_features <= min(MAX_FEATURES, n_samples * mu / LITTLE_NOISE)
+        small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / MINIMAX.quiet_ratio)
         solver = "moments" if has_moments and small else "mirror-descent"
-    if not isinstance(solver, str):
-        return GameSolver(solver)
-    if solver == "moments":
+    if isinstance(solver, str) and solver == "moments":
         if not has_moments:
             raise ValueError(
                 "solver='moments' needs tasks='classes', two classes and losses='logistic'; use "
                 "solver='mirror-descent'."
             )
-        if n_features > MAX_FEATURES:
+        if n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_FEATURES} features, with that of an "
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
                 f"intercept, got {n_features}; use solver='mirror-descent'."
             )
         return ClassMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
-    if solver == "mirror-descent" and not smooth:
-        return GameSolver(MirrorDescent(n_draws=NON_SMOOTH_DRAWS))
-    return GameSolver(SOLVERS[solver]())
+    if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
+        solver = MirrorDescent(n_draws=MINIMAX.non_smooth_draws)
+    return GameSolver(resolve_solver(solver, MINIMAX_SOLVERS))
 
 
 @dataclass(frozen=True)
@@ -190,9 +202,9 @@ class GameSolver:
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
         gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
-        rest = Allowance((1.0 - COUNT_SHARE) * rho * (1.0 - 2.0**-40))
-        multiplier = 1.0 / math.sqrt(2.0 * COUNT_SHARE * rho)
-        least = min(max(LEAST_SHARE * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
+        rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
+        multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
+        least = min(max(MINIMAX.least_share * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
         # What may fail must fail now: for the shares that are furthest from each other, and for

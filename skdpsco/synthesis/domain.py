@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, is_missing
+from skdpsco._validation import LARGEST, check_positive_int, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
-from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
 from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
 
@@ -242,7 +241,7 @@ def _entry(name: str, entry: Any) -> Any:
         return entry
     if _is_list(entry):
         return _check_categories(name, entry)
-    size = check_count(name, entry, "a list of categories, Bins or ")
+    size = check_positive_int(name, entry, "a list of categories, Bins or ")
     if size > DENSE_CELLS:
         raise ValueError(f"{name} must be at most {DENSE_CELLS}, got {size}.")
     return np.array(range(size), dtype=object)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.solvers.saddle.problem import check_count
+from skdpsco._validation import check_positive_int
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 from skdpsco.synthesis.domain import Domain
 
@@ -31,7 +31,7 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
     TypeError, ValueError
         If the parameters do not state legal queries on the domain.
     """
-    order = check_count("order", order)
+    order = check_positive_int("order", order)
     if isinstance(workload, np.ndarray):
         return legal("workload", LinearQueries, workload)
     if isinstance(workload, str) and workload == "marginals":

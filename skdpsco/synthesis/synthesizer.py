@@ -9,11 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
-from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
+from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
-from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
@@ -21,30 +20,13 @@ from skdpsco.synthesis.columns import PANDAS, POLARS, read_table
 from skdpsco.synthesis.domain import Bins, declare
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
-SOLVERS: dict[str, Any] = {
+SYNTHESIS_SOLVERS: dict[str, Any] = {
+    "auto": MeasureProject,
     "measure-project": MeasureProject,
     "select-measure": SelectMeasure,
     "multiplicative-weights": MultiplicativeWeights,
     "mirror-descent": partial(MultiplicativeWeights, MIRROR_DESCENT),
 }
-
-
-def resolve_solver(solver: Any) -> Any:
-    """A solver from its name; an object that has ``plan`` and ``run`` is its own.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if isinstance(solver, type):
-        raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
-    if not isinstance(solver, str):
-        return solver
-    if solver == "auto":
-        return MeasureProject()
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {('auto', *SOLVERS)}, got {solver!r}.")
-    return SOLVERS[solver]()
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -233,7 +215,7 @@ class PrivateSynthesizer(PrivateEstimator):
         """
         self._validate_params()
         check_progress(self.verbose)
-        solver, n_iter = resolve_solver(self.solver), check_n_iter(self.n_iter)
+        solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
         draft = self._draft()
         table = read_table(draft, X)
         n, d = len(table.columns[0]), len(table.columns)
@@ -285,7 +267,7 @@ class PrivateSynthesizer(PrivateEstimator):
             If ``n_samples`` is no int >= 1.
         """
         check_is_fitted(self)
-        n = check_count("n_samples", n_samples)
+        n = check_positive_int("n_samples", n_samples)
         seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
         rng = np.random.default_rng(seed)
         codes = self.distribution_.sample(n, rng)

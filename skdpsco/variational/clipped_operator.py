@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
-from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, lp_norm
-from skdpsco.solvers.saddle.mirror_prox import Data
+from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, finite_lp_norm
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 from skdpsco.variational.games import BilinearGame, QuadraticGame
 from skdpsco.variational.maximal_loss import MaximalLoss
 
-CHUNK = 4096  # records whose operators are in memory at a time
 N_PROBES = 32  # pairs of points at which monotonicity is tried
 
 
@@ -28,13 +27,13 @@ def _shorten(rows: np.ndarray, order: float, most: float) -> np.ndarray:
     return unit * np.minimum(top, most / np.maximum(length, 1.0))[:, None]
 
 
-def _norms(rows: np.ndarray, block: Block) -> np.ndarray:
+def _dual_norms(rows: np.ndarray, block: Block) -> np.ndarray:
     """Norms of rows in the dual of the block's space."""
     _, top, length = _units(rows, conjugate(block.p))
     return top * length
 
 
-def _clip(rows: np.ndarray, block: Block) -> np.ndarray:
+def _within_block(rows: np.ndarray, block: Block) -> np.ndarray:
     """Rows with the norms that the block declares; what is not finite becomes 0."""
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     rows = _shorten(rows, conjugate(block.p), block.lipschitz)
@@ -103,11 +102,11 @@ class Clipped:
         if self.game is not None:
             return self.game.total(z, data)
         total = np.zeros(self.size)
-        for start in range(0, len(data[0]), CHUNK):
-            chunk = tuple(array[start : start + CHUNK] for array in data)
+        for start in range(0, len(data[0]), OPERATOR_ROWS):
+            chunk = tuple(array[start : start + OPERATOR_ROWS] for array in data)
             G = numbers_or_nan("operator", self._at(z), chunk, (self.size,), self.monotone)
             for block, part in zip(self.blocks, self.parts, strict=True):
-                total[part] += _clip(G[:, part], block).sum(axis=0)
+                total[part] += _within_block(G[:, part], block).sum(axis=0)
         return total
 
     def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
@@ -147,13 +146,13 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
                 "probes, a record by itself has another row than among the others."
             )
         for k, (block, part) in enumerate(zip(geometry.blocks, geometry.parts, strict=True)):
-            largest = float(_norms(G[:, part], block).max())
+            largest = float(_dual_norms(G[:, part], block).max())
             if not largest <= block.lipschitz * (1.0 + 1e-9):
                 raise ValueError(
                     f"operator exceeds the lipschitz bound of block {k} on the probes: "
                     f"{largest:.6g} > {block.lipschitz:.6g}."
                 )
-            clipped = _clip(G[:, part], block)
+            clipped = _within_block(G[:, part], block)
             if operator.monotone and not np.allclose(clipped, G[:, part], rtol=1e-9, atol=0.0):
                 raise ValueError(
                     f"operator exceeds the sensitivity of block {k} on the probes: records would "
@@ -175,9 +174,9 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
 def _check_smoothness(operator: Any, geometry: Geometry, moves: np.ndarray, u: np.ndarray) -> None:
     """Whether records' operators move by no more than they may where the point moves by u."""
     pairs = list(zip(geometry.blocks, geometry.parts, strict=True))
-    allowed = operator.smoothness @ [lp_norm(u[part], block.p) for block, part in pairs]
+    allowed = operator.smoothness @ [finite_lp_norm(u[part], block.p) for block, part in pairs]
     for k, (block, part) in enumerate(pairs):
-        largest = float(_norms(moves[:, part], block).max())
+        largest = float(_dual_norms(moves[:, part], block).max())
         if not largest <= allowed[k] * (1.0 + 1e-9) + 2.0**-40 * block.lipschitz:
             raise ValueError(
                 f"operator exceeds its smoothness on the probes: block {k} moves by {largest:.6g} "

@@ -1,7 +1,7 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,9 @@ from skdpsco._validation import check_bound
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry
-from skdpsco.solvers.saddle.mirror_prox import Data
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 
-CHUNK = 4096  # records whose gradients are in memory at a time
-MAX_STEPS = 10_000  # of the search for a best response
+MAX_RESPONSE_STEPS = 10_000  # of the search for a best response
 
 
 class _VectorGame:
@@ -68,8 +67,8 @@ class _VectorGame:
         m = self.blocks[0].size
         for part in _chunks(self._check(data)):
             u, v, a, c = self._arrays(part)
-            _add(
-                u, v, a, c, z[:m], z[m:], self.bound, self._most, self.curvature,
+            _add_operators(
+                _Records(u, v, a, c), z[:m], z[m:], self.bound, self._most, self.curvature,
                 total[:m], total[m:],
             )  # fmt: skip
         return total
@@ -246,7 +245,7 @@ def _gain(game: Any, z: np.ndarray, part: slice, player: int, data: Data, tol: f
     w = previous = momentum = z[part].copy()
     # From here on, far too long a step: halved until it descends.
     width, t = 1.0 / max(float(np.abs(slope(w)).max()), 1e-300), 1.0
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_RESPONSE_STEPS):
         g = slope(w)
         if certificate(w, g) <= tol:
             break
@@ -271,8 +270,8 @@ def _with(z: np.ndarray, part: slice, w: np.ndarray) -> np.ndarray:
 
 
 def _chunks(data: Data) -> Iterator[Data]:
-    for start in range(0, len(data[0]), CHUNK):
-        yield tuple(array[start : start + CHUNK] for array in data)
+    for start in range(0, len(data[0]), OPERATOR_ROWS):
+        yield tuple(array[start : start + OPERATOR_ROWS] for array in data)
 
 
 def _clipped(array: np.ndarray, bound: float) -> np.ndarray:
@@ -288,19 +287,29 @@ def _clip(x, bound):
 
 
 @reduction
-def _product(row, z, bound):
+def _clipped_product(row, z, bound):
     total = 0.0
     for j in range(row.shape[0]):
         total += _clip(row[j], bound) * z[j]
     return total
 
 
+class _Records(NamedTuple):
+    """The vectors of either player, and the targets."""
+
+    u: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+
+
 @njit
-def _add(u, v, a, c, x, y, bound, most, curvature, gx, gy):
+def _add_operators(records, x, y, bound, most, curvature, gx, gy):
     """Add the records' gradients to ``gx`` and ``gy``: rows are still in the cache when used."""
+    u, v, a, c = records
     for i in range(u.shape[0]):
-        r = _product(u[i], x, bound) - _clip(a[i], bound)
-        q = _product(v[i], y, bound) - _clip(c[i], bound)
+        r = _clipped_product(u[i], x, bound) - _clip(a[i], bound)
+        q = _clipped_product(v[i], y, bound) - _clip(c[i], bound)
         # The products are rounded: no record may do more than is declared.
         right, left = _clip(curvature * r + q, most), _clip(curvature * q - r, most)
         for j in range(x.shape[0]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._kernels import njit
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, check_positive_int
 from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.losses import library as library
 from skdpsco.losses.library import (
@@ -24,7 +24,7 @@ from skdpsco.losses.library import (
     values,
 )
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.problem import Data, check_count
+from skdpsco.solvers.saddle.problem import Data
 from skdpsco.variational.games import _clipped
 
 ENTRIES = 1 << 19  # of the features that are in memory at a time: rows are still there when used
@@ -36,7 +36,7 @@ STEEPEST = 2.0**12  # of beta R F / slope, beyond which rounding moves slopes: p
 
 
 @njit
-def _evaluate(loss, Z, t, loss_out, slope_out):
+def _losses_and_slopes(loss, Z, t, loss_out, slope_out):
     values(loss, Z, t, loss_out)
     derivatives(loss, Z, t, slope_out)
 
@@ -64,7 +64,7 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
     targets = np.tile(np.linspace(-target_bound, target_bound, 33), 33)
     level, slope = np.empty(len(Z)), np.empty_like(Z)
     try:
-        _evaluate(loss, Z, _targets_of(loss, targets), level, slope)
+        _losses_and_slopes(loss, Z, _targets_of(loss, targets), level, slope)
     except Exception as error:  # Numba's own, or one of a kernel
         reason = str(error).strip().split("\n")[0]
         raise TypeError(
@@ -111,9 +111,9 @@ class LossTasks:
         weight_bounds: np.ndarray,
     ):
         self.losses = tuple(losses)
-        self.n_features = check_count("n_features", n_features)
+        self.n_features = check_positive_int("n_features", n_features)
         self.radius = check_bound("radius", radius)
-        self.n_targets = check_count("n_targets", n_targets)
+        self.n_targets = check_positive_int("n_targets", n_targets)
         self.target_bound = check_bound("target_bound", target_bound)
         self.weight_bounds = weight_bounds
         self.n_outputs = self.losses[0].n_outputs
@@ -154,7 +154,7 @@ class LossTasks:
             column = np.ascontiguousarray(targets[:, j], dtype=np.float64)
             for k, loss in enumerate(self.losses):
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
-                _evaluate(loss, Z, _targets_of(loss, column), level, slope)
+                _losses_and_slopes(loss, Z, _targets_of(loss, column), level, slope)
                 level = within(level, 0.0, self._highest[k]) - self.centre
                 yield k, j, level, _clipped(slope, self._slopes[k])
 
@@ -230,7 +230,7 @@ class VertexTasks(LossTasks):
         total = np.zeros(2 * size + self.n_tasks)
         for rows, targets, weights in self._chunks(data):
             factors, payoffs = self._play(z, rows, targets, weights)
-            total[:size] += _product(factors, rows).ravel()
+            total[:size] += _weighted_sum(factors, rows).ravel()
             total[2 * size :] -= payoffs.sum(axis=0)
         total[size : 2 * size] = -total[:size]
         return total
@@ -347,7 +347,7 @@ class PreparedBall(LossTasks):
             factors, payoffs = self._factors(
                 self.coef(z), mixture, rows, targets, groups[0] if groups else None
             )
-            total[:size] += _product(_clipped(factors, model.lipschitz), rows).ravel()
+            total[:size] += _weighted_sum(_clipped(factors, model.lipschitz), rows).ravel()
             if self.n_tasks > 1:
                 total[size:] -= _clipped(payoffs, tasks.lipschitz).sum(axis=0)
         return total
@@ -380,7 +380,7 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
     for loss in several:
         if type(loss) is not Multinomial:
             library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else PROBES)
-        elif check_count("n_classes of Multinomial", loss.n_classes) < 2:
+        elif check_positive_int("n_classes of Multinomial", loss.n_classes) < 2:
             raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)
 
@@ -392,6 +392,6 @@ def _weight_bounds(given: Any) -> np.ndarray:
     return np.array(bounds)
 
 
-def _product(factors: np.ndarray, rows: Any) -> np.ndarray:
+def _weighted_sum(factors: np.ndarray, rows: Any) -> np.ndarray:
     """``factors.T @ rows`` as an array, for sparse rows too."""
     return np.asarray((rows.T @ factors).T)

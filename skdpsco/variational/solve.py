@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import MAX_ITER, check_bound
-from skdpsco.base.private_estimator import Payer, check_budget, plan_within, releasing
+from skdpsco.base.private_estimator import (
+    Payer,
+    check_budget,
+    plan_within,
+    releasing,
+    resolve_solver,
+)
 from skdpsco.constraints.sets import LpBall, Simplex
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
@@ -31,7 +37,7 @@ __all__ = [
     "solve_variational_inequality",
 ]
 
-SOLVERS: dict[str, Callable[[], Any]] = {
+VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
     "accelerated-recursive": AcceleratedRecursive,
     "bias-reduced-mirror-descent": BiasReducedMirrorDescent,
     "boosted-mirror-descent": BoostedMirrorDescent,
@@ -256,15 +262,13 @@ def solve_variational_inequality(
     arrays = _arrays("data", data)
     problem = VariationalProblem(clipped, len(arrays[0]))
     steps = _steps(n_iter)
-    if isinstance(solver, str):
-        if solver != "auto" and solver not in SOLVERS:
-            names = sorted(["auto", *SOLVERS])
-            raise ValueError(f"solver must be one of {names}, got {solver!r}.")
-        if solver == "auto":
-            descend = steps is None and _many_actions(problem, budget.rho)
-            solver = "mirror-descent" if descend else "mirror-prox"
-        solver = SOLVERS[solver]()
-    if isinstance(solver, type) or not (hasattr(solver, "plan") and hasattr(solver, "run")):
+
+    def best() -> Any:
+        descend = steps is None and _many_actions(problem, budget.rho)
+        return VARIATIONAL_SOLVERS["mirror-descent" if descend else "mirror-prox"]()
+
+    solver = resolve_solver(solver, {"auto": best, **VARIATIONAL_SOLVERS})
+    if not (hasattr(solver, "plan") and hasattr(solver, "run")):
         raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
     if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")

@@ -11,7 +11,12 @@ from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle import mirror_prox
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import METHODS, MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.saddle.mirror_prox import (
+    MIRROR_METHODS,
+    MirrorProx,
+    VariationalProblem,
+    calibration,
+)
 from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
 
 RUNS = 3_000  # on each data set
@@ -40,7 +45,7 @@ def data_of(n, seed=0):
     return x, np.arange(n)
 
 
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 @pytest.mark.parametrize(("n_batches", "n_iter"), [(3, 2), (4, 9), (10, 3), (50, 8), (1, 3)])
 def test_a_record_is_in_one_batch_of_every_epoch(method, n_batches, n_iter):
     n = 10
@@ -101,7 +106,7 @@ def test_a_record_is_in_every_batch_with_the_same_probability():
     assert np.abs(counts - runs / 3).max() < 6 * math.sqrt(runs * 2 / 9)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", MIRROR_METHODS)
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
 @pytest.mark.parametrize(
     ("options", "n_iter"),
@@ -130,7 +135,7 @@ def test_a_record_pays_for_its_epochs_and_no_more(method, budget, options, n_ite
         assert schedule.n_calls in (7 * schedule.n_epochs, 7 * schedule.n_epochs - 1)
 
 
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 @pytest.mark.parametrize(("n_batches", "n_iter"), [(2, 4), (3, 3), (5, 2)])
 def test_calls_change_by_what_is_charged(monkeypatch, method, n_batches, n_iter):
     """Grid units before the noise, of runs that replay what the first of them released."""
@@ -170,7 +175,7 @@ def test_calls_change_by_what_is_charged(monkeypatch, method, n_batches, n_iter)
     assert largest > 0.45 * mu
 
 
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 def test_means_are_over_the_records_of_a_batch(method):
     """All records alike: batches of 3, 3, 2 and 2 say what all of them say."""
     problem = VariationalProblem(Towards(smooth=False), 10)
@@ -183,7 +188,7 @@ def test_means_are_over_the_records_of_a_batch(method):
     assert found[0] == pytest.approx(found[1], abs=1e-4)  # and a little noise
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", MIRROR_METHODS)
 def test_one_pass_finds_the_solution(method):
     x, numbers = data_of(20_000)
     x += [0.2, -0.3, 0.4]
@@ -200,7 +205,7 @@ def test_one_pass_finds_the_solution(method):
 
 def test_auto_takes_the_smallest_bound():
     problem, budget = VariationalProblem(Towards(), 5_000), Allowance(0.05)
-    for method in METHODS[1:]:
+    for method in MIRROR_METHODS[1:]:
         best = MirrorProx(method, n_batches="auto").schedule(problem, budget)
         for k in range(10):
             other = MirrorProx(method, n_batches=2**k).schedule(problem, budget)

@@ -33,7 +33,7 @@ from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularizat
 CURVATURES = {LogisticMoments: 0.25, SquaredMoments: 1.0}
 # Losses are centred at this share of the largest. Sqrt(2) times what is left is below 1: moving
 # between groups changes no more than moving within one.
-CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
+LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class AbsoluteLoss:
         return np.abs(z - t)
 
 
-def slope_bound(loss: Any) -> float:
+def steepest_slope(loss: Any) -> float:
     """Bound on the derivative of a record's loss in its prediction."""
     return loss.slope_bound if hasattr(loss, "slope_bound") else 2.0 * loss.bound
 
 
-def slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Derivative of every record's loss; for ``phi(z) - t z`` the response less the target."""
+def bounded_slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Derivative of every record's loss: the response less the target for ``phi(z) - t z``."""
     if not hasattr(loss, "slopes"):
         return bounded_responses(loss, z) - bounded_targets(loss, t)
-    return within(loss.slopes(z, t), -slope_bound(loss), slope_bound(loss))
+    return within(loss.slopes(z, t), -steepest_slope(loss), steepest_slope(loss))
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class GroupOperator:
     @property
     def centre(self) -> float:
         """A public number that is subtracted from all losses."""
-        return CENTRE * self.problem.loss.largest_loss
+        return LOSS_CENTRE * self.problem.loss.largest_loss
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The model, an intercept being one coordinate of it; and the groups' weights, if free."""
         problem, loss = self.problem, self.problem.loss
-        a = slope_bound(loss) * self.row_norm
+        a = steepest_slope(loss) * self.row_norm
         model = Block(problem.constraint, problem.n_features, a)
         if self.player == 0.0:
             return (model,)
@@ -177,7 +177,7 @@ class GroupOperator:
         predictions = rows @ z[:F]
         # At most 1 as computed, too: the sum over a record's groups may round up.
         reach = np.minimum(membership @ (mixture / self.shares / self.unit(mixture)), 1.0)
-        model = rows.T @ (reach * slopes(loss, predictions, t))
+        model = rows.T @ (reach * bounded_slopes(loss, predictions, t))
         if self.player == 0.0:
             return model
         cut = bounded_losses(loss, predictions, t)

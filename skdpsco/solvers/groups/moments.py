@@ -28,7 +28,7 @@ from skdpsco.solvers.groups.problem import (
     bounded_targets,
     mixtures,
 )
-from skdpsco.solvers.groups.saddle_of_model import Saddle, shrink
+from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, james_stein
 from skdpsco.solvers.l1.refit import BLOCK, newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
@@ -43,18 +43,41 @@ __all__ = [
     "needed_size",
 ]
 
-# Shares of mu**2, before those that are left out are given to the others.
-COUNT_SHARE = 0.02
-NORM_SHARE, MATRIX_SHARE, MOMENT_SHARE, ROUND_SHARE, LOSS_SHARE = 0.03, 0.05, 0.50, 0.30, 0.12
-MATRIX_RATIO = 3.0  # of `newton_pays`: with less, the matrix is little more than its ridge
-MAX_FEATURES = 2000  # a saddle point solves systems of this size
-MAX_ROUNDS = 20
-LEVEL_ERROR = 0.05  # of the model, in units of the loss: what a noisy level is weighed against
-TOO_SMALL = 10.0  # a group's moment should exceed its noise so many times
-# What is taken from the losses of records that may change their group, in units of the largest: the
-# records of a group then add between -0.3 and 0.7, and sqrt(2) times that is less than 1.
-CENTRE = 0.3
-LEAST_COUNT = 2.0  # a released count is at least so many deviations of its noise, and one record
+MAX_GROUP_FEATURES = 2000  # a saddle point solves linear systems of this size
+# What is subtracted from the losses of records that may change their group, in units of the largest
+# loss. A record then adds between -0.3 and 0.7 to a group, and sqrt(2) * 0.7 is less than 1.
+LOSS_SHIFT = 0.3
+
+
+@dataclass(frozen=True)
+class GroupMomentsTuning:
+    """Constants of `GroupMoments` that were chosen by hand; privacy does not depend on them.
+
+    The shares are shares of mu**2. Releases that a plan does without leave theirs to the others.
+    examples/benchmarks/group_dro.py shows the accuracy that they give.
+    """
+
+    count_share: float = 0.02  # for the numbers of records in the groups
+    norm_share: float = 0.03  # for the mean squared norm of the rows
+    matrix_share: float = 0.05  # for the second moments of the features
+    moment_share: float = 0.50  # for the label moments of the groups
+    round_share: float = 0.30  # for the responses of all rounds together
+    loss_share: float = 0.12  # for the losses of the groups in all rounds together
+    matrix_ratio: float = 3.0  # for `newton_pays`: below, the matrix is little more than its ridge
+    needed_ratio: float = 10.0  # of a group's moment to its noise; below, the group is too small
+    # The next two compare the smallest expected group with the smallest one that is not too small.
+    ratio_per_round: float = 40.0  # there are as many rounds as the root of the ratio over this
+    quiet_ratio: float = 1e3  # above, noise is so small that no row is shortened
+    max_rounds: int = 20
+    clip: float = 1.21  # rows are shortened to the norm whose square is this times the mean square
+    most_concentrated: float = 50.0  # the mean square is taken to be at least n_features over this
+    smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
+    step: float = 0.7  # the part of the way to the next saddle point, in all rounds but the last
+    level_error: float = 0.05  # of a loss by the model, which is weighed against its noisy value
+    least_count: float = 2.0  # a released count is at least 1 and so many deviations of its noise
+
+
+GROUP_MOMENTS = GroupMomentsTuning()
 
 
 @dataclass(frozen=True)
@@ -77,7 +100,9 @@ def needed_size(n_features: int, mu: float) -> int:
 
     The noise of a group's moment has norm about ``c sqrt(F) / (n_g mu)`` in units of the mean.
     """
-    return math.ceil(TOO_SMALL * math.sqrt(n_features / 3.0) * math.sqrt(n_features) / mu)
+    return math.ceil(
+        GROUP_MOMENTS.needed_ratio * math.sqrt(n_features / 3.0) * math.sqrt(n_features) / mu
+    )
 
 
 class GroupMoments:
@@ -102,23 +127,27 @@ class GroupMoments:
             For more than 2000 features, or noise that is too large for the grids.
         """
         n, F, k, loss = problem.n_samples, problem.n_features, problem.n_groups, problem.loss
-        if F > MAX_FEATURES:
-            raise ValueError(f"Group DRO needs X to have at most {MAX_FEATURES} features, got {F}.")
+        tuning = GROUP_MOMENTS
+        if F > MAX_GROUP_FEATURES:
+            raise ValueError(
+                f"Group DRO needs X to have at most {MAX_GROUP_FEATURES} features, got {F}."
+            )
         private, r = problem.group_sizes is None, problem.max_memberships
         mu = budget.mu * (1.0 - 2.0**-40)
         sizes = problem.expected_sizes
-        ratio = min(sizes) * mu / (TOO_SMALL * math.sqrt(r * F))
-        n_rounds = n_iter or int(min(max(1, round(math.sqrt(ratio / 40.0))), MAX_ROUNDS))
+        ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
+        useful = round(math.sqrt(ratio / tuning.ratio_per_round))
+        n_rounds = n_iter or int(min(max(1, useful), tuning.max_rounds))
         levels = not problem.theta_is_fixed
-        matrix = newton_pays(n, F, mu, MATRIX_RATIO)
+        matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
         parts = {  # share of one release, how many there are
-            "counts": (COUNT_SHARE, int(private and problem.prior is None)),
-            "norm": (NORM_SHARE, 1),
-            "matrix": (MATRIX_SHARE, int(matrix)),
-            "moments": (MOMENT_SHARE, 1),
-            "responses": (ROUND_SHARE / n_rounds, n_rounds),
-            "losses": (LOSS_SHARE / max(n_levels, 1), n_levels),
+            "counts": (tuning.count_share, int(private and problem.prior is None)),
+            "norm": (tuning.norm_share, 1),
+            "matrix": (tuning.matrix_share, int(matrix)),
+            "moments": (tuning.moment_share, 1),
+            "responses": (tuning.round_share / n_rounds, n_rounds),
+            "losses": (tuning.loss_share / max(n_levels, 1), n_levels),
         }
         total = sum(share * count for share, count in parts.values())
         multipliers, event = share_mu(
@@ -145,12 +174,12 @@ class GroupMoments:
         row = math.sqrt(2.0) * slack
         matrix_error = 2.0 * sum_error(n, row)
         changed = min(2 * r, k)  # counts that one record changes, by 1 each
-        loss_grids, smoothing = (), 1e-2
+        loss_grids, smoothing = (), tuning.smoothing[1]
         if levels:
             range_ = cut * (1.0 + 2.0**-50) if private else cut  # the centring rounds
             loss_grids = per_group("losses", range_, cut, 1)
             noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
-            smoothing = min(max(noise, 1e-4), 1e-2)
+            smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
             event=event,
             n_iter=n_rounds,
@@ -168,19 +197,19 @@ class GroupMoments:
             moment_grids=per_group("moments", 2.0 * a, a, F),
             response_grids=per_group("responses", 2.0 * a, a, F),
             loss_grids=loss_grids,
-            loss_centre=CENTRE * cut if private else 0.0,
+            loss_centre=LOSS_SHIFT * cut if private else 0.0,
             smoothing=smoothing,
-            largest_clip=ratio > 1e3,
+            largest_clip=ratio > tuning.quiet_ratio,
         )
 
     def run(
         self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
     ) -> GroupResult:
         """Follow ``plan`` on the data; ``membership``: a CSR array of ones, a column per group."""
-        return _Run(plan, problem, X, y, membership, rng).run(progress)
+        return _GroupFit(plan, problem, X, y, membership, rng).run(progress)
 
 
-class _Run:
+class _GroupFit:
     """One fit; ``self.c`` and all that `run` computes are made of releases."""
 
     def __init__(self, plan, problem, X, y, membership, rng):
@@ -193,7 +222,7 @@ class _Run:
         self.sizes = self._public_sizes()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = shrink(moments, deviation, self.sizes)
+        B, own = james_stein(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
@@ -203,8 +232,9 @@ class _Run:
             def variance(theta):
                 return np.append(mix.T @ theta, 1.0) ** 2 @ variances
 
-            sets = (cap, base, problem.constraint.radius, n_ball, self.plan.smoothing)
-            return Saddle(phi, mix @ B, mix @ C, *sets, variance).solve(start)
+            groups = GroupLevels(mix @ B, mix @ C, cap, base)
+            radius, smoothing = problem.constraint.radius, self.plan.smoothing
+            return Saddle(phi, groups, radius, n_ball, smoothing, variance).solve(start)
 
         w = np.zeros(self.F)
         level = np.zeros(self.k)  # of every group's loss, less phi(w) - b_g'w
@@ -219,16 +249,16 @@ class _Run:
             # in the others there is no error where it is less than the noise.
             along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
             along = (pi @ error @ along) * along
-            error, added = shrink(error - along, deviation, self.sizes)
+            error, added = james_stein(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
                 noise = np.array(self.plan.loss_grids) * 2.0**SCALE_BITS / self.sizes
                 gap = losses - (phi.value(w) - B @ w + level)
-                C += gap * LEVEL_ERROR**2 / (LEVEL_ERROR**2 + noise**2)
+                C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
             v, theta = saddle_point(corrected, C, w, own + added)
             # The pooled curvature may be too small for some groups: shorter steps converge.
-            w = v if t == self.plan.n_iter - 1 else w + 0.7 * (v - w)
+            w = v if t == self.plan.n_iter - 1 else w + GROUP_MOMENTS.step * (v - w)
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta)
 
@@ -253,7 +283,7 @@ class _Run:
         counts = np.bincount(self.membership.indices, minlength=self.k).astype(np.float64)
         deviation = self._release(counts[None], (grid,))
         n = self.problem.n_samples
-        return np.clip(counts, min(1.0 + LEAST_COUNT * deviation[0], n), n)
+        return np.clip(counts, min(1.0 + GROUP_MOMENTS.least_count * deviation[0], n), n)
 
     def _select(self, rows):
         """Matrix that sums the records of every group of a block, and touches no others."""
@@ -269,8 +299,10 @@ class _Run:
         F = self.F
         square = self._sum(lambda _, A: np.einsum("ij,ij->i", A, A).sum(keepdims=True))
         self._release(square[None], (self.plan.norm_grid,))
-        self.moment = min(max(float(square[0]) / self.problem.n_samples, F / 50.0), float(F))
-        self.c = math.sqrt(F if self.plan.largest_clip else min(1.21 * self.moment, F))
+        least = F / GROUP_MOMENTS.most_concentrated
+        self.moment = min(max(float(square[0]) / self.problem.n_samples, least), float(F))
+        clip = F if self.plan.largest_clip else min(GROUP_MOMENTS.clip * self.moment, F)
+        self.c = math.sqrt(clip)
 
     def _model_and_moments(self):
         """The model of phi, and one vector of label moments per group."""

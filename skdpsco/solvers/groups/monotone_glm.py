@@ -18,16 +18,37 @@ from skdpsco.data.products import correlate, predict
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
-from skdpsco.solvers.groups.moments import MAX_FEATURES, NORM_SHARE, GroupMoments, GroupProblem
+from skdpsco.solvers.groups.moments import (
+    MAX_GROUP_FEATURES,
+    GroupMoments,
+    GroupProblem,
+)
 from skdpsco.solvers.groups.problem import bounded_responses, bounded_targets
-from skdpsco.solvers.groups.saddle_of_model import LARGEST, TRAPEZOID, GaussianModel, QuadraticModel
+from skdpsco.solvers.groups.saddle_of_model import (
+    LARGEST_COEF,
+    TRAPEZOID,
+    GaussianModel,
+    QuadraticModel,
+)
 from skdpsco.solvers.l1.refit import BLOCK
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
 
-DISTANCE = 2.0  # public guess of the solution's norm, in units of the link, for mirror prox
 METHOD = "mirror-prox"
-SMALL_NOISE = 1e4  # records times mu over the norm of a row, from which on rows are not shortened
+
+
+@dataclass(frozen=True)
+class GradientTuning:
+    """Constants of `GradientMirrorProx` that were chosen by hand."""
+
+    norm_share: float = 0.03  # of mu**2, for the mean squared norm of the rows
+    distance: float = 2.0  # public guess of the solution's norm, in units of the link
+    quiet_ratio: float = 1e4  # of records times mu to a row's norm; above, no row is shortened
+    clip: float = 1.21  # rows are shortened to the norm whose square is this times the mean square
+    most_concentrated: float = 1e4  # the mean square is taken to be at least n_features over this
+
+
+GRADIENT = GradientTuning()
 
 
 class TabulatedMoments:
@@ -91,10 +112,10 @@ class PooledMoments:
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GroupMoments.plan`."""
-        if problem.n_features > MAX_FEATURES:
+        if problem.n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_FEATURES} features, an intercept among them, "
-                f"got {problem.n_features}: use solver='mirror-prox'."
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
+                f"intercept, got {problem.n_features}: use solver='mirror-prox'."
             )
         return GroupMoments().plan(self._grouped(problem), budget, n_iter)
 
@@ -129,7 +150,7 @@ class _Gradient:
 
     def __init__(self, problem: Problem, clip: float, moment: float):
         self.loss, self.clip = problem.loss, clip
-        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST))
+        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST_COEF))
         self.blocks: tuple[Block, ...] = (Block(ball, problem.n_features, 2.0 * self.loss.bound),)
         self.smoothness: Any = [[float(self.loss.slopes.max()) * moment / clip]]
 
@@ -170,10 +191,10 @@ def _monotone_problem(
 ) -> tuple[VariationalProblem, float]:
     """What `MirrorProx` solves for rows of that mean square, and the distance for its steps."""
     F = problem.n_features
-    clip = math.sqrt(F if largest_clip else min(1.21 * moment, F))
+    clip = math.sqrt(F if largest_clip else min(GRADIENT.clip * moment, F))
     monotone = VariationalProblem(_Gradient(problem, clip, moment), problem.n_samples)
     geometry = monotone.geometry
-    return monotone, min(DISTANCE / geometry.blocks[0].scale, geometry.radius)
+    return monotone, min(GRADIENT.distance / geometry.blocks[0].scale, geometry.radius)
 
 
 class GradientMirrorProx:
@@ -187,9 +208,9 @@ class GradientMirrorProx:
         """Spend ``budget``; see `MirrorProx.plan`."""
         n, F = problem.n_samples, problem.n_features
         mu = budget.mu * (1.0 - 2.0**-40)
-        multiplier = 1.0 / (mu * math.sqrt(NORM_SHARE))
-        rest = Allowance((1.0 - NORM_SHARE) * mu**2 / 2.0)
-        largest_clip = n * mu > SMALL_NOISE * math.sqrt(F)
+        multiplier = 1.0 / (mu * math.sqrt(GRADIENT.norm_share))
+        rest = Allowance((1.0 - GRADIENT.norm_share) * mu**2 / 2.0)
+        largest_clip = n * mu > GRADIENT.quiet_ratio * math.sqrt(F)
         monotone, distance = _monotone_problem(problem, (F - 1.0) / 3.0 + 1.0, largest_clip)
         steps = MirrorProx(METHOD).plan(monotone, rest, n_iter, distance)
         return GradientPlan(
@@ -212,7 +233,7 @@ class GradientMirrorProx:
             squares[start : start + rows] = np.einsum("ij,ij->i", A, A)
         total = squares.sum(keepdims=True)
         gaussian_mechanism(rng, total, plan.norm_grid)
-        moment = min(max(float(total[0]) / n, F / 1e4), float(F))
+        moment = min(max(float(total[0]) / n, F / GRADIENT.most_concentrated), float(F))
         monotone, steps = plan.for_moment(problem, moment)
         data = y, np.sqrt(squares), X
         w = MirrorProx(METHOD).run(steps, monotone, data, rng, progress)

@@ -4,6 +4,8 @@
 mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
@@ -15,8 +17,8 @@ def _rule(nodes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarra
 # Expectations of functions of a standard normal number: of smooth ones, and of any.
 HERMITE = _rule(*hermegauss(31))
 TRAPEZOID = _rule(np.linspace(-8.0, 8.0, 257), np.exp(-0.5 * np.linspace(-8.0, 8.0, 257) ** 2))
-RIDGE = 1e-6  # of the squared coefficients, so that a minimum exists
-LARGEST = 1e6  # coefficients, in units where features are in [-1, 1]
+LEAST_RIDGE = 1e-6  # of the squared coefficients, so that a minimum exists
+LARGEST_COEF = 1e6  # coefficients, in units where features are in [-1, 1]
 
 
 def log_cosh(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,7 +90,7 @@ class QuadraticModel:
         return self.second_moments @ w, self.second_moments
 
 
-def shrink(
+def james_stein(
     noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink noisy vectors of groups towards their mean, and that towards 0.
@@ -145,6 +147,23 @@ def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
     return theta, free
 
 
+class GroupLevels(NamedTuple):
+    """Modelled losses ``C - B w`` of the groups, less the part that they share, and their weights.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_groups, n_features)
+    C : ndarray of shape (n_groups,)
+    cap, base : ndarray of shape (n_groups,)
+        Largest weights, and those that smoothing pulls to: see `capped_softmax`.
+    """
+
+    B: np.ndarray
+    C: np.ndarray
+    cap: np.ndarray
+    base: np.ndarray
+
+
 class Saddle:
     """``min over |w| <= radius of phi(w) + max over theta of theta'(C - B w)``.
 
@@ -153,10 +172,7 @@ class Saddle:
     Parameters
     ----------
     phi : GaussianModel or QuadraticModel
-    B : ndarray of shape (n_groups, n_features)
-    C : ndarray of shape (n_groups,)
-    cap, base : ndarray of shape (n_groups,)
-        As in `capped_softmax`.
+    groups : GroupLevels
     radius : float
         Of the l2 ball.
     n_ball : int
@@ -166,18 +182,18 @@ class Saddle:
         Of the noise in a coordinate of ``theta'B``, for ``theta``. None: there is no noise.
     """
 
-    def __init__(self, phi, B, C, cap, base, radius, n_ball, smoothing, variance=None):
-        self.variance = variance
-        self.phi, self.B, self.C, self.cap, self.base = phi, B, C, cap, base
-        self.radius, self.n_ball = min(radius, LARGEST), n_ball
+    def __init__(self, phi, groups, radius, n_ball, smoothing, variance=None):
+        self.phi, self.variance = phi, variance
+        self.B, self.C, self.cap, self.base = groups
+        self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
 
     def solve(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The minimiser, from ``start``, and the maximising theta there."""
-        w, theta = self._newton(start, RIDGE)
-        multiplier = RIDGE
+        w, theta = self._newton(start, LEAST_RIDGE)
+        multiplier = LEAST_RIDGE
         if self._norm(w) > self.radius * 1.001:
-            low = high = RIDGE
+            low = high = LEAST_RIDGE
             while self._norm(w) > self.radius and high < 1e30:
                 low, high = high, 8.0 * high
                 w, theta = self._newton(w, high)
@@ -191,7 +207,7 @@ class Saddle:
             multiplier = high
         if self.variance is not None:
             w, theta = self._quiet(w, theta, multiplier)
-        w = np.clip(np.nan_to_num(w), -LARGEST, LARGEST)
+        w = np.clip(np.nan_to_num(w), -LARGEST_COEF, LARGEST_COEF)
         w[: self.n_ball] *= min(1.0, self.radius / max(self._norm(w), 1e-300))
         return w, theta
 
@@ -205,7 +221,7 @@ class Saddle:
         best, least, rises, v = (w, theta), np.inf, 0, w
         step = 1e-3 * np.trace(self.phi.slopes(0.0 * w)[1]) / len(w)
         while rises < 2 and multiplier < 1e12:
-            ridge = np.full(len(w), RIDGE)
+            ridge = np.full(len(w), LEAST_RIDGE)
             ridge[: self.n_ball] = multiplier
             inverse = np.linalg.inv(self.phi.slopes(v)[1] + np.diag(ridge + 1e-9))
             value = self._value(v, 0.0 * ridge, self.temperatures[-1])[0]
@@ -231,7 +247,7 @@ class Saddle:
 
     def _newton(self, w: np.ndarray, multiplier: float, temperatures=None):
         """Damped Newton steps, at lower and lower temperatures; w and theta."""
-        ridge = np.full(len(w), RIDGE)
+        ridge = np.full(len(w), LEAST_RIDGE)
         ridge[: self.n_ball] = multiplier
         for temperature in self.temperatures if temperatures is None else temperatures:
             for _ in range(40):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._validation import check_positive_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
@@ -14,7 +15,6 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
-from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
 
 
@@ -183,7 +183,7 @@ class OnePassFrankWolfe:
     def __init__(self, batch_size: int | str = "auto", shuffle: bool = True):
         automatic = isinstance(batch_size, str) and batch_size == "auto"
         self.batch_size: Any = (
-            batch_size if automatic else check_count("batch_size", batch_size, "'auto' or ")
+            batch_size if automatic else check_positive_int("batch_size", batch_size, "'auto' or ")
         )
         if not isinstance(shuffle, bool):
             raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")

@@ -19,16 +19,15 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.extragradient import BATCH, CHUNK, Round, Solve, nearest
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import _weights, check_rounds
+from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
+from skdpsco.solvers.saddle.recursive_regularization import check_rounds, pull_weights
 
 ASSUMPTIONS = (
     "the operator is monotone for every data set, and keeps its bounds and its smoothness "
     "without being clipped",
     "floating point errs by at most 2**-40 of its bounds in a record's operator",
 )
-ACCURACY = 0.02  # of a round's solution, relative to its stability
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class AcceleratedRecursive:
         T, lam = self._rounds(problem, space, budget.mu)
         n, saddle = problem.n_samples, problem.operator.saddle
         rounds = tuple(
-            _round(space, n // T + (t <= n % T), tuple(_weights(problem, lam, t)), budget.mu)
+            _round(space, n // T + (t <= n % T), tuple(pull_weights(problem, lam, t)), budget.mu)
             for t in range(1, T + 1)
         )
         proved = self.n_rounds is None and 2**T * lam * space.diameter <= space.bound
@@ -183,7 +182,7 @@ class AcceleratedRecursive:
             z = Solve(problem, round_, part, centres).solution(coins)
             gaussian_mechanism(rng, z, round_.grid)
             # Post-processing: into the set, whatever the rounding.
-            centres.append(geometry.point(nearest(geometry, z), np.zeros(geometry.size)))
+            centres.append(geometry.point(project_blocks(geometry, z), np.zeros(geometry.size)))
             if progress is not None:
                 progress[0] += 1
         return centres[-1]
@@ -253,7 +252,7 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
     d, B, L, rate = space.size, space.diameter, space.bound, space.smoothness + mu
     step = 1.0 / (3.0 * rate)
     eta = 2.0**-50 * d**1.5 * (2.0 * B + L / rate)  # of a projection
-    terms = min(n, CHUNK) + -(-n // CHUNK)
+    terms = min(n, OPERATOR_ROWS) + -(-n // OPERATOR_ROWS)
     delta = (
         (2.0**-40 + 2.0**-52 * d) * L
         + summation_error(terms, 1.0) / terms * space.entries
@@ -261,13 +260,14 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
         + 2.0 * rate * eta
     )
     stability = space.change / (mu * n)
-    error = ACCURACY * stability + 105.0 * (rate / mu) * (rate / mu) * (eta + step * delta)
+    rounding = 105.0 * (rate / mu) * (rate / mu) * (eta + step * delta)
+    error = ACCELERATED.accuracy * stability + rounding
     if not error < B:
         raise ValueError(
             f"A round of {n} records cannot be solved in float64: smoothness is too large, or "
             "n_rounds is."
         )
-    digits = math.log(10.0 * rate * B / (mu * ACCURACY * stability))
+    digits = math.log(10.0 * rate * B / (mu * ACCELERATED.accuracy * stability))
     n_iter = math.ceil(6.0 * rate / mu * digits) + 1
     return Round(
         n_samples=n,
@@ -283,10 +283,10 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
 
 def _warm_steps(n: int, mu: float, beta: float, digits: float, n_iter: int) -> int:
     """Variance-reduced steps until extragradient may succeed at once; 0 if they do not pay."""
-    batches = n / BATCH
+    batches = n / ACCELERATED.batch
     if batches < 4.0 or beta == 0.0:
         return 0
     p = 2.0 / batches
     contraction = min(3.0 * p / 8.0, 0.5 * math.sqrt(p) * mu / beta)
     steps = math.ceil(3.1 / contraction * (2.0 * digits + 3.0))
-    return steps if 4 * BATCH * steps < 2 * n * n_iter else 0
+    return steps if 4 * ACCELERATED.batch * steps < 2 * n * n_iter else 0

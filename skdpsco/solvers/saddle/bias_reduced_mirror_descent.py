@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
+from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, check_count
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
-    EASE,
-    MAX_ITER,
+    DESCENT,
     Batches,
     Scores,
     check_game,
@@ -25,13 +25,12 @@ from skdpsco.solvers.saddle.vertex_draws import (
     lipschitz,
     second_smoothness,
     spend,
-    walk,
+    walk_batches,
 )
 
 __all__ = ["BiasReducedMirrorDescent", "BiasReducedPlan"]
 
 MAX_LEVEL = 12
-NOISE = 10.0  # weight of what levels add to second moments, next to the rest, which is eased
 
 
 class Levels(NamedTuple):
@@ -131,7 +130,7 @@ class BiasReducedMirrorDescent:
     too, a fixed number of steps, and batches in proportion to what a record costs.
     """
 
-    def __init__(self, max_level: int | str = "auto", max_iter: int = MAX_ITER):
+    def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter):
         if max_level != "auto":
             allowed = "'auto' or an int in [0, 12]"
             if isinstance(max_level, (bool, np.bool_)) or not isinstance(
@@ -141,7 +140,7 @@ class BiasReducedMirrorDescent:
             if not 0 <= max_level <= MAX_LEVEL:
                 raise ValueError(f"max_level must be {allowed}, got {max_level!r}.")
         self.max_level = max_level
-        self.max_iter = check_count("max_iter", max_iter)
+        self.max_iter = check_positive_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -184,8 +183,11 @@ class BiasReducedMirrorDescent:
             laws = [Levels(int(self.max_level))]
         moments = {}
         for levels in laws:  # what levels add is noise, and not eased as much
-            x, y = second_moments(problem, levels, curvature)
-            moments[levels] = (1.0 + NOISE * (x - 1.0), 1.0 + NOISE * (y - 1.0))
+            x, y = relative_second_moments(problem, levels, curvature)
+            moments[levels] = (
+                1.0 + DESCENT.level_noise * (x - 1.0),
+                1.0 + DESCENT.level_noise * (y - 1.0),
+            )
 
         def bound(steps: int, levels: Levels) -> float:
             level, p = np.arange(levels.most + 1), levels.probability
@@ -196,7 +198,7 @@ class BiasReducedMirrorDescent:
                 return math.inf
             squares = 0.5 * rest * ratio**2
             value = choose_steps(problem, squares, steps + 1, moments[levels])[1]
-            return value + EASE * 8.0 * curvature / 2.0**levels.most
+            return value + DESCENT.ease * 8.0 * curvature / 2.0**levels.most
 
         steps, levels = min(
             ((s, law) for s in lengths for law in laws), key=lambda pair: bound(*pair)
@@ -242,7 +244,7 @@ class BiasReducedMirrorDescent:
         scores, start = Scores(problem), problem.geometry.start()
         weight = linear_weights(plan.n_iter + 1)
         result = weight[0] * start
-        for t, (batch, grid) in enumerate(walk(rng, batches, problem.n_samples, data)):
+        for t, (batch, grid) in enumerate(walk_batches(rng, batches, problem.n_samples, data)):
             if t == 0:
                 total = problem.total(start, batch)
             else:
@@ -280,7 +282,7 @@ class BiasReducedMirrorDescent:
         return gain * many - gain * few[0] + first
 
 
-def second_moments(
+def relative_second_moments(
     problem: VariationalProblem, levels: Levels, curvature: float
 ) -> tuple[float, float]:
     """Bounds on the mean squared sup norm of a step's gradient over that of a plain one.

@@ -210,7 +210,7 @@ class BoostedMirrorDescent:
         points = [plan.solver.run(plan.base, base, next(parts), rng, progress) for _ in range(runs)]
         answers = [
             [
-                respond(problem, player, z, next(parts), steps, grid, rng)
+                best_response(problem, player, z, next(parts), steps, grid, rng)
                 for player, (steps, grid) in enumerate(
                     zip(plan.steps, plan.response_grid, strict=True)
                 )
@@ -261,7 +261,7 @@ def plan_response(
     return steps, exponential_grid(change, math.sqrt(8.0 * rho / steps), (n_records + 1) * bound)
 
 
-def respond(
+def best_response(
     problem: VariationalProblem,
     player: int,
     z: np.ndarray,

@@ -5,6 +5,7 @@ section 6.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,18 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L1Ball, Simplex, project
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 
-BATCH = 128  # records of a variance-reduced step
-CHUNK = 4096  # records of one call of the operator
+
+@dataclass(frozen=True)
+class AcceleratedTuning:
+    """Constants of `AcceleratedRecursive` that were chosen by hand."""
+
+    accuracy: float = 0.02  # error of a round's solution, in units of its stability
+    batch: int = 128  # records of a variance-reduced step
+
+
+ACCELERATED = AcceleratedTuning()
 
 
 class Round(NamedTuple):
@@ -57,7 +66,7 @@ class Round(NamedTuple):
         return 1.0 / (3.0 * (self.smoothness + self.mu))
 
 
-def nearest(geometry: Geometry, v: np.ndarray) -> np.ndarray:
+def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
     """Euclidean projection of ``v`` onto the sets of all blocks."""
     z = v.copy()
     for block, part in zip(geometry.blocks, geometry.parts, strict=True):
@@ -89,8 +98,8 @@ class Solve:
         data = tuple(array[rows] for array in self.data)
         n = len(data[0])
         total = np.zeros(len(z))
-        for start in range(0, n, CHUNK):
-            part = tuple(array[start : start + CHUNK] for array in data)
+        for start in range(0, n, OPERATOR_ROWS):
+            part = tuple(array[start : start + OPERATOR_ROWS] for array in data)
             total += self.problem.operator.total(z, part)
         return self.problem.mean(z, total, n)
 
@@ -99,7 +108,7 @@ class Solve:
         return self.round.mu * (z - self.centre)
 
     def nearest(self, v: np.ndarray) -> np.ndarray:
-        return nearest(self.problem.geometry, v)
+        return project_blocks(self.problem.geometry, v)
 
     def solution(self, coins: np.random.Generator) -> np.ndarray:
         """A point with the certificate of the round, by extragradient."""
@@ -118,7 +127,7 @@ class Solve:
     def warm(self, coins: np.random.Generator) -> np.ndarray:
         """Where to start: loopless variance-reduced extragradient, Alacaoglu and Malitsky."""
         r, n = self.round, self.round.n_samples
-        p = 2.0 * BATCH / n
+        p = 2.0 * ACCELERATED.batch / n
         tau = 0.5 * math.sqrt(p) / r.smoothness
         near = r.tolerance * r.step * 0.75  # 4 / (3 step) times this is the tolerance
 
@@ -130,7 +139,7 @@ class Solve:
         for _ in range(r.n_warm):
             back = (1.0 - p) * z + p * snapshot
             half = prox(back - tau * full)
-            rows = coins.integers(n, size=BATCH)
+            rows = coins.integers(n, size=ACCELERATED.batch)
             z = prox(back - tau * (full + self.mean(half, rows) - self.mean(snapshot, rows)))
             if coins.random() < p:
                 snapshot, full = z, self.mean(z)

@@ -27,7 +27,7 @@ def smooth_order(p: float, size: int) -> float:
     return 2.0 if size <= 2 else min(2.0, max(p, 1.0 + 1.0 / math.log(size)))
 
 
-def lp_norm(x: np.ndarray, p: float) -> float:
+def finite_lp_norm(x: np.ndarray, p: float) -> float:
     """The l_p norm of a vector, without overflow."""
     top = float(np.abs(x).max())
     return top * float(np.linalg.norm(x / top, ord=p)) if 0.0 < top < math.inf else top
@@ -126,15 +126,15 @@ class Block:
         if isinstance(self.constraint, Simplex):
             z = np.maximum(z, 0.0)
             return z * (radius / z.sum())
-        return z * (radius / max(radius, lp_norm(z, self.p)))
+        return z * (radius / max(radius, finite_lp_norm(z, self.p)))
 
     def norm(self, u: np.ndarray) -> float:
         """Norm of a displacement."""
-        return lp_norm(u, self.pbar) / self.scale
+        return finite_lp_norm(u, self.pbar) / self.scale
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of half of the squared norm."""
-        length = lp_norm(u, self.pbar)
+        length = finite_lp_norm(u, self.pbar)
         if length == 0.0:
             return np.zeros_like(u)
         return np.sign(u) * (np.abs(u) / length) ** (self.pbar - 1.0) * (length / self.scale**2)
@@ -172,7 +172,7 @@ class Block:
         if isinstance(self.constraint, Simplex):
             least = self.constraint.radius * float(slope.min())
         else:
-            dual = lp_norm(slope, conjugate(self.p))
+            dual = finite_lp_norm(slope, conjugate(self.p))
             least = -self.constraint.radius * dual
         return float(slope @ u + slope @ centre) - least
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, check_count
+from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
-    EASE,
-    MAX_ITER,
+    DESCENT,
     Batches,
     Scores,
     check_game,
@@ -23,13 +23,12 @@ from skdpsco.solvers.saddle.vertex_draws import (
     linear_weights,
     second_smoothness,
     spend,
-    walk,
+    walk_batches,
 )
 
 __all__ = ["MirrorDescent", "MirrorDescentPlan"]
 
-MAX_DRAWS = 1 << 14  # of one point, by the automatic rule
-LIMIT = 10**6
+MOST_DRAWS = 10**6  # their sums are whole numbers of 64 bits
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,13 @@ class MirrorDescent:
     accounting is exact.
     """
 
-    def __init__(self, n_draws: int | str = "auto", max_iter: int = MAX_ITER):
+    def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter):
         if n_draws != "auto":
-            n_draws = check_count("n_draws", n_draws, "'auto' or ")
-            if n_draws > LIMIT:  # their sums are whole numbers of 64 bits
-                raise ValueError(f"n_draws must be at most {LIMIT}, got {n_draws!r}.")
+            n_draws = check_positive_int("n_draws", n_draws, "'auto' or ")
+            if n_draws > MOST_DRAWS:
+                raise ValueError(f"n_draws must be at most {MOST_DRAWS}, got {n_draws!r}.")
         self.n_draws = n_draws
-        self.max_iter = check_count("max_iter", max_iter)
+        self.max_iter = check_positive_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -146,9 +145,10 @@ class MirrorDescent:
                     "MirrorDescent needs the operator's smoothness, or second_smoothness=0, to "
                     "choose how many vertices to draw. Or pass n_draws."
                 )
-            bias = EASE * 2.0 * float(np.trace(np.asarray(problem.operator.smoothness, np.float64)))
+            smoothness = np.asarray(problem.operator.smoothness, np.float64)
+            bias = DESCENT.ease * 2.0 * float(np.trace(smoothness))
             if bias > 0.0:
-                counts = [1 << k for k in range(MAX_DRAWS.bit_length())]
+                counts = [1 << k for k in range(DESCENT.max_draws.bit_length())]
         if n_iter is None:
             most = min(n, self.max_iter)
             lengths = np.unique(np.geomspace(1.0, most, 100).round().astype(int)).tolist()
@@ -191,7 +191,7 @@ class MirrorDescent:
         assert plan.batches is not None
         scores, z = Scores(problem), problem.geometry.start()
         result = plan.weight[0] * z
-        batches = walk(rng, plan.batches, problem.n_samples, data)
+        batches = walk_batches(rng, plan.batches, problem.n_samples, data)
         for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
             scores.add(problem.total(z, batch), grid)
             z = np.zeros(len(z))

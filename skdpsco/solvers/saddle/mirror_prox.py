@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
+from skdpsco._validation import check_positive_int
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
@@ -19,27 +20,33 @@ from skdpsco.solvers.saddle.problem import (
     MonotoneOperator,
     VariationalProblem,
     calibration,
-    check_count,
     runs_of,
 )
 
 __all__ = [
-    "METHODS",
+    "MIRROR_METHODS",
     "Data",
     "MirrorProx",
     "MirrorProxPlan",
+    "MirrorSchedule",
     "MonotoneOperator",
     "Pull",
-    "Schedule",
     "VariationalProblem",
     "calibration",
 ]
 
-MAX_CALLS = 1_000  # of the oracle, by the automatic rule
-# The same for estimators: more calls cost time in proportion, and gain less than a point of
-# accuracy.
-MODEL_CALLS = 200
-METHODS = ("auto", "mirror-prox", "mirror-descent")
+
+@dataclass(frozen=True)
+class MirrorProxTuning:
+    """Limits on the calls of the oracle that the automatic rule plans, chosen by hand."""
+
+    max_calls: int = 1_000
+    # For estimators: more calls cost time in proportion, and gain less than a point of accuracy.
+    max_calls_of_models: int = 200
+
+
+MIRROR_PROX = MirrorProxTuning()
+MIRROR_METHODS = ("auto", "mirror-prox", "mirror-descent")
 
 
 class Pull(NamedTuple):
@@ -49,7 +56,7 @@ class Pull(NamedTuple):
     centre: np.ndarray
 
 
-class Schedule(NamedTuple):
+class MirrorSchedule(NamedTuple):
     """Steps of the mirror map, and the bound on the error that they are chosen for."""
 
     method: str
@@ -73,7 +80,7 @@ class Schedule(NamedTuple):
 class MirrorProxPlan(Plan):
     """The schedule, and the grid of the noise of each block."""
 
-    schedule: Schedule | None = None
+    schedule: MirrorSchedule | None = None
     grid: tuple[float, ...] = ()
 
 
@@ -110,18 +117,18 @@ class MirrorProx:
     def __init__(
         self,
         method: str = "auto",
-        max_calls: int = MAX_CALLS,
+        max_calls: int = MIRROR_PROX.max_calls,
         n_batches: int | str | None = None,
         n_epochs: int = 1,
     ):
-        if not isinstance(method, str) or method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+        if not isinstance(method, str) or method not in MIRROR_METHODS:
+            raise ValueError(f"method must be one of {MIRROR_METHODS}, got {method!r}.")
         self.method = method
-        self.max_calls = check_count("max_calls", max_calls)
+        self.max_calls = check_positive_int("max_calls", max_calls)
         self.n_batches = n_batches
         if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
-            self.n_batches = check_count("n_batches", n_batches, "None, 'auto' or ")
-        self.n_epochs = check_count("n_epochs", n_epochs)
+            self.n_batches = check_positive_int("n_batches", n_batches, "None, 'auto' or ")
+        self.n_epochs = check_positive_int("n_epochs", n_epochs)
 
     def plan(
         self,
@@ -175,12 +182,12 @@ class MirrorProx:
         n_iter: int | None = None,
         distance: float | None = None,
         drift: float = 0.0,
-    ) -> Schedule:
+    ) -> MirrorSchedule:
         """The better of the methods that are allowed; parameters as in `plan`."""
         if distance is None:
             distance = problem.geometry.radius
         noise = calibration(problem, budget.mu)[2]
-        methods = METHODS[1:] if self.method == "auto" else (self.method,)
+        methods = MIRROR_METHODS[1:] if self.method == "auto" else (self.method,)
         if self.method == "auto" and n_iter == 1:
             methods = ("mirror-prox",)  # mirror descent would return its start, for all the budget
         schedules = [
@@ -261,7 +268,7 @@ class MirrorProx:
             dual = step * g - geometry.kappa * geometry.gradient(u)
             return geometry.prox(dual, centre, weight)
 
-        # Points are displacements from the centre: see `_prox.nearest`.
+        # Points are displacements from the centre: see `prox.coordinate_step`.
         u = np.zeros(geometry.size)
         average = np.zeros(geometry.size)
         for t in range(n_iter):
@@ -302,7 +309,7 @@ def _schedule(
     n_iter: int | None,
     max_calls: int,
     n_batches: int,
-) -> Schedule:
+) -> MirrorSchedule:
     """Steps that minimise ``kappa D**2 / (2 step T) + step b``: section 4 of the proof."""
     geometry, beta = problem.geometry, problem.smoothness
     bound, kappa = geometry.bound, geometry.kappa
@@ -331,4 +338,4 @@ def _schedule(
         limit = 1.0 / (math.sqrt(terms) * beta) if beta > 0.0 else math.inf
     step = min(limit, distance * math.sqrt(kappa / (2.0 * T * b)))
     value = kappa * distance**2 / (2.0 * step * T) + step * b
-    return Schedule(method, T, step, value, n_batches)
+    return MirrorSchedule(method, T, step, value, n_batches)

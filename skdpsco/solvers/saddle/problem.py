@@ -6,16 +6,16 @@ Proof: docs/proofs/mirror_prox.md.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.pieces import PIECE_ROWS, slice_rows, sum_error, tree_sum
+from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
-Data = tuple[np.ndarray, ...]  # arrays with one entry per record along their first axes
+OPERATOR_ROWS = 4096  # records that an operator, or its gradients, hold in memory at a time
 
 
 class MonotoneOperator(Protocol):
@@ -111,7 +111,7 @@ def runs_of(data: Data) -> list[Data]:
     return [tuple(slice_rows(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
 
 
-def _sensitivity(block: Block, n_samples: int) -> float:
+def _block_sensitivity(block: Block, n_samples: int) -> float:
     """L2 sensitivity of the float64 sum of a block of the operator, over all records or fewer."""
     slack = 1.0 + block.size * 2.0**-50  # of norms and of points on the boundary
     exact = block.sensitivity
@@ -127,7 +127,7 @@ def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np
     the square of the third value times the number of calls.
     """
     blocks = problem.geometry.blocks
-    sensitivity = [_sensitivity(block, problem.n_samples) for block in blocks]
+    sensitivity = [_block_sensitivity(block, problem.n_samples) for block in blocks]
     weight = np.array(
         [
             w * s * b.scale * math.sqrt(b.kappa) * b.size ** (1.0 - 1.0 / b.pbar)
@@ -136,17 +136,3 @@ def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np
     )
     total = float(weight.sum())
     return sensitivity, weight / total, total / (problem.n_samples * mu)
-
-
-def check_count(name: str, value: Any, also: str = "") -> int:
-    """A whole number >= 1; ``also`` names what else is legal.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be {also}an int >= 1, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be {also}an int >= 1, got {value!r}.")
-    return int(value)

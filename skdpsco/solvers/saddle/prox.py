@@ -9,8 +9,8 @@ from typing import Any
 from skdpsco._kernels import inner, kernel, njit
 from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, Simplex, lp_norm
 
-_FAR = 4.0  # no displacement within a set of radius 1 is that long in any coordinate
-_STEPS = 200  # of a bracketed search, which ends after a dozen as a rule
+_LONGEST = 4.0  # no displacement within a set of radius 1 is that long in any coordinate
+_SEARCH_STEPS = 200  # of a bracketed search, which ends after a dozen as a rule
 _CLOSE = 2.0**-50  # relative width of a bracket that is narrow enough
 _NEAREST = 1e-15  # a displacement shorter than that is none
 
@@ -35,7 +35,7 @@ def order_of(constraint: Any) -> float:
 
 
 @kernel
-def nearest(constraint, c, g, sigma, q, nu, top):
+def coordinate_step(constraint, c, g, sigma, q, nu, top):
     """Minimiser z of ``g z + sigma |z - c|**p / p + (top + nu) r(z)``, q = 1 / (p - 1), minus c.
 
     r is what the set adds up over coordinates (`amount`); a simplex has z >= 0 too. (Added to c,
@@ -68,11 +68,11 @@ def dual_step(v, sigma, q):
     u = abs(v) / sigma
     if q != 1.0:
         u = math.exp(min(q * math.log(u), 2.0)) if u > 0.0 else 0.0
-    u = min(u, _FAR)
+    u = min(u, _LONGEST)
     return u if v > 0.0 else -u
 
 
-@nearest.register(Simplex)
+@coordinate_step.register(Simplex)
 def _(constraint, c, g, sigma, q, nu, top):
     return max(dual_step(-g - nu, sigma, q), -c)
 
@@ -82,7 +82,7 @@ def _(constraint, z):
     return z
 
 
-@nearest.register(L1Ball)
+@coordinate_step.register(L1Ball)
 def _(constraint, c, g, sigma, q, nu, top):
     pull = sigma * abs(c) ** (1.0 / q)
     slope = -g + (pull if c > 0.0 else -pull)  # where z = 0
@@ -98,7 +98,7 @@ def _(constraint, z):
     return abs(z)
 
 
-@nearest.register(L2Ball)
+@coordinate_step.register(L2Ball)
 def _(constraint, c, g, sigma, q, nu, top):
     return (-g - nu * c) / (sigma + nu)  # q = 1: the norm is Euclidean
 
@@ -108,7 +108,7 @@ def _(constraint, z):
     return z * z
 
 
-@nearest.register(LpBall)
+@coordinate_step.register(LpBall)
 def _(constraint, c, g, sigma, q, nu, top):
     r = constraint.p
     u = dual_step(-g, sigma, q)
@@ -120,7 +120,7 @@ def _(constraint, c, g, sigma, q, nu, top):
     f_a = f_a if c + u > 0.0 else -f_a
     f_b = g - sigma * abs(c) ** (1.0 / q) if c > 0.0 else g + sigma * abs(c) ** (1.0 / q)
     side = 0  # that moved last: twice the same, and the other's value is halved
-    for k in range(_STEPS):
+    for k in range(_SEARCH_STEPS):
         middle = (a * f_b - b * f_a) / (f_b - f_a)
         if k % 8 == 7 or not min(a, b) < middle < max(a, b):
             middle = 0.5 * (a + b)
@@ -153,7 +153,7 @@ def displace(constraint, c, g, sigma, q, nu, top, u):
     """Write the step of every coordinate for one multiplier; return the total amount minus 1."""
     total = -1.0
     for j in range(u.shape[0]):
-        u[j] = nearest(constraint, c[j], g[j], sigma, q, nu, top)
+        u[j] = coordinate_step(constraint, c[j], g[j], sigma, q, nu, top)
         total += amount(constraint, c[j] + u[j])
     return total
 
@@ -187,7 +187,7 @@ def respect(constraint, signed, c, g, sigma, q, u):
     tolerance = 1e-15 * math.sqrt(d)  # the rounding of a sum
     # Regula falsi (Illinois), with a bisection where it is slow.
     side = 0
-    for k in range(_STEPS):
+    for k in range(_SEARCH_STEPS):
         if f_high == 0.0 or high - low <= _CLOSE * (abs(low) + abs(high)):
             break
         nu = (low * f_high - high * f_low) / (f_high - f_low)
@@ -233,7 +233,7 @@ def unit_prox(constraint, signed, p, c, g, u):
         size = lp_norm(u, p)
         f_low = (math.log(size) if size > 0.0 else -800.0) - low
     side = 0
-    for k in range(_STEPS):
+    for k in range(_SEARCH_STEPS):
         if high - low <= 1e-13:
             break
         middle = (low * f_high - high * f_low) / (f_high - f_low)

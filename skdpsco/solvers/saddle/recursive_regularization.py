@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._validation import check_positive_int
 from skdpsco.solvers.base import Plan, check_cost, worst_of
 from skdpsco.solvers.saddle.mirror_prox import (
     Data,
@@ -17,9 +18,8 @@ from skdpsco.solvers.saddle.mirror_prox import (
     Pull,
     VariationalProblem,
 )
-from skdpsco.solvers.saddle.problem import check_count
 
-MAX_ROUNDS = 40  # halvings of the error: theory asks for less than log2(n_samples)
+MAX_RECURSIONS = 40  # halvings of the error: theory asks for less than log2(n_samples)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def check_rounds(n_rounds: Any) -> int | None:
     """
     if n_rounds is None:
         return None
-    number = check_count("n_rounds", n_rounds, "None or ")
-    if number > MAX_ROUNDS:
-        raise ValueError(f"n_rounds must be None or in [1, {MAX_ROUNDS}], got {n_rounds!r}.")
+    number = check_positive_int("n_rounds", n_rounds, "None or ")
+    if number > MAX_RECURSIONS:
+        raise ValueError(f"n_rounds must be None or in [1, {MAX_RECURSIONS}], got {n_rounds!r}.")
     return number
 
 
@@ -109,7 +109,7 @@ class RecursiveRegularization:
         sizes = tuple(n // rounds + (t < n % rounds) for t in range(rounds))
         plans = []
         for t, size in enumerate(sizes, start=1):
-            weights = _weights(problem, lam, t)
+            weights = pull_weights(problem, lam, t)
             drift = sum(weights[:-1] if problem.operator.saddle else weights) * geometry.diameter
             # 2.25 B / 2**t, but no further than the solution can be.
             reach = geometry.radius if t == 1 else geometry.diameter
@@ -174,7 +174,7 @@ class RecursiveRegularization:
         ends = np.cumsum(plan.sizes)
         for t, (end, size) in enumerate(zip(ends, plan.sizes, strict=True), start=1):
             rows = order[end - size : end]
-            weights = _weights(problem, plan.lam, t)
+            weights = pull_weights(problem, plan.lam, t)
             pulls = tuple(Pull(w, c) for w, c in zip(weights, centres, strict=True))
             newest = pulls[-1]
             if not problem.operator.saddle:  # all are part of the operator
@@ -203,7 +203,7 @@ def _no_recursion(problem: VariationalProblem) -> str:
     )
 
 
-def _weights(problem: VariationalProblem, lam: float, t: int) -> list[float]:
+def pull_weights(problem: VariationalProblem, lam: float, t: int) -> list[float]:
     """Weights of the regularisers of round t, the one around the newest centre last."""
     power = 2 if problem.operator.saddle else 1
     return [2.0 ** (k + power) * lam for k in range(t)]

@@ -5,6 +5,7 @@ Proofs: docs/proofs/mirror_descent.md.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -16,13 +17,25 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponentia
 from skdpsco.solvers.base import replace_one
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 
-MAX_ITER = 10_000  # of the automatic rules
-# Bounds assume that a gradient differs between vertices by all that it may, in every step, and that
-# means of vertices bias it by all that they may. On the games that were tried, a hundredth of these
-# terms gives the best steps: section 4 of the proof.
-EASE = 0.01
-# Least range of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS.
-LEAST = 2.0**-21
+LEAST_RANGE = 2.0**-21  # of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS
+
+
+@dataclass(frozen=True)
+class DescentTuning:
+    """Constants of the automatic rules of mirror descent on draws of vertices."""
+
+    # Bounds assume that a gradient differs between vertices by all that it may in every step, and
+    # that means of vertices bias it by all that they may. On the games that were tried, this part
+    # of these terms gives the best steps: docs/proofs/mirror_descent.md, section 4.
+    ease: float = 0.01
+    # The weight of what levels of bias reduction add to second moments: that is noise, and not
+    # eased as much. docs/proofs/bias_reduced_mirror_descent.md, section 4.
+    level_noise: float = 10.0
+    max_draws: int = 1 << 14  # vertices for one point
+    max_iter: int = 10_000  # steps
+
+
+DESCENT = DescentTuning()
 
 
 class Batches(NamedTuple):
@@ -96,8 +109,8 @@ def lipschitz(problem: VariationalProblem) -> list[float]:
 
 
 def left_for(rho: float, n_draws: float) -> float:
-    """What is left of ``rho`` if so many draws of either player have at least the range LEAST."""
-    return rho - n_draws * LEAST**2 / 4.0
+    """What ``rho`` leaves if every one of so many draws by either player has the least range."""
+    return rho - n_draws * LEAST_RANGE**2 / 4.0
 
 
 def linear_weights(n_points: int) -> np.ndarray:
@@ -110,26 +123,27 @@ def choose_steps(
 ) -> tuple[tuple[float, float], float]:
     """Steps times gradient bounds, whose squares sum to at most ``squares``, and their bound.
 
-    Minimises the sum over players of ``L (log d / (step T) + EASE * 2/3 * variance * step)``:
+    Minimises the sum over players of ``L (log d / (step T) + ease * 2/3 * variance * step)``:
     section 4 of the proof.
     """
     logs, bounds = log_sizes(problem), lipschitz(problem)
     weight = np.cbrt([bound * log for bound, log in zip(bounds, logs, strict=True)])
     most = [
-        math.sqrt(1.5 * log / (EASE * v * n_points)) for log, v in zip(logs, variance, strict=True)
+        math.sqrt(1.5 * log / (DESCENT.ease * v * n_points))
+        for log, v in zip(logs, variance, strict=True)
     ]
     free = (math.sqrt(squares) / np.hypot(*weight) * weight).tolist()
     step = [min(s, m) for s, m in zip(free, most, strict=True)]
     for k in (0, 1):  # what one player cannot use is the other's
         step[k] = min(most[k], math.sqrt(max(squares - step[1 - k] ** 2, step[k] ** 2)))
     bound = sum(
-        bound * (log / (s * n_points) + EASE * v * s / 1.5)
+        bound * (log / (s * n_points) + DESCENT.ease * v * s / 1.5)
         for bound, log, s, v in zip(bounds, logs, step, variance, strict=True)
     )
     return (step[0], step[1]), bound
 
 
-def batch_sizes(need: np.ndarray, n_samples: int) -> np.ndarray:
+def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
     """Sizes >= 1 with sum ``n_samples`` and the largest possible least ``size / need``.
 
     Raises
@@ -158,7 +172,7 @@ def batch_sizes(need: np.ndarray, n_samples: int) -> np.ndarray:
     return sizes
 
 
-def calibrate(
+def calibrate_draws(
     problem: VariationalProblem,
     sizes: np.ndarray,
     weight: np.ndarray,
@@ -186,7 +200,7 @@ def calibrate(
     batches : Batches
     """
     bounds = lipschitz(problem)
-    epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST)
+    epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST_RANGE)
     grid = []
     for size, a, (x, y) in zip(sizes.tolist(), change.tolist(), epsilon.tolist(), strict=True):
         # Eight more terms cover the rounding of the few sums that are put together.
@@ -209,7 +223,7 @@ def spend(
 ) -> Batches:
     """Batches, and the best steps, for which no record pays more than ``rho``.
 
-    Parameters as in `calibrate`; ``variance`` as in `choose_steps`.
+    Parameters as in `calibrate_draws`; ``variance`` as in `choose_steps`.
 
     Raises
     ------
@@ -217,16 +231,16 @@ def spend(
         If there are more batches than records, or more draws than the budget can pay for.
     """
     need = weight * change * np.sqrt(draws)
-    sizes = batch_sizes(need, problem.n_samples)
+    sizes = divide_records(need, problem.n_samples)
     rest = left_for(rho, float(draws.max()))
     if not rest > 0.0:
         raise ValueError(f"n_iter={len(weight)} is too large for the budget of rho={rho:.3g}.")
     squares = 0.5 * rest * float((sizes / need).min()) ** 2
     step, _ = choose_steps(problem, squares, len(weight) + 1, variance)
-    return calibrate(problem, sizes, weight, change, draws, step)
+    return calibrate_draws(problem, sizes, weight, change, draws, step)
 
 
-def walk(
+def walk_batches(
     rng: np.random.Generator, batches: Batches, n_samples: int, data: Data
 ) -> Iterator[tuple[list[Data], tuple[float, float]]]:
     """Records and grids of the batches, in a random order that does not depend on the data."""
@@ -257,7 +271,7 @@ class Scores:
     def draw(self, rng: np.random.Generator, n_draws: int, counts: np.ndarray) -> None:
         """Add to ``counts`` how often each vertex is drawn, ``n_draws`` times for each player."""
         for part in self._parts:
-            _draw(rng, self._units[part], n_draws, counts[part])
+            _draw_vertices(rng, self._units[part], n_draws, counts[part])
 
 
 @njit
@@ -267,6 +281,6 @@ def _descend(total, grid, units):
 
 
 @njit
-def _draw(rng, units, n_draws, counts):
+def _draw_vertices(rng, units, n_draws, counts):
     for _ in range(n_draws):
         counts[exponential_mechanism(rng, units, SCALE_BITS)] += 1.0

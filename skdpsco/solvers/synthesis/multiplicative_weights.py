@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._validation import check_positive_int
 from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.synthesis.distributions import Histogram
 from skdpsco.solvers.synthesis.workload import (
     DENSE_CELLS,
@@ -126,7 +126,7 @@ class MultiplicativeWeights:
             limit = min(WEIGHTS.max_iter, max(WEIGHTS.enough, WEIGHTS.work // work))
             draws = np.arange(1, limit + 1)
         else:
-            draws = np.array([check_count("n_iter", n_iter)])
+            draws = np.array([check_positive_int("n_iter", n_iter)])
         rounds = draws + 1.0
         free = np.sqrt(2.0 * math.log(problem.n_cells) / rounds)
         with np.errstate(divide="ignore"):  # a rate of 0 has an infinite error

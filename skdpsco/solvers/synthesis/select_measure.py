@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._validation import check_positive_int
 from skdpsco.mechanisms.samplers import (
     SCALE_BITS,
     exponential_grid,
@@ -26,7 +27,6 @@ from skdpsco.privacy import (
 )
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import check_count
 from skdpsco.solvers.synthesis.contrasts import Subset, n_contrasts
 from skdpsco.solvers.synthesis.measure_project import (
     MeasurePlan,
@@ -146,7 +146,7 @@ class SelectMeasure:
             for the grids.
         """
         if n_iter is not None:
-            n_iter = check_count("n_iter", n_iter)
+            n_iter = check_positive_int("n_iter", n_iter)
         if isinstance(problem.workload, LinearQueries):
             return _plan_query_choices(problem, budget.rho, n_iter)
         tables = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.solvers.saddle.problem import check_count
+from skdpsco._validation import check_positive_int
 
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
 MAX_ANSWERS = 2**24
@@ -51,7 +51,7 @@ class Marginals:
                 raise ValueError("tables must not name the same columns twice.")
             object.__setattr__(self, "tables", named)
         else:
-            order = check_count("tables", self.tables, "a list of tuples of columns, or ")
+            order = check_positive_int("tables", self.tables, "a list of tuples of columns, or ")
             object.__setattr__(self, "tables", order)
 
     def columns(self, n_columns: int) -> tuple[tuple[int, ...], ...]:
@@ -208,11 +208,11 @@ class QueryProblem:
     n_samples: int
 
     def __post_init__(self) -> None:
-        shape = tuple(check_count("The size of a column", size) for size in self.shape)
+        shape = tuple(check_positive_int("The size of a column", size) for size in self.shape)
         if not shape:
             raise ValueError("shape must have at least one column.")
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))
+        object.__setattr__(self, "n_samples", check_positive_int("n_samples", self.n_samples))
         self.workload.check(shape)
 
     @property
