@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-RecordArrays = tuple[Any, ...]  # arrays with one entry per record along their first axes
+Data = tuple[Any, ...]  # arrays with one entry per record along their first axes
 
 
 def real_numbers(
     name: str,
     function: Callable[..., Any],
-    data: RecordArrays,
+    data: Data,
     shape: tuple[int, ...] = (),
     exact: bool = False,
 ) -> np.ndarray:
@@ -55,9 +55,7 @@ def real_numbers(
         return found.astype(np.float64)  # also from long doubles and objects
 
 
-def numbers_or_nan(
-    name: str, function: Callable[..., Any], data: RecordArrays, *given: Any
-) -> np.ndarray:
+def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: Any) -> np.ndarray:
     """As `real_numbers`, with NaN for every record for which the function fails; raises nothing.
 
     Whether a function fails may depend on one record, and the others must count as if it had not
