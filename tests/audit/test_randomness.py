@@ -164,7 +164,7 @@ def test_concurrent_seeded_fits_do_not_disturb_each_other():
 
 # ------------------------------------------------------------------------------ what is kept
 
-COMMON = {"coef_", "intercept_", "n_iter_", "n_features_in_", "privacy_"}
+COMMON = {"coef_", "intercept_", "n_iter_", "n_features_in_", "feature_range_", "privacy_"}
 
 
 @pytest.mark.parametrize("seed", [None, 0])
@@ -190,7 +190,9 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
     }  # fmt: skip
     if "path_" in expected:
         assert set(vars(model.path_)) == {"radius", "_points", "_unscale"}
-        assert set(vars(model.path_._unscale)) == {"bounds", "intercept", "n_outputs", "target"}
+        assert set(vars(model.path_._unscale)) == {
+            "bounds", "intercept", "n_outputs", "target", "conditioning",
+        }  # fmt: skip
 
 
 def reachable(thing, depth=8):
