@@ -307,7 +307,7 @@ def process_state():
                 found[module, name] = value.cache_info()
                 # What kernels ask before they are compiled is not asked for in every fit.
                 emptied = any(value is one for one in _cache._caches)
-                assert emptied or module == "skdpsco._kernels", (module, name)
+                assert emptied or name.endswith("by_record") or module == "skdpsco._kernels", name
             elif isinstance(value, (list, dict, set, int, float)) and not name.startswith("__"):
                 found[module, name] = repr(value)
     return found

@@ -29,7 +29,7 @@ from skdpsco import (
     UtilityWarning,
 )
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.constraints import L2Ball
+from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
 from skdpsco.losses import Logistic
 from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
@@ -49,6 +49,7 @@ from skdpsco.solvers import (
     Problem,
     RecursiveRegularization,
     Result,
+    Stagewise,
     check_cost,
 )
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
@@ -70,6 +71,7 @@ MINIMAX = MinimaxProblem(CLASSES, 1.0, 1000, 3)
 PRIOR = replace(MINIMAX, tasks=replace(CLASSES, prior=(0.5, 0.5)))
 LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 MONOTONE = Problem(LINE, L2Ball(1.0), 1000, 3)
+FEW = Problem(Logistic(), L1Ball(1.0), 1000, 20)
 COMPOSITE = CompositeProblem(Logistic(), None, 1000, 3, penalty=L2(1.0), unit=(1.0,) * 3)
 
 
@@ -95,6 +97,7 @@ USERS = {
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],
+    Stagewise: [(Stagewise(), GradientDescent, FEW)],
 }
 CASES = [pytest.param(*case, id=user.__name__) for user, cases in USERS.items() for case in cases]
 

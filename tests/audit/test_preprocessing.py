@@ -147,11 +147,13 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
     targets = (-9.0, 0.2, 9.0) if regression else params["classes"]
     features = [(-9, 9, -9), (9, -9, 9), (9, 9, 0), (0.3, -0.2, 1.1), (-9, -9, -9)]
     records = list(itertools.product(features, targets))
-    n_targets = 2 if regression else 0  # centre and scale; choices make the latter the largest
+    # Centre and scale, the centre twice if there are records enough; the scale is made the largest.
+    drawn = (16, 75) if n == 2 else (2048, 2048, 75)
+    n_targets = len(drawn) if regression else 0
     worst = np.zeros(n_targets + 2)
     rests = list(itertools.combinations_with_replacement(records, n - 1))
     for rest, first in itertools.product(rests[:: 2 if n == 2 else 9], range(3)):
-        choices = (16, 31, first) if regression else (first,)
+        choices = (*drawn, first) if regression else (first,)
         logs = []
         for record in records:
             X = np.array([x for x, _ in (record, *rest)], dtype=float)
@@ -159,8 +161,8 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
             logs.append(scores_of(monkeypatch, selector, layout(X), y, choices))
         assert [len(scores) for scores in logs[0][n_targets:]] == [3, 2]
         charged = charges(selector)
-        if regression:  # shares of a target are small
-            charged = np.concatenate([charged[2:], charged[:2]])
+        if regression:  # shares of a target are small, that of a centre that is drawn twice least
+            charged = np.concatenate([charged[:1:-1], charged[:2]])
         worst = np.maximum(worst, largest_ranges(logs) / charged)
     assert worst.max() <= 1.0
     assert worst.min() > 0.9

@@ -19,7 +19,7 @@ from skdpsco.losses.library import (
 )
 from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
-from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_smooth
+from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
 from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
@@ -212,8 +212,14 @@ class Stagewise:
             problem.n_samples, problem.n_features, budget.mu, ratio
         ):
             descent = GradientDescent().plan(unpenalised(problem), budget)
+            check_cost(descent.event, budget)
             return StagewisePlan(
-                event=descent.event, n_iter=0, radius=radius, all_coordinates=True, descent=descent
+                event=descent.event,
+                n_iter=0,
+                radius=radius,
+                all_coordinates=True,
+                descent=descent,
+                **descent.passed_on(),
             )
         return StagewisePlan(
             event=GaussianEvent(1.0 / budget.mu),
