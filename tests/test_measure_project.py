@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import SelectMeasure
 from skdpsco.solvers.base import Allowance, check_cost
@@ -16,9 +17,6 @@ from skdpsco.solvers.synthesis import (
 )
 from skdpsco.solvers.synthesis import (
     product_mixture_fit as _latent_class,
-)
-from skdpsco.solvers.synthesis import (
-    reconstruction as _reconstruction,
 )
 from skdpsco.solvers.synthesis.contrasts import (
     helmert,
@@ -362,8 +360,8 @@ def test_the_model_finds_a_mixture():
 
 def test_projection_of_a_table():
     v = np.array([0.5, -0.2, 0.6, 0.3])
-    p = _reconstruction._simplex(v)
+    p = project_simplex(v)
     assert p.sum() == pytest.approx(1)
     # Optimal: what is positive is moved by the same number, the rest by less.
     assert p == pytest.approx(np.maximum(v - (v - p)[0], 0))
-    assert _reconstruction._simplex(np.array([3.0])) == pytest.approx(1)
+    assert project_simplex(np.array([3.0])) == pytest.approx(1)

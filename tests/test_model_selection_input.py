@@ -16,7 +16,6 @@ from skdpsco.model_selection import (
     PrivateScorer,
     make_private_scorer,
     private_cross_val_score,
-    validation,
 )
 from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
 from skdpsco.privacy import BudgetExceededError, Poisson
@@ -43,7 +42,6 @@ def refuses(match, call, error=(ValueError, TypeError)):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(skdpsco.base.private_estimator, "generator", record)
-        patch.setattr(validation, "generator", record)
         with pytest.raises(error, match=match):
             call(ledger)
     assert ledger.charges() == []
