@@ -270,8 +270,8 @@ def same(search, other):
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.coo_matrix, np.ndarray.tolist])
 def test_kinds_of_X(kind):
-    model = PrivateLasso(conditioning=None)  # sparse records are not centred
-    same(searched(model, TARGET, X=kind(X)), searched(model, TARGET))
+    lasso = PrivateLasso(conditioning=None)  # sparse features are not centred
+    same(searched(lasso, TARGET, X=kind(X)), searched(lasso, TARGET))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ class Curved(NamedTuple):
     curvature_constant = Hinge.curvature_constant
 
 
-value.register(Curved)(lambda loss, z, y: max(1.0 - y * z, 0.0))
+value.register(Curved)(lambda loss, z, y: max(0.0, 1.0 - y * z))
 derivative.register(Curved)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
 curvature.register(Curved)(lambda loss, z, y: 0.0)
 

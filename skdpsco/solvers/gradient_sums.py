@@ -12,6 +12,7 @@ from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import map_reduce, without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex
 
@@ -41,8 +42,11 @@ def gradient_and_loss_sum(
 def clipped_gradient_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, bound: float
 ) -> np.ndarray:
-    """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``."""
-    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, bound, math.inf, 0.0)
+    """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``.
+
+    Derivatives are clipped to what the loss declares.
+    """
+    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, bound, lipschitz_l2(loss), 0.0)
     return (out.reshape(loss.n_outputs, -1) / scale).ravel()
 
 
