@@ -350,7 +350,9 @@ class PrivateLinearModel(PrivateEstimator):
         if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
             return np.clip(X.toarray(), low, high)
         X = sparse.csr_matrix(X, copy=True)
-        X.data = np.clip(X.data, low[X.indices], high[X.indices])
+        # An index beyond the columns is for the product to refuse: an error here would show it.
+        bounds = (side.take(X.indices, mode="clip") for side in (low, high))
+        X.data = np.clip(X.data, *bounds)
         return X
 
 
