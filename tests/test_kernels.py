@@ -138,7 +138,9 @@ def room(tmp_path):
 
     def run(**edited):
         for name, text in {**MODULES, **edited}.items():
-            (tmp_path / "room" / f"{name}.py").write_text(text)
+            path = tmp_path / "room" / f"{name}.py"
+            if not path.exists() or path.read_text() != text:  # older Numbas look at the time
+                path.write_text(text)
         environment = {
             **os.environ,
             "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
