@@ -90,7 +90,7 @@ class ConditioningPlan:
         """The smallest and the largest scale that may be found."""
         if not self.scaled:
             return (1.0,)
-        return (min(self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0), 2.0), 2.0)
+        return (min(self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 1.0), 2.0), 2.0)
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
@@ -164,7 +164,8 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
-    return Conditioning(centre, np.full(d, min(plan.width * c / math.sqrt(d), 2.0)))
+    farthest = 1.0 + float(np.abs(centre).max())  # no feature is farther from its centre
+    return Conditioning(centre, np.full(d, min(plan.width * c / math.sqrt(d), farthest)))
 
 
 def condition(X: Any, conditioning: Conditioning) -> Any:
