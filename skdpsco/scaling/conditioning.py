@@ -90,7 +90,8 @@ class ConditioningPlan:
         """The smallest and the largest scale that may be found."""
         if not self.scaled:
             return (1.0,)
-        return (min(self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 1.0), 2.0), 2.0)
+        smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
+        return (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
