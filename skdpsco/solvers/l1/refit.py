@@ -16,7 +16,7 @@ from skdpsco.data.design import CSR, columns_of, sparse_columns_of
 from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
-from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.library import Huber, Squared, lipschitz_l2
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, replace_one, share_mu
@@ -31,6 +31,9 @@ MATRIX_SHARE = 0.25  # for the second moments of a Newton step
 LENGTH = 2.0  # of a gradient step, over smoothness times the mean squared row norm
 TAIL = 0.25  # of the gradient steps, over which is averaged
 MAX_STEPS = 100  # of Newton's method
+REACH = 0.6
+LENGTH_SHARE = 0.12  # of the mu**2 of a last step, for the slope that decides its length
+DOUBT = 2.0  # standard deviations, by which a last gradient has to exceed what noise alone makes
 
 
 def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
@@ -65,8 +68,8 @@ class RefitPlan:
     n_matrices : int
         Noisy matrices of second moments; 0 without Newton steps.
     multipliers : dict
-        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step), and
-        "matrix" with Newton steps.
+        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step),
+        "matrix" with Newton steps, and "slope" (once) with a last step.
     stretch : float
         Clipping norm of the rows over the root of their mean squared norm.
     event : Event
@@ -90,9 +93,24 @@ def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
         parts["matrix"] = (MATRIX_SHARE / n_matrices, n_matrices)
         left -= MATRIX_SHARE
     multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
-    ratio = n_samples * mu / n_columns**1.5
-    stretch = 1.2 * max(1.0, (ratio / 1000.0) ** 0.25)
-    return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
+    width = stretch(n_samples, n_columns, mu)
+    return RefitPlan(newton, n_steps, n_matrices, multipliers, width, event)
+
+
+def plan_last_step(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+    """Share ``mu**2`` among the releases of `Refit.last_step`."""
+    parts = {
+        "moment": (MOMENT_SHARE, 1),
+        "gradient": (1.0 - MOMENT_SHARE - LENGTH_SHARE, 1),
+        "slope": (LENGTH_SHARE, 1),
+    }
+    multipliers, event = share_mu(mu, parts)
+    return RefitPlan(False, 1, 0, multipliers, stretch(n_samples, n_columns, mu), event)
+
+
+def stretch(n_samples: int, n_columns: int, mu: float) -> float:
+    """Clipping norm of the rows over the root of their mean squared norm: wide for little noise."""
+    return 1.2 * max(1.0, (n_samples * mu / n_columns**1.5 / 1000.0) ** 0.25)
 
 
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
@@ -167,6 +185,9 @@ class Refit:
         self.problem, self.X, self.y, self.rng = problem, X, y, rng
         self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
+        self.slope = lipschitz_l2(problem.loss)
+        if isinstance(problem.loss, Squared | Huber):
+            self.slope *= min(1.0, REACH * (plan.stretch / 1.2))
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
         self.n_ball = int((~is_intercept).sum())  # coordinates that the constraint is about
@@ -184,6 +205,38 @@ class Refit:
         hard : float
             After Newton steps, coefficients below so many standard deviations become 0.
         """
+        moment = self._start(coef)
+        if self.plan.newton:
+            self._newton(hard)
+        else:
+            self._gradient_steps(moment)
+        coef[self.support] = self.w[self.local]
+
+    def last_step(self, coef: np.ndarray) -> None:
+        """One gradient step from ``coef``, flat, on the support, in place; none if it is noise.
+
+        The step is shrunk as James and Stein do, and as long as two slopes along it say.
+        """
+        moment = self._start(coef)
+        start = self.w[self.local]
+        g, noise = self._gradient()
+        size = float(np.linalg.norm(g))
+        noise_energy = (len(g) + DOUBT * math.sqrt(2.0 * len(g))) * noise**2
+        slope = size - noise_energy / max(size, 1e-300)
+        if slope <= 0.0:
+            self._slope(np.zeros(len(g)))  # what is planned is released, whatever was found
+            return
+        direction = -g / size
+        # It is right if all directions have the same curvature.
+        length = slope * self.F / (self.problem.loss.smoothness() * moment)
+        self.w[self.local] = start + length * direction
+        length *= slope / max(slope + self._slope(direction), 0.5 * slope)
+        new = start + length * direction
+        move_into(self.constraint, new[: self.n_ball])
+        coef[self.support] = new
+
+    def _start(self, coef: np.ndarray) -> float:
+        """Get ready, and release the mean squared row norm, which decides the clipping norm."""
         n = self.problem.n_samples
         # Gradients of sparse records take few operations. (Second moments are dense.)
         self.rows = None
@@ -194,17 +247,13 @@ class Refit:
         self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
-        # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
+        # 1. The clipping norm is a public multiple of the mean squared row norm's root.
         square = self._sum(square_norms)
         error = sum_error(n, 1.0, self.F)
         self._release(square, self.F + 2 * error, "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
         self.clip = min(self.plan.stretch * moment**0.5, self.F**0.5)
-        if self.plan.newton:
-            self._newton(hard)
-        else:
-            self._gradient_steps(moment)
-        coef[self.support] = self.w[self.local]
+        return moment
 
     def _newton(self, hard: float) -> None:
         n_steps, n_matrices = self.plan.n_steps, self.plan.n_matrices
@@ -266,11 +315,23 @@ class Refit:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
         n, loss = self.problem.n_samples, self.problem.loss
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
-        size = lipschitz_l2(loss) * self.clip * self.slack
+        size = self.slope * self.clip * self.slack
         total = self._sum(gradient, self.clip)[self.local]
         scale = self._release(total, replace_one(n, size), "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
+
+    def _slope(self, direction: np.ndarray) -> float:
+        """Noisy mean slope at ``self.w`` in a direction of norm 1."""
+        n, loss, D = self.problem.n_samples, self.problem.loss, len(direction)
+        # 5. It is a product with the vector of 4, rounded once more for every coordinate.
+        size = self.slope * self.clip * self.slack
+        slope = np.array([self._sum(gradient, self.clip)[self.local] @ direction])
+        sensitivity = (replace_one(n, size) + 2.0 * (D + 1) * 2.0**-52 * n * size) * (
+            1.0 + D * 2.0**-50
+        )
+        self._release(slope, sensitivity, "slope", n * size)
+        return float(slope[0]) / n
 
     def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
         """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
@@ -283,15 +344,15 @@ class Refit:
         """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""
         W, loss = self.w.reshape(self.K, self.F).T, self.problem.loss
         X = self.X if self.rows is None else self.rows
-        return map_reduce(X, self.y, sum_over, loss, self.columns, W, function, arguments)
+        return map_reduce(X, self.y, sum_over, loss, self.slope, self.columns, W, function, arguments)
 
 
-def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
+def sum_over(X, y, loss, slope, columns, W, function, arguments) -> np.ndarray:
     """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
 
     X may be what `sparse_columns_of` returns.
     """
-    slope, smoothness = lipschitz_l2(loss), loss.smoothness()
+    smoothness = loss.smoothness()
     block = PIECE_ROWS if sparse.issparse(X) else BLOCK
 
     def summed_up(start: int) -> np.ndarray:

@@ -20,7 +20,14 @@ from skdpsco.losses.library import (
 from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
-from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
+from skdpsco.solvers.l1.refit import (
+    Refit,
+    RefitPlan,
+    newton_pays,
+    noise_fits,
+    plan_last_step,
+    plan_refit,
+)
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
@@ -28,6 +35,8 @@ from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.steps import move_into
 
 REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
+LAST_SHARE = 0.4  # of rho, for a last step in all coordinates, if there is one
+LAST_RATIOS = (2.0, 4.0)  # of n mu over d, between which its share grows from 0 to that
 STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
 NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
 ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
@@ -59,6 +68,8 @@ class StagewisePlan(Plan):
     n_samples : int
     descent : GradientDescentPlan or None
         Of the gradient steps on all coordinates, where these have too much noise for Newton's.
+    last : RefitPlan or None
+        Of a last step in all coordinates, after the refit of those that were selected.
     """
 
     path: VertexPlan | None = None
@@ -69,6 +80,7 @@ class StagewisePlan(Plan):
     screen: ScreenPlan | None = None
     n_samples: int = 0
     descent: GradientDescentPlan | None = None
+    last: RefitPlan | None = None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
@@ -150,16 +162,23 @@ class Stagewise:
             problem.loss.curvature_constant(1.0)
         )
         radius = NOMINAL_RADIUS * scale if choose else problem.constraint.radius
-        stop_rho = STOP_SHARE * rho if choose else 0.0
-        path_rho = rho * (1.0 - REFIT_SHARE) - stop_rho
+        stop_share = STOP_SHARE if choose else 0.0
+        path_share = 1.0 - REFIT_SHARE - stop_share
         log_vertices = math.log(2.0 * D)
-        # T balances the optimisation error of T steps and the noise of each, as the bound of
-        # docs/proofs/frank_wolfe.md does in n and rho. It grows more slowly with the radius than
-        # there, since the refit corrects the lengths of the steps; fitted on simulated data.
-        useful = n * math.sqrt(8.0 * path_rho) / log_vertices
-        steps = min(0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0), MAX_STEPS)
-        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * REFIT_SHARE * rho)
-        T = n_iter if n_iter is not None else max(3, round(steps))
+
+        def worth(rho: float) -> float:
+            # The error of T steps and the noise of each balance, as in the bound of
+            # docs/proofs/frank_wolfe.md, in n and rho. It grows more slowly with the radius than
+            # there, since the refit corrects the lengths of the steps; fitted on simulated data.
+            useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
+            steps = 0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+            return min(steps, MAX_STEPS)
+
+        steps = worth(rho)
+        last_rho = 0.0 if n_iter is not None else rho * last_share(problem, rho)
+        rho -= last_rho
+        mu, mu_refit = math.sqrt(2.0 * budget.rho), math.sqrt(2.0 * REFIT_SHARE * rho)
+        T = n_iter if n_iter is not None else max(3, round(worth(rho)))
         K, d = problem.loss.n_outputs, problem.n_features
         fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
         if n_iter is None:
@@ -188,17 +207,21 @@ class Stagewise:
             L1Ball(radius),
             np.full(T, 1.0 / T),
             np.ones(T + 1),
-            path_rho,
-            stop_rho=stop_rho,
+            path_share * rho,
+            stop_rho=stop_share * rho,
         )
+        last = plan_last_step(n, d, math.sqrt(2.0 * last_rho)) if last_rho > 0.0 else None
         return StagewisePlan(
-            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
+            event=compose(
+                path.event, GaussianEvent(1.0 / mu_refit), last.event if last else NoOpEvent()
+            ),
             n_iter=T,
             path=path,
             mu=mu_refit,
             radius=radius,
             choose_radius=choose,
             n_samples=n,
+            last=last,
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -267,10 +290,28 @@ class Stagewise:
             steps = plan.refit(len(np.unique(support % problem.n_features)))
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
             refit.run(coef, hard)
+        if plan.last is not None:
+            if plan.choose_radius:
+                radius *= 10.0  # the data speak
+            everything = np.arange(D)
+            Refit(
+                problem, X, y, rng, everything, L1Ball(radius), plan.last, progress
+            ).last_step(coef)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+def last_share(problem: Problem, rho: float) -> float:
+    """Share of rho for a last step in all coordinates, where its gradient is more than noise."""
+    d = problem.n_features * math.sqrt(problem.loss.n_outputs)
+    ratio = problem.n_samples * math.sqrt(2.0 * rho) / d
+    smallest, largest = LAST_RATIOS
+    share = LAST_SHARE * min(max((ratio - smallest) / (largest - smallest), 0.0), 1.0)
+    mu = math.sqrt(2.0 * rho * share)
+    fits = share > 0.0 and noise_fits(mu, problem.n_coefficients, problem.n_features)
+    return share if fits else 0.0
 
 
 def unpenalised(problem: Problem) -> CompositeProblem:
