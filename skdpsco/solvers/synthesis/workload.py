@@ -149,7 +149,7 @@ class LinearQueries:
 
     @cached_property
     def scale(self) -> float:
-        """Largest distance of a value from the middle of its query's range; 1 if all queries are constant."""
+        """Largest distance of a value from its query's mid-range; 1 if all queries are constant."""
         return float(np.abs(self.matrix - self._middle[:, None]).max()) or 1.0
 
     @cached_property
