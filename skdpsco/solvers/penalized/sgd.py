@@ -157,7 +157,7 @@ class SGD:
         geometry = release_geometry(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * geometry.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = LENGTH / (problem.loss.smoothness() * geometry.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(TAIL * plan.n_iter))
