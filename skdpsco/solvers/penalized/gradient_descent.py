@@ -51,7 +51,7 @@ class GradientDescentPlan(Plan):
     slack: float = 1.0
 
 
-class Geometry(NamedTuple):
+class Coordinates(NamedTuple):
     """The coordinates ``scale * w`` that steps are made in: releases.
 
     Parameters
@@ -135,22 +135,22 @@ class GradientDescent:
     ) -> Result:
         """Follow ``plan`` on the data."""
         X = in_pieces(X, y)
-        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
+        coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
-        grid = plan.grid * geometry.clip
+        grid = plan.grid * coordinates.clip
         noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = LENGTH / (problem.loss.smoothness() * geometry.mean_square_norm)
+        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round((TAIL + MORE_TAIL * geometry.shrinkage**2) * T))
+        age, n_averaged = 0, max(1, round((TAIL + MORE_TAIL * coordinates.shrinkage**2) * T))
         for t in range(T):
-            gradient = noisy_gradient(problem, geometry, X, y, point, grid, rng) / n
+            gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
             last, last_gradient = point, gradient
-            new = proximal_step(problem, geometry, point, gradient, step)
+            new = proximal_step(problem, coordinates, point, gradient, step)
             move = new - old
             backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
             age = 0 if backwards else age + 1
@@ -160,8 +160,8 @@ class GradientDescent:
             old = new
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
-        return Result(unscaled(problem, geometry, u), T)
+        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, coordinates, u), T)
 
 
 def plenty(problem: CompositeProblem, budget: Any) -> float:
@@ -207,7 +207,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
-def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Geometry:
+def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Coordinates:
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
@@ -230,13 +230,13 @@ def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> G
     # The second is reached by no record.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Geometry(scale, bound, mean_square_norm, shrinkage)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
-def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -> np.ndarray:
-    """Release the sum over records of clipped gradients, in the coordinates of ``geometry``."""
-    w = unscaled(problem, geometry, point)
-    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *geometry[:2])
+def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
+    """Release the sum over records of clipped gradients, in ``coordinates``."""
+    w = unscaled(problem, coordinates, point)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
@@ -245,16 +245,18 @@ def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -
     return out
 
 
-def unscaled(problem: CompositeProblem, geometry: Geometry, point: np.ndarray) -> np.ndarray:
+def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndarray) -> np.ndarray:
     """Coefficients of the point ``scale * w``."""
-    return (point.reshape(problem.loss.n_outputs, -1) / geometry.scale).ravel()
+    return (point.reshape(problem.loss.n_outputs, -1) / coordinates.scale).ravel()
 
 
-def proximal_step(problem: CompositeProblem, geometry: Geometry, point, gradient, step: float):
-    """``prox(point - step * gradient)``, in the coordinates of ``geometry``."""
+def proximal_step(
+    problem: CompositeProblem, coordinates: Coordinates, point, gradient, step: float
+):
+    """``prox(point - step * gradient)``, in ``coordinates``."""
     out = point - step * gradient
     scaled_proxes(
-        problem.penalty, out, step * problem.weight, np.array(problem.unit) / geometry.scale
+        problem.penalty, out, step * problem.weight, np.array(problem.unit) / coordinates.scale
     )
     return out
 
