@@ -24,8 +24,10 @@ PASSES = 50  # where noise matters
 MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
 PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
 LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
+INTERCEPT = 0.4  # of the mean square norm: most that the square of the column of ones may be
 SURE = 3.0  # standard deviations, of a curvature that shortens the steps
-TAIL = 0.25  # of the passes, over which is averaged
+# Of the passes, over which is averaged. What a strong penalty shrinks soon forgets where it began.
+TAIL, MORE_TAIL = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,16 @@ class Coordinates(NamedTuple):
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
+    mean_square_norm : float
+        Of the records in these coordinates.
+    shrinkage : float
+        Share of the penalty in the curvature, in [0, 1).
     """
 
     scale: np.ndarray
     clip: float
+    mean_square_norm: float
+    shrinkage: float
 
 
 class GradientDescent:
@@ -131,12 +139,12 @@ class GradientDescent:
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
         noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round(TAIL * T))
+        age, n_averaged = 0, max(1, round((TAIL + MORE_TAIL * coordinates.shrinkage**2) * T))
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
@@ -208,18 +216,27 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
         target = released.target
         if plan.preconditioned:
             scale = np.sqrt(released.mean_square)
+    penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
+    shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
+    # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
+    # shrink. (Targets of regressions are centred.)
+    ones = 1.0 if problem.has_residuals else max(INTERCEPT * shrinkage * d, 1.0)
+    if problem.intercept:
+        scale[-1] = ones**-0.5
+    mean_square_norm = d - problem.intercept + ones * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
         clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
     # The second is reached by no record.
-    bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    return Coordinates(scale, bound)
+    most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
+    bound = min(clip * math.sqrt(mean_square_norm), most)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
 def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
     """Release the sum over records of clipped gradients, in ``coordinates``."""
     w = unscaled(problem, coordinates, point)
-    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.

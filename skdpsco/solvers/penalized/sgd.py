@@ -157,7 +157,7 @@ class SGD:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(TAIL * plan.n_iter))
