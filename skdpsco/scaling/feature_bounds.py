@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -57,10 +57,32 @@ class BoundPlan:
     grid: float | None
     event: Event
 
+    part: ClassVar[str] = "bounds"
+
     @property
-    def extremes(self) -> tuple[float, ...]:
-        """The smallest and the largest bound that may be found."""
-        return (1.0,) if self.grid is None else (float(_ENDS[0]), LARGEST_BOUND)
+    def extremes(self) -> tuple[np.ndarray, ...]:
+        """The smallest and the largest bounds that may be found."""
+        ends = (1.0,) if self.grid is None else (_ENDS[0], LARGEST_BOUND)
+        return tuple(np.full(self.n_features, end) for end in ends)
+
+    def release(self, X: Any, y: Any, rng: Any) -> np.ndarray:
+        """See `release_bounds`."""
+        return release_bounds(self, X, rng)
+
+    def apply(self, bounds: np.ndarray, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design within ``bounds``."""
+        return X._replace(bounds=bounds), y
+
+    def note(self, bounds: np.ndarray) -> str:
+        """A line for the report."""
+        return clipping_note(bounds)
+
+
+def clipping_note(bounds: np.ndarray) -> str:
+    """A line for the report."""
+    low, high = float(bounds.min()), float(bounds.max())
+    brief = f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"
+    return f"features are clipped to +-{brief}"
 
 
 def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:

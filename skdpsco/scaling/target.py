@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.map_reduce import map_reduce
+from skdpsco.data.map_reduce import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
@@ -85,15 +85,32 @@ class TargetPlan:
     zoom: bool = False
     n_scales: int = len(SCALES)
 
+    part: ClassVar[str] = "target"
+
     @property
-    def scales(self) -> tuple[float, ...]:
-        """The smallest and the largest scale that may be found."""
+    def extremes(self) -> tuple[Target, ...]:
+        """Targets of the smallest and of the largest scale that may be found."""
         if isinstance(self.event, NoOpEvent):
-            return (self.bound,)
+            return (Target(self.bound, 0.0, self.bound),)
         low = high = self.bound
         if self.magnitude_grid is not None:
             low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
-        return (low * float(SCALES[-self.n_scales]), 2.0 * high)
+        scales = (low * float(SCALES[-self.n_scales]), 2.0 * high)
+        return tuple(Target(high, 0.0, scale) for scale in scales)
+
+    def release(self, X: Any, y: Any, rng: Any) -> Target:
+        """See `release_target`."""
+        return release_target(self, y, rng, X)
+
+    def apply(self, target: Target, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design with targets in [-1, 1]: those of blocks are the design's."""
+        if isinstance(X, BlockDesign):
+            return X._replace(target=target.apply), y
+        return X, target.apply(y)
+
+    def note(self, target: Target) -> str:
+        """A line for the report."""
+        return f"targets are clipped to +-{target.bound:g}"
 
 
 def magnitude_share(n_samples: int, rho: float) -> float:

@@ -51,14 +51,14 @@ class AxisPolytope(NamedTuple):
 
 
 class VertexModel(NamedTuple):
-    """What the kernels of solvers that choose vertices are specialised for.
+    """The objects for which kernels of solvers that choose vertices are specialised.
 
     Parameters
     ----------
     loss : loss
     polytope : polytope
     mechanism : mechanism
-        Chooses vertices by their scores.
+        Mechanism that chooses vertices by their scores.
     """
 
     loss: Any

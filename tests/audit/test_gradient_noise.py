@@ -95,7 +95,7 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
             # The norm of `release_coordinates`, where scales are these.
             bound = clip * math.sqrt(d + intercept)
-            coordinates = Coordinates(scale, bound)
+            coordinates = Coordinates(scale, bound, d + intercept, 0.0)
             rows = Rows(design)[batch]
             noisy_gradient(problem, coordinates, rows, y[batch], point, plan.grid * bound, None)
             return np.array(recorded.pop())

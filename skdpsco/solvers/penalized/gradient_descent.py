@@ -38,11 +38,14 @@ class GradientDescentTuning(NamedTuple):
     max_passes : int
         Chosen by hand, for time.
     length : float
-        Length of a step, over that which smoothness and the trace of second moments suggest.
+        Length of a step, over that which smoothness and the mean squared norm suggest.
+    intercept : float
+        Largest square of the column of ones, in mean squared norms.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
-    tail : float
-        Share of the passes over which is averaged.
+    tail, more_tail : float
+        Share of the passes over which is averaged, and what a strong penalty adds to it: what it
+        shrinks soon forgets where it began.
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the
         targets where derivatives are residuals, else in Lipschitz constants.
@@ -56,8 +59,10 @@ class GradientDescentTuning(NamedTuple):
     plenty: float = 3000.0
     max_passes: int = 5000
     length: float = 2.0
+    intercept: float = 0.4
     sure: float = 3.0
     tail: float = 0.25
+    more_tail: float = 0.5
     residual_clip: float = 1.3
     slope_clip: float = 0.8
 
@@ -94,10 +99,16 @@ class Coordinates(NamedTuple):
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
+    mean_square_norm : float
+        Of the records in these coordinates.
+    shrinkage : float
+        Share of the penalty in the curvature, in [0, 1).
     """
 
     scale: np.ndarray
     clip: float
+    mean_square_norm: float
+    shrinkage: float
 
 
 class GradientDescent:
@@ -168,12 +179,13 @@ class GradientDescent:
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
         noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * problem.n_features)
+        step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round(GRADIENT_DESCENT.tail * T))
+        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
+        age, n_averaged = 0, max(1, round(share * T))
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
@@ -249,20 +261,30 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
         target = released.target
         if plan.preconditioned:
             scale = np.sqrt(released.mean_square)
+    penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
+    shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
+    # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
+    # shrink. (Targets of regressions are centred.)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    ones = 1.0 if problem.has_residuals else most_ones
+    if problem.intercept:
+        scale[-1] = ones**-0.5
+    mean_square_norm = d - problem.intercept + ones * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target
         of_slopes = GRADIENT_DESCENT.slope_clip * largest
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
     # The second is reached by no record.
-    bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    return Coordinates(scale, bound)
+    most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
+    bound = min(clip * math.sqrt(mean_square_norm), most)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
 def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
     """Release the sum over records of clipped gradients, in ``coordinates``."""
     w = unscaled(problem, coordinates, point)
-    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.

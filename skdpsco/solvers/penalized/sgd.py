@@ -178,7 +178,7 @@ class SGD:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = STOCHASTIC.length / (problem.loss.smoothness() * problem.n_features)
+        step = STOCHASTIC.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
