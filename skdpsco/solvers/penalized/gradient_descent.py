@@ -38,14 +38,14 @@ class GradientDescentTuning(NamedTuple):
     max_passes : int
         Chosen by hand, for time.
     length : float
-        Length of a step, over that which smoothness and the trace of second moments suggest.
+        Length of a step, over that which smoothness and the mean squared norm suggest.
+    intercept : float
+        Largest square of the column of ones, in mean squared norms.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
-    intercept : float
-        The square of the column of ones may be that share of the mean squared norm, at most.
     tail, more_tail : float
-        Share of the passes over which is averaged, and what is added to it where a penalty is
-        strong: what is shrunk soon forgets where it began.
+        Share of the passes over which is averaged, and what a strong penalty adds to it: what it
+        shrinks soon forgets where it began.
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the
         targets where derivatives are residuals, else in Lipschitz constants.
@@ -59,8 +59,8 @@ class GradientDescentTuning(NamedTuple):
     plenty: float = 3000.0
     max_passes: int = 5000
     length: float = 2.0
-    sure: float = 3.0
     intercept: float = 0.4
+    sure: float = 3.0
     tail: float = 0.25
     more_tail: float = 0.5
     residual_clip: float = 1.3
@@ -184,8 +184,8 @@ class GradientDescent:
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        tail = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
-        age, n_averaged = 0, max(1, round(tail * T))
+        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
+        age, n_averaged = 0, max(1, round(share * T))
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
@@ -265,7 +265,8 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
     # shrink. (Targets of regressions are centred.)
-    ones = 1.0 if problem.has_residuals else max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    ones = 1.0 if problem.has_residuals else most_ones
     if problem.intercept:
         scale[-1] = ones**-0.5
     mean_square_norm = d - problem.intercept + ones * problem.intercept
