@@ -57,7 +57,7 @@ def test_matrix_game(ledger):
 
 @seeded_fits
 @pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
-@pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
+@pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularisation"])
 def test_monotone_operator(solver):
     x = points()
     solution = solve_variational_inequality(

@@ -110,11 +110,11 @@ class PrivateGroupDRO(PrivateLinearModel):
     classes : array-like of shape (2,) or None, default=None
         The public labels of y, for a classifier. None takes those that occur, and so assumes
         that which labels occur is public.
-    solver : {"auto", "moments", "mirror-prox", "recursive-regularization"} or object, \
+    solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
         "moments": noisy moments of every group. "mirror-prox": noisy gradients of model and group
         weights; with private membership it needs ``group_prior``, and it has no "cvar".
-        "recursive-regularization": the same in rounds on parts of the records, for the worst case;
+        "recursive-regularisation": the same in rounds on parts of the records, for the worst case;
         with its defaults there is but one round as a rule, and a warning says so.
         "auto" is "moments" for the losses that have them, where it measures better and faster, else
         "mirror-prox". An object with ``plan`` and ``run`` is a solver of one's own.
@@ -155,7 +155,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     UtilityWarning
         About groups that are too small for the noise, from public numbers alone: sizes, and where
         these are private n_samples times ``group_prior``, or without it n_samples / n_groups. About
-        "recursive-regularization" where it does not recurse.
+        "recursive-regularisation" where it does not recurse.
 
     Notes
     -----

@@ -11,7 +11,7 @@ from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, Hi
 from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 LOSSES: dict[str, Any] = {
     "logistic": LogisticMoments,
@@ -24,8 +24,8 @@ CLASSIFIERS = ("logistic", "hinge")
 GROUP_SOLVERS: dict[str, Any] = {
     "moments": GroupMoments,
     "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
-    "recursive-regularization": lambda: GroupMirrorProx(
-        RecursiveRegularization(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
+    "recursive-regularisation": lambda: GroupMirrorProx(
+        RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
 LEGAL = {
@@ -47,7 +47,7 @@ def group_solver(solver: Any, loss: Any) -> Any:
         If noisy moments are asked for, and the loss is not a function of the prediction less the
         product of prediction and target.
     """
-    if isinstance(solver, (MirrorProx, RecursiveRegularization, AcceleratedRecursive)):
+    if isinstance(solver, (MirrorProx, RecursiveRegularisation, AcceleratedRecursive)):
         raise TypeError(
             "solver must be one for groups, such as GroupMirrorProx(MirrorProx()): "
             f"{type(solver).__name__} is for operators."

@@ -25,7 +25,7 @@ from skdpsco.solvers.groups.moments import (
     LogisticMoments,
 )
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
@@ -49,7 +49,7 @@ MINIMAX = MinimaxTuning()
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
     "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
-    "recursive-regularization": lambda: RecursiveRegularization(
+    "recursive-regularisation": lambda: RecursiveRegularisation(
         MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
     ),
 }
@@ -109,7 +109,7 @@ class MinimaxProblem:
 
     def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
         """The game as a solver wants it: over vertices, or over the ball."""
-        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularization))
+        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularisation))
         made: Any = PreparedBall if ball else PreparedVertices
         operator = made(tasks.losses, self.n_features, self.radius, tasks.n_targets, shares)
         return VariationalProblem(operator, self.n_samples)
@@ -200,7 +200,7 @@ class GameSolver:
             shares = None if tasks.prior is None else np.array(tasks.prior)
             inner = self.solver.plan(problem.game(self.solver, shares), budget, n_iter)
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
-        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
+        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
         rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
         multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)

@@ -72,7 +72,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         The public labels. None takes those that occur in y, and so assumes that which labels occur
         is public. Declare them if one of them might be absent.
     solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
-            "boosted-mirror-descent", "mirror-prox", "recursive-regularization"} or object, \
+            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
         "moments" releases noisy moments of the classes; it is for ``tasks="classes"``, two classes
         and the logistic loss, and has the l2 ball of the same radius, which contains the l1 ball.

@@ -66,7 +66,7 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
-            "mirror-prox", "recursive-regularization"} or object, default="auto"
+            "mirror-prox", "recursive-regularisation"} or object, default="auto"
         See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
         ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"

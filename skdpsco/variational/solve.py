@@ -26,7 +26,7 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.clipped_operator import Clipped, check_operator
 
 __all__ = [
@@ -43,7 +43,7 @@ VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
     "boosted-mirror-descent": BoostedMirrorDescent,
     "mirror-descent": MirrorDescent,
     "mirror-prox": MirrorProx,
-    "recursive-regularization": RecursiveRegularization,
+    "recursive-regularisation": RecursiveRegularisation,
 }
 # From where on "auto" is mirror descent, with games of vectors: docs/proofs/mirror_descent.md, 5.
 LEAST_SIZE, LEAST_STEPS = 30, 500
@@ -185,14 +185,14 @@ def solve_variational_inequality(
         Clip records instead of operators to make it so. None for ``operator.monotone``, which is
         about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
     solver : str or object, default="auto"
-        "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
+        "auto", "mirror-prox", "recursive-regularisation", "accelerated-recursive",
         "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
         with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror descent for
         a `BilinearGame` or `QuadraticGame` with at least 30 actions of either player and enough
         records for 500 steps of it (about 50,000 at epsilon = 1) if ``n_iter`` is "auto" too, and
         else mirror prox: what measures best, in general. "accelerated-recursive" needs
         ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
-        projection; it is fast on many records. "recursive-regularization" is for the worst case,
+        projection; it is fast on many records. "recursive-regularisation" is for the worst case,
         and with its defaults does not recurse as a rule: a warning says so. The last three are for
         games of two players, each on a simplex; see `skdpsco.solvers.MirrorDescent`,
         `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. An operator may declare
@@ -225,7 +225,7 @@ def solve_variational_inequality(
     Warns
     -----
     UtilityWarning
-        If "recursive-regularization" does not recurse, from public sizes alone.
+        If "recursive-regularisation" does not recurse, from public sizes alone.
 
     References
     ----------
