@@ -288,7 +288,7 @@ class GroupMirrorProx:
             raise ValueError(f"A record must be in at most {problem.max_memberships} groups.")
         saddle_point = self._saddle_point(problem)
         operator: Any = saddle_point.operator
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
