@@ -131,7 +131,7 @@ def check_prior(
 
 
 def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
-    """A sentence about groups with fewer than ``needed`` members; empty if there are no such groups."""
+    """A sentence about groups with fewer than ``needed`` members; else empty."""
     small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
     if not small or len(groups) == 1:
         return ""

@@ -75,7 +75,7 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
     if not -1e-9 * largest <= least <= largest < math.inf:
         raise ValueError(
             f"losses contains {loss!r}, whose values must be finite and not negative for "
-            f"predictions up to {reach:g}: they are between {least:g} and {largest:g}."
+            f"predictions up to {reach:g}, but they are between {least:g} and {largest:g}."
         )
     return float(level[np.isfinite(level)].max())
 
