@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
 from skdpsco.solvers.l1.refit import (
+    REFIT,
     Refit,
     RefitPlan,
     newton_pays,
@@ -34,18 +35,79 @@ from skdpsco.solvers.penalized.gradient_descent import GradientDescent, Gradient
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.steps import move_into
 
-REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
-LAST_SHARE = 0.4  # of rho, for a last step in all coordinates, if there is one
-LAST_RATIOS = (2.0, 4.0)  # of n mu over d, between which its share grows from 0 to that
-STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
-NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
-ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
-DESCENT_RATIO = 25.0  # above which Newton steps are better than gradient steps
-MAX_STEPS = 10_000
-MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
-FEW = 4.0  # features per useful step of a path, up to which all are refitted
-MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
-PATH_POINTS = 20  # of the path drawn from a final solution
+
+class StagewiseTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.
+
+    "Signal" is ``n mu / d**1.5`` for d features: second moments over their noise.
+
+    Parameters
+    ----------
+    refit_share : float
+        Share of rho of the refit, if coordinates are selected first.
+    last_share : float
+        Share of rho of a last step in all coordinates, after the refit, if its gradient is more
+        than noise,
+    last_records : tuple of two floats
+        and n mu per coefficient between which this share grows from 0; fitted on the planted
+        families of examples/benchmarks/robustness.py.
+    stop_share : float
+        Share of rho to choose the point of the path, if the radius is not given.
+    nominal_radius : float
+        That of the path then, in units of Lipschitz constant over curvature.
+    room : float
+        Radius of the final ball over that of the chosen point: the path lags behind the solution
+        that it leads to.
+    safety : float
+        Radius of the final ball over the nominal one, if there is no path: the data speak.
+    steps : float
+        Factor of the number of steps at which the bound on the excess risk is smallest.
+    max_steps : int
+        Most steps of a path; chosen by hand, for time.
+    least_steps : float
+        Useful steps of a path that is worth following, per square root of the classes.
+    few, some : float
+        Features per useful step up to which all are fitted, whatever the path, and up to which
+        they are if the path is short.
+    least_records : float
+        n mu from which gradients of several coordinates are more than noise,
+    records_per_feature : float
+        and n mu that every one of them takes.
+    guess : float
+        n mu over the logarithm of the vertices, below which a selection would be a guess.
+    all_signal : float
+        Signal from which all coordinates are refitted.
+    descent_signal : float
+        Signal from which Newton steps are better than gradient steps, if the radius is not given.
+    hard : float
+        Standard deviations within which a selected coefficient becomes 0: some coordinates were
+        chosen by chance.
+    path_points : int
+        Points of the path drawn from a final solution; chosen by hand.
+    """
+
+    refit_share: float = 0.3
+    last_share: float = 0.3
+    last_records: tuple[float, float] = (2.0, 4.0)
+    stop_share: float = 0.1
+    nominal_radius: float = 3.0
+    room: float = 2.0
+    safety: float = 10.0
+    steps: float = 0.173
+    max_steps: int = 10_000
+    least_steps: float = 8.0
+    few: float = 4.0
+    some: float = 25.0
+    least_records: float = 25.0
+    records_per_feature: float = 1.5
+    guess: float = 15.0
+    all_signal: float = 25.0
+    descent_signal: float = 25.0
+    hard: float = 2.0
+    path_points: int = 20
+
+
+STAGEWISE = StagewiseTuning()
 
 
 @dataclass(frozen=True)
@@ -102,7 +164,9 @@ class Stagewise:
     - so little budget that a selection would be a guess: the intercept alone;
     - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
       for a path, those coordinates are selected that are large in one noisy gradient, of features
-      that are shrunk to norm 1; as many as Newton steps can refit.
+      that are shrunk to norm 1; as many as Newton steps can refit. After a path, a last gradient
+      step in all coordinates follows if there are fewer of them than n mu / 2. It is shrunk to
+      nothing where it is likely to be noise.
 
     References
     ----------
@@ -161,34 +225,36 @@ class Stagewise:
         scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
             problem.loss.curvature_constant(1.0)
         )
-        radius = NOMINAL_RADIUS * scale if choose else problem.constraint.radius
-        stop_share = STOP_SHARE if choose else 0.0
-        path_share = 1.0 - REFIT_SHARE - stop_share
+        radius = STAGEWISE.nominal_radius * scale if choose else problem.constraint.radius
+        stop_share = STAGEWISE.stop_share if choose else 0.0
+        path_share = 1.0 - STAGEWISE.refit_share - stop_share
         log_vertices = math.log(2.0 * D)
 
-        def worth(rho: float) -> float:
-            # The error of T steps and the noise of each balance, as in the bound of
-            # docs/proofs/frank_wolfe.md, in n and rho. It grows more slowly with the radius than
-            # there, since the refit corrects the lengths of the steps; fitted on simulated data.
+        def useful_steps(rho: float) -> float:
+            # The optimisation error of T steps balances the noise of each, as the bound of
+            # docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius
+            # than there, since the refit corrects the lengths of the steps.
             useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
-            steps = 0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-            return min(steps, MAX_STEPS)
+            T = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+            return min(T, STAGEWISE.max_steps)
 
-        steps = worth(rho)
-        last_rho = 0.0 if n_iter is not None else rho * last_share(problem, rho)
+        steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
+        # An n_iter asks for a path and its refit, and for nothing else.
+        last_rho = rho * last_share(problem, mu) if n_iter is None else 0.0
         rho -= last_rho
-        mu, mu_refit = math.sqrt(2.0 * budget.rho), math.sqrt(2.0 * REFIT_SHARE * rho)
-        T = n_iter if n_iter is not None else max(3, round(worth(rho)))
+        mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
+        T = n_iter if n_iter is not None else max(3, round(useful_steps(rho)))
         K, d = problem.loss.n_outputs, problem.n_features
         fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
         if n_iter is None:
-            short = steps < MIN_STEPS * K**0.5
-            low = n * mu > MIN_RECORDS and d < min(1.5 * n * mu, 25.0 * steps)
-            few = d <= FEW * steps  # hardly a choice
-            if (low and (short or few)) or newton_pays(n, d, mu, ALL_RATIO):
+            short = steps < STAGEWISE.least_steps * K**0.5
+            affordable = min(STAGEWISE.records_per_feature * n * mu, STAGEWISE.some * steps)
+            low = n * mu > STAGEWISE.least_records and d < affordable
+            few = d <= STAGEWISE.few * steps  # hardly a choice
+            if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
-            if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
+            if n * mu < STAGEWISE.guess * log_vertices or not fits:  # a selection would be a guess
                 return self._without_selection(problem, budget, radius, choose, False)
             if problem.sparse and noise_fits(budget.mu, D, d):
                 screen, rest = plan_screen(problem, budget.mu)
@@ -196,7 +262,7 @@ class Stagewise:
                     event=GaussianEvent(1.0 / budget.mu),
                     n_iter=0,
                     mu=rest,
-                    radius=10.0 * radius if choose else radius,  # the data speak, as below
+                    radius=STAGEWISE.safety * radius if choose else radius,
                     screen=screen,
                     n_samples=n,
                 )
@@ -211,10 +277,9 @@ class Stagewise:
             stop_rho=stop_share * rho,
         )
         last = plan_last_step(n, d, math.sqrt(2.0 * last_rho)) if last_rho > 0.0 else None
+        after = NoOpEvent() if last is None else last.event
         return StagewisePlan(
-            event=compose(
-                path.event, GaussianEvent(1.0 / mu_refit), last.event if last else NoOpEvent()
-            ),
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit), after),
             n_iter=T,
             path=path,
             mu=mu_refit,
@@ -229,10 +294,10 @@ class Stagewise:
         if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and all_coordinates:
-            radius *= 10.0  # the data speak; the ball is only a safety net
-        ratio = DESCENT_RATIO if choose else 10.0
+            radius *= STAGEWISE.safety
+        least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
         if all_coordinates and not newton_pays(
-            problem.n_samples, problem.n_features, budget.mu, ratio
+            problem.n_samples, problem.n_features, budget.mu, least
         ):
             descent = GradientDescent().plan(unpenalised(problem), budget)
             check_cost(descent.event, budget)
@@ -268,14 +333,13 @@ class Stagewise:
             path = stagewise_path(chosen, plan.radius, D)
             coef = path[1].point(stop)
             if plan.choose_radius:
-                # The path lags behind the solution that it leads to, so the refit gets more room.
-                radius = 2.0 * float(path[0][max(stop, 1)])
+                radius = STAGEWISE.room * float(path[0][max(stop, 1)])
             # Also coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
-            hard = 2.0  # some of them were chosen by chance
+            hard = STAGEWISE.hard
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
-            hard = 2.0
+            hard = STAGEWISE.hard
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
@@ -292,26 +356,25 @@ class Stagewise:
             refit.run(coef, hard)
         if plan.last is not None:
             if plan.choose_radius:
-                radius *= 10.0  # the data speak
-            everything = np.arange(D)
-            Refit(
-                problem, X, y, rng, everything, L1Ball(radius), plan.last, progress
-            ).last_step(coef)
+                radius *= STAGEWISE.safety / STAGEWISE.room
+            ball, everything = L1Ball(radius), np.arange(D)
+            Refit(problem, X, y, rng, everything, ball, plan.last, progress).last_step(coef)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
 
 
-def last_share(problem: Problem, rho: float) -> float:
-    """Share of rho for a last step in all coordinates, where its gradient is more than noise."""
+def last_share(problem: Problem, mu: float) -> float:
+    """Share of ``mu**2`` for a last step in all coordinates: 0 where its gradient is noise."""
     d = problem.n_features * math.sqrt(problem.loss.n_outputs)
-    ratio = problem.n_samples * math.sqrt(2.0 * rho) / d
-    smallest, largest = LAST_RATIOS
-    share = LAST_SHARE * min(max((ratio - smallest) / (largest - smallest), 0.0), 1.0)
-    mu = math.sqrt(2.0 * rho * share)
-    fits = share > 0.0 and noise_fits(mu, problem.n_coefficients, problem.n_features)
-    return share if fits else 0.0
+    few, many = STAGEWISE.last_records
+    ramp = min(max((problem.n_samples * mu / d - few) / (many - few), 0.0), 1.0)
+    share = STAGEWISE.last_share * ramp
+    mu_last = mu * math.sqrt(share)
+    if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
+        return share
+    return 0.0
 
 
 def unpenalised(problem: Problem) -> CompositeProblem:
@@ -364,7 +427,7 @@ def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarra
 
 def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
     """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
-    radii = np.linspace(0.0, np.abs(coef).sum(), PATH_POINTS + 1)
+    radii = np.linspace(0.0, np.abs(coef).sum(), STAGEWISE.path_points + 1)
     support = np.flatnonzero(coef)  # zeros stay zeros
     points = np.tile(coef[support], (len(radii), 1))
     points[0] = 0.0
