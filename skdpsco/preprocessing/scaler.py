@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.pieces import sum_error, sum_in_runs
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
 from .bounds import check_bounds, map_range
@@ -43,7 +43,7 @@ def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> C
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
     grid = gaussian_grid(sensitivity, 1.0 / mu, dimension, 2.0 * n_samples)
-    return ColumnMomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
+    return ColumnMomentsPlan(grid, deviation_on(grid) / n_samples, GaussianEvent(1.0 / mu))
 
 
 def release_moments(

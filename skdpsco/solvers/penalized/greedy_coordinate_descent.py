@@ -33,7 +33,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     clip_bounds,
     column_major,
     largest_slope,
-    partial_sums_error,
+    replace_in_partial_sums,
     settle_slopes,
     slopes,
 )
@@ -140,7 +140,7 @@ class GreedyCoordinateDescent:
         scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
-        change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
+        change = replace_in_partial_sums(n, 1.0)
         return GreedyPlan(
             event=compose(
                 scales.event,
