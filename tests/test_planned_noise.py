@@ -16,7 +16,7 @@ import pytest
 
 import skdpsco
 from skdpsco.mechanisms import samplers
-from skdpsco.mechanisms.generalized_gaussian import generalized_gaussian_scale
+from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_scale
 
 SCRIPT = Path(__file__).with_name("noise_children.py")
 
@@ -24,11 +24,11 @@ SCRIPT = Path(__file__).with_name("noise_children.py")
 # one of so many disjoint parts, and pays for the draws on its own.
 PARTS = {
     "MirrorProx, batches": 5 / 2,  # calls in all, and on a batch
-    "RecursiveRegularization": 3,
+    "RecursiveRegularisation": 3,
     "AcceleratedRecursive": 2,
     "PhasedSGD": 3,
     "TreeFrankWolfe, gaussian": 6,
-    "TreeFrankWolfe, generalized": 6,
+    "TreeFrankWolfe, generalised": 6,
     # Half of rho on the training part, half on the validation part, half on the fit of the best;
     # what is granted to a fit leaves room for rounding.
     "PrivateGridSearchCV, sums": 1.5 - 1e-9,
@@ -93,7 +93,7 @@ def test_every_module_that_calibrates_noise_is_observed(observed, modules):
     """Stages before a solver, transformers, searches and synthesis as well."""
     calibrations = {
         samplers.gaussian_grid, samplers.exponential_grid, samplers.release,
-        generalized_gaussian_scale,
+        generalised_gaussian_scale,
     }  # fmt: skip
     calibrating = {
         module.__name__

@@ -116,9 +116,9 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            docs/scaling.md says which models take which blocks: `RowBlocks`, a Dask array or data
-            frame, an Arrow table, or an iterable of pairs (X, y) of arrays with as many records as
-            the parameter ``n_samples`` says. A block of these is dropped when the next is read.
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
+            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
+            of pairs (X, y) with that many records; each is dropped when the next has been read.
         y : array-like of shape (n_samples,) or None
             None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
             with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
@@ -128,7 +128,7 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class PrivateLinearModel(PrivateEstimator):
             (X, y) of an iterable is noticed when it is read: after the charge, for all but the
             first.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()

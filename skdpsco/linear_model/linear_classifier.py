@@ -37,8 +37,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
         and 1. With more than two classes "logistic" is the softmax cross-entropy, minimised as one

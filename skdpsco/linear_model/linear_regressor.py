@@ -33,8 +33,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
         Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
         "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for

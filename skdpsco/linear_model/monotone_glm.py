@@ -49,8 +49,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients; of those of the intercept too if the solver is
         "mirror-prox". With one feature bound per column, features are measured in units of their
@@ -159,7 +159,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, unit = link.moments()
         X, y = check_X_y(self, X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t = link.encode(y)
         n, d = X.shape
         budget = self._budget()
