@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
@@ -362,24 +362,11 @@ def refuse_blocks(X: Any) -> None:
         )
 
 
-class LinearRegressorMixin(RegressorMixin):
-    """Predictions of a `PrivateLinearModel` of one target."""
-
-    def predict(self, X):
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)
+class ScoreMixin:
+    """The score of a `PrivateLinearModel`."""
 
     def score(self, X, y=None, sample_weight=None):
-        """R^2 of the predictions, without noise.
+        """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
         Parameters
         ----------
@@ -398,7 +385,25 @@ class LinearRegressorMixin(RegressorMixin):
             For `RowBlocks`: score them one by one.
         """
         refuse_blocks(X)
-        return score_by(r2_score, y, self.predict(X), sample_weight)
+        metric = accuracy_score if is_classifier(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class LinearRegressorMixin(ScoreMixin, RegressorMixin):
+    """Predictions of a `PrivateLinearModel` of one target."""
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -406,7 +411,7 @@ class LinearRegressorMixin(RegressorMixin):
         return tags
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
     """Predictions of a `PrivateLinearModel` of two or more classes."""
 
     classes_: np.ndarray
@@ -440,28 +445,6 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X, y=None, sample_weight=None):
-        """Accuracy, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Has to be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            For `RowBlocks`: score them one by one.
-        """
-        refuse_blocks(X)
-        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
