@@ -267,7 +267,7 @@ class Releases:
         monkeypatch.setattr(refit_module, "gaussian_mechanism", add_noise)
         monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
         monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
-        monkeypatch.setattr(refit_module, "linearize", refit_module.linearize.py_func)
+        monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
 
     def add_noise(self, rng, values, grid):
         self.units.append(np.array([int(to_grid(v, grid)) for v in values]))
@@ -466,7 +466,7 @@ def test_noisy_gradients_change_by_what_is_charged(
     def gradients(rows):
         log.clear()
         X, y = design(rows, intercept, layout)
-        sums_module.walk_minimizers(plan, problem, X, y, None, np.zeros(1, dtype=int))
+        sums_module.walk_minimisers(plan, problem, X, y, None, np.zeros(1, dtype=int))
         return np.array(log, dtype=float).reshape(n_iter, D)
 
     worst, rng = np.zeros(n_iter), np.random.default_rng(0)

@@ -191,7 +191,7 @@ def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
 
 
 @njit
-def linearize(loss, Z, y, slope, smoothness, v):
+def linearise(loss, Z, y, slope, smoothness, v):
     """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
     bounded_curvatures(loss, Z, y, smoothness, v)
     bounded_derivatives(loss, Z, y, slope, slope, Z)
@@ -358,7 +358,7 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
             A = X if len(y) <= block else X[start : start + block]
         R = A @ W
         v = np.empty(len(some))
-        linearize(loss, R, some, slope, smoothness, v)
+        linearise(loss, R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
     # Once without records: what it returns then has the shape of the sum.

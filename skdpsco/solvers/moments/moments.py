@@ -179,7 +179,7 @@ class Moments:
 
     def run(self, plan: MomentsPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             coef = _Run(plan, problem, X, y, rng).fit(progress)
         return Result(coef, plan.n_iter)
 
