@@ -93,6 +93,7 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -137,6 +138,14 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _unit(self) -> float:
+        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        return 1.0
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        """What users should know about the accuracy of a fit, from public numbers alone."""
+        return ()
+
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
@@ -146,7 +155,7 @@ class PrivateLinearModel(PrivateEstimator):
             and bool(self.fit_intercept)
             and not is_sparse
             and isinstance(self.solver, str)
-            and self.solver in CONDITIONED
+            and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
 
@@ -235,7 +244,8 @@ class PrivateLinearModel(PrivateEstimator):
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         # What the fit costs is known: what is released first, and what the plan says, or all of
         # `available` if the plan still follows from that. Warnings name the line that called fit.
-        event, warnings = compose(released, cost), plan.warnings
+        event = compose(released, cost)
+        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
                 rng = release.rng

@@ -287,10 +287,6 @@ class LpModel(PrivateLinearModel):
         self._streaming = True
         return Stream(X, read, int(n_samples)), None
 
-    def _unit(self) -> float:
-        """How large a prediction 1 of the kernels is."""
-        return 1.0
-
     def _order(self) -> float:
         """The order of the ball's norm.
 

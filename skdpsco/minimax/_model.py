@@ -76,10 +76,6 @@ class MinimaxModel(PrivateLinearModel):
             raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error
         return loss
 
-    def _unit(self) -> float:
-        """How large a prediction 1 of the kernels is."""
-        return 1.0
-
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)
         mu = math.sqrt(2.0 * rho)

@@ -288,6 +288,8 @@ class ClassMoments:
     In place of the l1 ball it has the l2 ball of the same radius, which contains that one.
     """
 
+    fixed_cost = True
+
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GroupMoments.plan`."""
         return GroupMoments().plan(self._groups(problem), budget, n_iter)

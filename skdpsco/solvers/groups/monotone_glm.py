@@ -66,6 +66,7 @@ class TabulatedMoments:
     # For the losses of groups, of which there is one: they are not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
+    n_outputs: ClassVar[int] = 1
 
     def __init__(self, knots: np.ndarray, values: np.ndarray):
         self.knots, self.values = knots, values
@@ -97,6 +98,8 @@ class TabulatedMoments:
 
 class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
+
+    fixed_cost = True
 
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(
