@@ -19,7 +19,13 @@ from skdpsco.solvers import Allowance, check_cost, check_supported
 from skdpsco.solvers.moments import moments as module
 from skdpsco.solvers.moments import sums as sums
 from skdpsco.solvers.moments.moments import Moments, bound_of
-from skdpsco.solvers.moments.quadratic_model import Model, descend, saturation, separate, shrink
+from skdpsco.solvers.moments.quadratic_model import (
+    Model,
+    descend,
+    james_stein,
+    saturation,
+    separate,
+)
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 LOSSES = [Logistic(), Multinomial(3), Squared()]
@@ -126,9 +132,9 @@ def test_shrinking():
     rng = np.random.default_rng(0)
     truth = np.full(200, 0.3)
     noisy = truth + rng.normal(size=200)
-    assert np.square(shrink(noisy, 1.0) - truth).sum() < 0.3 * np.square(noisy - truth).sum()
-    assert shrink(noisy, 0.0) == pytest.approx(noisy)
-    assert not shrink(np.zeros(3), 1.0).any()
+    assert np.square(james_stein(noisy, 1.0) - truth).sum() < 0.3 * np.square(noisy - truth).sum()
+    assert james_stein(noisy, 0.0) == pytest.approx(noisy)
+    assert not james_stein(np.zeros(3), 1.0).any()
 
 
 @each_loss

@@ -189,7 +189,7 @@ def _release(values, grid, rng):
 
 
 @njit
-def _add(x, counts, squares, j):
+def _count(x, counts, squares, j):
     """Count ``x`` of column j, and add its square."""
     if x != 0.0:
         bin_ = min(max(math.frexp(x)[1] - LOWEST, 0), N_BINS - 1)
@@ -207,7 +207,7 @@ def _(X, counts, squares):
     for i in range(X.values.shape[0]):
         for j in range(X.values.shape[1]):
             x = clip_scale(X.values[i, j], X.bounds[j])
-            _add(x, counts, squares, j)
+            _count(x, counts, squares, j)
 
 
 @_tally.register(CSR)
@@ -215,7 +215,7 @@ def _(X, counts, squares):
     for p in range(X.data.shape[0]):
         j = X.indices[p]
         x = clip_scale(X.data[p], X.bounds[j])
-        _add(x, counts, squares, j)
+        _count(x, counts, squares, j)
 
 
 @without_gil

@@ -26,7 +26,7 @@ from skdpsco.privacy import (
 )
 
 # Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
-LEAST, LARGEST = 1e-250, 1e250
+LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def check_scales(
             f"got {slope!r}."
         )
     scales = (slope, slope * features, *(slope * features * length for length in lengths))
-    if not (LEAST <= min(scales) and max(*scales, bend) <= LARGEST):
+    if not (LEAST_PRODUCT <= min(scales) and max(*scales, bend) <= LARGEST_PRODUCT):
         raise ValueError(
             f"Slopes of {slope:.3g}, features of {features:.3g} and a set of diameter "
             f"{lengths[0]:.3g} are not scaled."

@@ -26,7 +26,7 @@ from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.gradient_sums import add_gradients
 from skdpsco.solvers.penalized import gradient_descent as module
-from skdpsco.solvers.penalized.gradient_descent import Geometry, noisy_gradient
+from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 from skdpsco.solvers.penalized.sgd import Rows, poisson_sample
 
 ONE = 2.0**SCALE_BITS
@@ -93,11 +93,11 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             X = np.array([x for x, _ in rows])
             y = np.array([y for _, y in rows])
             design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
-            # The norm of `release_geometry`, where scales are these.
+            # The norm of `release_coordinates`, where scales are these.
             bound = clip * math.sqrt(d + intercept)
-            geometry = Geometry(scale, bound)
+            coordinates = Coordinates(scale, bound, d + intercept, 0.0)
             rows = Rows(design)[batch]
-            noisy_gradient(problem, geometry, rows, y[batch], point, plan.grid * bound, None)
+            noisy_gradient(problem, coordinates, rows, y[batch], point, plan.grid * bound, None)
             return np.array(recorded.pop())
 
         everyone, rest = np.arange(n), np.arange(1, n)

@@ -162,7 +162,7 @@ def test_releases_change_by_what_is_charged(
 @pytest.mark.parametrize("loss", LOSSES[:2])
 def test_centred_rows(monkeypatch, loss, max_features, layout):
     """Records around a corner: their centre is found, and what follows is as bounded."""
-    monkeypatch.setattr(module, "shrink", lambda noisy, variance: noisy)
+    monkeypatch.setattr(module, "james_stein", lambda noisy, variance: noisy)
     monkeypatch.setattr(module, "MAX_FEATURES", max_features)
     releases, solver, mu, largest = Releases(monkeypatch), Moments(), 100.0, {}
     for d, corner in itertools.product((1, 2, 3), (-9.0, 9.0)):

@@ -332,7 +332,7 @@ def releases(monkeypatch):
 
 
 def kinds(newton):
-    return {"square_norms", "gradient"} | ({"second_moments"} if newton else set())
+    return {"square_norms", "gradients"} | ({"second_moments"} if newton else set())
 
 
 # (loss, features, intercept, n, support, start, mu, layout); a large mu takes Newton steps, a

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
-from skdpsco.data.design import CSR, columns_of, sparse_columns_of
+from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
 from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
@@ -24,7 +24,6 @@ from skdpsco.solvers.moments.second_moments import positive_definite, upper_tria
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.steps import move_into
 
-BLOCK = 1024  # records that are gathered at a time
 MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
 MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
 MATRIX_SHARE = 0.25  # for the second moments of a Newton step
@@ -267,7 +266,7 @@ class Refit:
         n, loss = self.problem.n_samples, self.problem.loss
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
-        total = self._sum(gradient, self.clip)[self.local]
+        total = self._sum(gradients, self.clip)[self.local]
         scale = self._release(total, replace_one(n, size), "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
@@ -292,7 +291,7 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
     X may be what `sparse_columns_of` returns.
     """
     slope, smoothness = lipschitz_l2(loss), loss.smoothness()
-    block = PIECE_ROWS if sparse.issparse(X) else BLOCK
+    block = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
 
     def summed_up(start: int) -> np.ndarray:
         some = y[start : start + block]
@@ -320,7 +319,7 @@ def second_moments(A, R, v, clip):
     return A.T @ A
 
 
-def gradient(A, R, v, clip):
+def gradients(A, R, v, clip):
     """Gradients of clipped rows."""
     return ((R * _weights(A, clip)[:, None]).T @ A).ravel()
 

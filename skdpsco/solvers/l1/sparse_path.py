@@ -25,7 +25,7 @@ from skdpsco.mechanisms.bucket_sampler import (
     new_buckets,
 )
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mechanism, to_grid
-from skdpsco.solvers.base import LARGEST, LEAST
+from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT
 
 STEPS_WORTH_A_COPY = 40  # fewer steps are not worth a second copy of the data in memory
 MAX_RECORDS = 2**26  # with more, rounding to integers would need additional noise
@@ -54,7 +54,7 @@ def is_scaled(plan, radius: float) -> bool:
     """Whether units of integers stay far from the limits of float64."""
     slope = max(plan.slope)
     scales = (slope, slope * radius, *plan.grid, plan.cap if plan.cap > 0.0 else 1.0)
-    return LEAST <= min(scales) and max(scales) <= LARGEST
+    return LEAST_PRODUCT <= min(scales) and max(scales) <= LARGEST_PRODUCT
 
 
 def integer_unit(n_samples: int, bound: float) -> float:

@@ -26,19 +26,20 @@ class OnePhaseTuning(NamedTuple):
     """Constants of the schedule "one-phase".
 
     All were fitted on planted problems, see section 4 of docs/proofs/phased_erm.md. A triple holds
-    the length of a step relative to the one with the smallest bound; the typical norm of the mean
-    gradient relative to the bound on a record's; and the share of the points that is averaged.
+    the step length relative to the one with the smallest bound, the typical norm of the mean
+    gradient relative to the bound on a record's, and the share of the points that are averaged.
 
     Parameters
     ----------
     passes : tuple of two ints
         Smallest and largest number of passes over the records.
     gradients : float
-        Gradients of single records in all, between these limits: they take a few seconds.
+        Total number of gradients of single records, within these limits; they take a few seconds.
     smooth : tuple of three floats
-        The triple of a smooth loss, whose mean gradient vanishes at a minimum.
+        The triple for a smooth loss, whose mean gradient vanishes at a minimum.
     falling : tuple of three floats
-        The triple of other losses, whose steps fall to 0, so that the last point is the result.
+        The triple for other losses, whose steps decrease to 0, so that the last point is the
+        result.
     """
 
     passes: tuple[int, int] = (50, 300)
@@ -51,24 +52,24 @@ ONE_PHASE = OnePhaseTuning()
 
 
 class ERMPhase(NamedTuple):
-    """Steps on records of their own.
+    """The steps of one phase, on records of their own.
 
     Parameters
     ----------
     n_records : int
     n_iter : int
     step : float
-        Step t = 0, 1, ... is ``step / (1 + t * weight * step)`` long,
+        Step t = 0, 1, ... has length ``step / (1 + t * weight * step)``.
     falling : bool
-        or, if this is true, ``(1 - t / n_iter)`` times that.
+        Whether this length is multiplied by ``1 - t / n_iter``.
     smooth : bool
         Whether ``step`` is shortened if the released gradients show too much curvature for it.
     weight : float
-        Of the regulariser ``weight / 2 * norm(w - start)**2``.
+        Weight of the regulariser ``weight / 2 * norm(w - start)**2``.
     tail : float
-        Share of the steps over which is averaged; 0 for the last point.
+        Share of the steps whose points are averaged; 0 for the last point only.
     grid : float
-        Of every sum of gradients.
+        Grid of every sum of gradients.
     """
 
     n_records: int
@@ -83,7 +84,7 @@ class ERMPhase(NamedTuple):
 
 @dataclass(frozen=True)
 class PhasedERMPlan(Plan):
-    """The phases, and the bound that the derivatives of records are clipped to."""
+    """The phases, and the bound to which the records' derivatives are clipped."""
 
     phases: tuple[ERMPhase, ...] = ()
     slope: float = 0.0
@@ -92,23 +93,24 @@ class PhasedERMPlan(Plan):
 class PhasedERM:
     """Noisy projected subgradient descent on all records of a phase, over an lp ball.
 
-    For smooth and nonsmooth losses. Every step reads all records of its phase: accurate, but not
-    fast. Balls other than that of the l2 norm are reduced to it, by Euclidean projection. Noise is
-    in proportion to the largest derivative in the ball: give squared residuals a ``clip``.
+    The loss may be smooth or nonsmooth. Every step reads all records of its phase, which is
+    accurate but not fast. Points are projected on the ball in the Euclidean norm, whatever the
+    ball's own norm. The noise is proportional to the largest derivative in the ball, so give
+    squared residuals a ``clip``.
 
     Parameters
     ----------
     schedule : {"one-phase", "localized"}, default="one-phase"
-        "one-phase" is a run on all records. The number of its steps and their length were fitted
-        on simulations: of one length, and a mean over the later half, for a smooth loss; shorter
-        and shorter, and the last point, for others. "localized" takes half of the records, a
-        quarter, and so on, each part with a stronger pull to the result of the one before: that has
-        the optimal rate of excess risk and takes about n**2 / 3 gradients, and on data of usual
-        size it is less accurate.
-    smoothing : {"none", "randomized"}, default="none"
-        "randomized" is accelerated gradient descent on a randomly smoothed loss and on Poisson
-        samples: fewer gradients of records for a nonsmooth loss, in theory. With a budget of zCDP,
-        for which sampling counts for nothing, it takes all records in every step.
+        "one-phase" is a single run on all records. The number and the length of its steps were
+        fitted on simulations. For a smooth loss, steps have constant length and the later half of
+        the points is averaged; for others, steps become shorter and the last point is the result.
+        "localised" uses half of the records, then a quarter, and so on, and pulls each phase more
+        strongly to the result of the previous one. This has the optimal rate of excess risk, but it
+        takes about n**2 / 3 gradients and is less accurate on data of usual size.
+    smoothing : {"none", "randomised"}, default="none"
+        "randomised" is accelerated gradient descent on a randomly smoothed loss and on Poisson
+        samples. In theory, it needs fewer gradients of records for a nonsmooth loss. With a budget
+        in zCDP, which does not reward sampling, it uses all records in every step.
 
     References
     ----------
@@ -135,34 +137,35 @@ class PhasedERM:
 
     @property
     def samples(self) -> bool:
-        """Whether records are sampled, so that noise has a curve of its own."""
+        """Whether records are sampled, so that the noise has a privacy curve of its own."""
         return self.smoothing == "randomized"
 
     def check(self, problem: Problem) -> None:
-        """Refuse a set that is not an lp ball.
+        """Check that the set is an lp ball.
 
         Raises
         ------
         ValueError
+            If it is not.
         """
         if type(problem.constraint) not in BALLS:
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedERM needs an lp ball as constraint, got {name}.")
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Plan:
-        """Spend ``budget`` on ``n_iter`` steps in all.
+        """Spend ``budget`` on ``n_iter`` steps in total.
 
         Raises
         ------
         ValueError
-            If the noise of a step would be too large for the grid, or if derivatives of the loss
-            have no bound; and what `check` raises.
+            If the noise of a step would be too large for the grid, if derivatives of the loss have
+            no bound, or if the set is not an lp ball.
         """
         self.check(problem)
         if self.smoothing == "randomized":
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu
-        event = GaussianEvent(1.0 / mu)  # first: it refuses what would overflow
+        event = GaussianEvent(1.0 / mu)  # comes first, since it refuses what would overflow
         slope = ball_slope(problem)
         if self.schedule == "localized":
             phases = _localized(problem, slope, mu, n_iter)
@@ -185,7 +188,7 @@ class PhasedERM:
             return run_smoothed(plan, problem, X, y, rng, progress)
         assert isinstance(plan, PhasedERMPlan)
         n = problem.n_samples
-        # Which records a phase gets is independent of the data.
+        # The assignment of records to phases is independent of the data.
         order = rng.permutation(n) if len(plan.phases) > 1 else np.arange(n)
         steps = Steps(problem, X, y, plan.slope)
         centre, start = np.zeros(problem.n_coefficients), 0
@@ -236,7 +239,7 @@ def _localized(
 ) -> tuple[ERMPhase, ...]:
     n, D = problem.n_samples, problem.n_coefficients
     sizes = [n >> i for i in range(1, n.bit_length())] or [n]
-    # Nothing is gained by more steps than records, or by more noise in a step than gradient.
+    # More steps than records gain nothing, nor do steps with more noise than gradient.
     counts = [max(1, min(m, math.ceil((m * mu) ** 2 / (4.0 * D)))) for m in sizes]
     if n_iter is not None:
         sizes, counts = sizes[:n_iter], counts[:n_iter]

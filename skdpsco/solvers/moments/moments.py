@@ -21,14 +21,14 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mech
 from skdpsco.penalties import prox
 from skdpsco.solvers.base import Result, check_bound_on, replace_one, share_mu
 from skdpsco.solvers.moments.plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
-from skdpsco.solvers.moments.quadratic_model import Model, saturation, shrink
+from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.moments.sums import (
     Ones,
     Responses,
     Targets,
     centred,
-    longer_than,
+    count_longer,
     respond,
     second_moment_sums,
     shortened_sums,
@@ -261,7 +261,7 @@ class _Run:
         start = np.zeros((self.K, self.F))
         curvature = problem.loss.smoothness() if self.K == 1 else 1.0 / self.K
         h = 1.0
-        likely = shrink(moment, SHRINKAGE * deviation**2)
+        likely = james_stein(moment, SHRINKAGE * deviation**2)
         W = model.minimise(curvature, likely, start)
         if isinstance(problem.loss, Logistic):
             for _ in range(20):
@@ -305,7 +305,7 @@ class _Run:
                 measured = (float((S * (R - R_old)).sum()) - doubt) / bend
                 curvature = max(curvature, measured)
             V_old, R_old = V, R
-            G = shrink(R - moment, self.shrinkage * (noise**2 + deviation**2))
+            G = james_stein(R - moment, self.shrinkage * (noise**2 + deviation**2))
             new = model.minimise(curvature, curvature * model.apply(V) - G, V)
             if float(((V - new) * model.apply(new - W)).sum()) > 0.0:
                 momentum = 1.0  # it has gone too far
@@ -327,7 +327,7 @@ class _Run:
             return nowhere
         sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
         deviation = self.release(sums, self.plan.centre_grid)
-        mean = shrink(sums, deviation**2) / self.n
+        mean = james_stein(sums, deviation**2) / self.n
         if float(np.linalg.norm(mean)) < LEAST_CENTRE:
             return nowhere
         return np.clip(self.c * mean, -1.0, 1.0)
@@ -343,7 +343,7 @@ class _Run:
         candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
         # Norms that are equal to a candidate may have been rounded.
         limits = candidates * (1.0 + 1e-9)
-        counts = map_reduce(self.X, self.y, longer_than, self.centred_at, limits)
+        counts = map_reduce(self.X, self.y, count_longer, self.centred_at, limits)
         low, high = 0, n_below
         while low < high:
             middle = (low + high) // 2
@@ -395,7 +395,7 @@ class _Run:
         along = direction[:, : self.d]
         means = along @ self.shift * math.sqrt(INTERCEPT)
         if self.plan.line:
-            measured = float(shrink(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
+            measured = float(james_stein(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
             limit = math.sqrt(MOST_MEAN * square)
             measured = max(-limit, min(limit, measured))
             self.shift += along[0] * (measured - means[0]) / math.sqrt(INTERCEPT)

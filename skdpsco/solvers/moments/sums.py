@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
-from skdpsco.data.design import Dense, clipped, columns_of
+from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
 from skdpsco.data.map_reduce import without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
 from skdpsco.losses.kernels import bounded_derivatives
@@ -172,9 +172,6 @@ def sum_squares(X, v, weight, Z):
     return total
 
 
-BLOCK = 1024  # records whose rows are gathered at a time
-
-
 def centred(X: Any, centre: np.ndarray | None) -> Any:
     """The rows less ``centre``, dense: a copy."""
     if centre is None:
@@ -191,7 +188,7 @@ def row_norms(X: Any, n: int) -> np.ndarray:
 
 
 @without_gil
-def longer_than(X, y, centre, limits) -> np.ndarray:
+def count_longer(X, y, centre, limits) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
     norms = row_norms(centred(X, centre), len(y))
     up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
@@ -223,8 +220,8 @@ def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
     weight, d = c / np.maximum(row_norms(X, len(y)), c) / c, len(X.bounds)
     columns = np.arange(d + X.intercept)
     total = np.zeros((len(columns), len(columns)))
-    for start in range(0, len(weight), BLOCK):
-        stop = min(start + BLOCK, len(weight))
+    for start in range(0, len(weight), GATHERED_ROWS):
+        stop = min(start + GATHERED_ROWS, len(weight))
         A = columns_of(X, start, stop, columns)
         A *= weight[start:stop, None]
         A[:, d:] *= one

@@ -21,7 +21,7 @@ from skdpsco.scaling.column_scales import ScalePlan, Scales, plan_scales, releas
 from skdpsco.solvers.base import Plan, Result, check_bound_on
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-BLOCK = 512  # records that are worked on at a time
+PARTIAL_SUMS = 512  # of a column: so many records are worked on at a time
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
 MAX_PASSES = 1000
 MOMENTUM = 0.5
@@ -132,8 +132,8 @@ class CoordinateDescent:
         penalised = problem.penalty_curvature
         unit, grid = np.array(problem.unit), bound * plan.grid
         columns = as_columns(X)
-        Z_block, R, sums = (column_major(BLOCK, K) for _ in range(3))
-        work = (Z_block, np.empty(BLOCK), R, sums)
+        Z_block, R, sums = (column_major(PARTIAL_SUMS, K) for _ in range(3))
+        work = (Z_block, np.empty(PARTIAL_SUMS), R, sums)
         w, Z, g = np.zeros(K * D), column_major(problem.n_samples, K), np.empty(K)
         last_w, last_Z = np.zeros_like(w), np.zeros_like(Z)
         total, n_averaged = np.zeros(K * D), max(1, round(plan.n_iter / 4))
@@ -166,7 +166,7 @@ class CoordinateDescent:
 
 def partial_sums_error(n_samples: int, bound: float) -> float:
     """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
-    return summation_error(n_samples, bound, n_samples // BLOCK + BLOCK)
+    return summation_error(n_samples, bound, n_samples // PARTIAL_SUMS + PARTIAL_SUMS)
 
 
 def column_major(n: int, K: int) -> np.ndarray:
@@ -274,8 +274,8 @@ def clipped_sum(X, j, loss, Z, y, bound, out, work):
     raise NotImplementedError
 
 
-# Partial sums: that of all records with one remainder modulo BLOCK. They are independent, so that
-# the compiler may vectorise, and the same in both layouts.
+# Each partial sum is that of all records with one remainder modulo PARTIAL_SUMS. They are
+# independent, so that the compiler may vectorise, and the same in both layouts.
 
 
 @clipped_sum.register(Columns)
@@ -283,8 +283,8 @@ def _(X, j, loss, Z, y, bound, out, work):
     _, _, R, sums = work
     sums[:] = 0.0
     n = y.shape[0]
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
+    for start in range(0, n, PARTIAL_SUMS):
+        stop = min(start + PARTIAL_SUMS, n)
         slopes(loss, Z[start:stop], y[start:stop], R)
         clip_rows(R, X.values[j, start:stop], bound)
         for k in range(Z.shape[1]):
@@ -297,8 +297,8 @@ def _(X, j, loss, Z, y, bound, out, work):
 def _(X, j, loss, Z, y, bound, out, work):
     Z_block, y_block, R, sums = work
     sums[:] = 0.0
-    for start in range(X.indptr[j], X.indptr[j + 1], BLOCK):
-        stop = min(start + BLOCK, X.indptr[j + 1])
+    for start in range(X.indptr[j], X.indptr[j + 1], PARTIAL_SUMS):
+        stop = min(start + PARTIAL_SUMS, X.indptr[j + 1])
         rows = X.indices[start:stop]
         for i in range(rows.shape[0]):
             y_block[i] = y[rows[i]]
@@ -308,7 +308,7 @@ def _(X, j, loss, Z, y, bound, out, work):
         clip_rows(R, X.data[start:stop], bound)
         for i in range(rows.shape[0]):
             for k in range(Z.shape[1]):
-                sums[rows[i] % BLOCK, k] += R[i, k]
+                sums[rows[i] % PARTIAL_SUMS, k] += R[i, k]
     add_up(sums, out)
 
 

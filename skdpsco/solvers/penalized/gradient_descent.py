@@ -24,8 +24,10 @@ PASSES = 50  # where noise matters
 MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
 PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
 LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
+INTERCEPT = 0.4  # of the mean square norm: most that the square of the column of ones may be
 SURE = 3.0  # standard deviations, of a curvature that shortens the steps
-TAIL = 0.25  # of the passes, over which is averaged
+# Of the passes, over which is averaged. What a strong penalty shrinks soon forgets where it began.
+TAIL, MORE_TAIL = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class GradientDescentPlan(Plan):
     slack: float = 1.0
 
 
-class Geometry(NamedTuple):
+class Coordinates(NamedTuple):
     """The coordinates ``scale * w`` that steps are made in: releases.
 
     Parameters
@@ -57,10 +59,16 @@ class Geometry(NamedTuple):
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
+    mean_square_norm : float
+        Of the records in these coordinates.
+    shrinkage : float
+        Share of the penalty in the curvature, in [0, 1).
     """
 
     scale: np.ndarray
     clip: float
+    mean_square_norm: float
+    shrinkage: float
 
 
 class GradientDescent:
@@ -127,22 +135,22 @@ class GradientDescent:
     ) -> Result:
         """Follow ``plan`` on the data."""
         X = in_pieces(X, y)
-        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
+        coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
-        grid = plan.grid * geometry.clip
+        grid = plan.grid * coordinates.clip
         noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round(TAIL * T))
+        age, n_averaged = 0, max(1, round((TAIL + MORE_TAIL * coordinates.shrinkage**2) * T))
         for t in range(T):
-            gradient = noisy_gradient(problem, geometry, X, y, point, grid, rng) / n
+            gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
             last, last_gradient = point, gradient
-            new = proximal_step(problem, geometry, point, gradient, step)
+            new = proximal_step(problem, coordinates, point, gradient, step)
             move = new - old
             backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
             age = 0 if backwards else age + 1
@@ -152,8 +160,8 @@ class GradientDescent:
             old = new
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
-        return Result(unscaled(problem, geometry, u), T)
+        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, coordinates, u), T)
 
 
 def plenty(problem: CompositeProblem, budget: Any) -> float:
@@ -199,7 +207,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
-def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Geometry:
+def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Coordinates:
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
@@ -208,18 +216,27 @@ def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> G
         target = released.target
         if plan.preconditioned:
             scale = np.sqrt(released.mean_square)
+    penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
+    shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
+    # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
+    # shrink. (Targets of regressions are centred.)
+    ones = 1.0 if problem.has_residuals else max(INTERCEPT * shrinkage * d, 1.0)
+    if problem.intercept:
+        scale[-1] = ones**-0.5
+    mean_square_norm = d - problem.intercept + ones * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
         clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
     # The second is reached by no record.
-    bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    return Geometry(scale, bound)
+    most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
+    bound = min(clip * math.sqrt(mean_square_norm), most)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
-def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -> np.ndarray:
-    """Release the sum over records of clipped gradients, in the coordinates of ``geometry``."""
-    w = unscaled(problem, geometry, point)
-    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *geometry)
+def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
+    """Release the sum over records of clipped gradients, in ``coordinates``."""
+    w = unscaled(problem, coordinates, point)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
@@ -228,16 +245,18 @@ def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -
     return out
 
 
-def unscaled(problem: CompositeProblem, geometry: Geometry, point: np.ndarray) -> np.ndarray:
+def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndarray) -> np.ndarray:
     """Coefficients of the point ``scale * w``."""
-    return (point.reshape(problem.loss.n_outputs, -1) / geometry.scale).ravel()
+    return (point.reshape(problem.loss.n_outputs, -1) / coordinates.scale).ravel()
 
 
-def proximal_step(problem: CompositeProblem, geometry: Geometry, point, gradient, step: float):
-    """``prox(point - step * gradient)``, in the coordinates of ``geometry``."""
+def proximal_step(
+    problem: CompositeProblem, coordinates: Coordinates, point, gradient, step: float
+):
+    """``prox(point - step * gradient)``, in ``coordinates``."""
     out = point - step * gradient
     scaled_proxes(
-        problem.penalty, out, step * problem.weight, np.array(problem.unit) / geometry.scale
+        problem.penalty, out, step * problem.weight, np.array(problem.unit) / coordinates.scale
     )
     return out
 

@@ -28,7 +28,7 @@ from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
-    BLOCK,
+    PARTIAL_SUMS,
     check_clip,
     clip_bounds,
     column_major,
@@ -172,9 +172,9 @@ class GreedyCoordinateDescent:
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
-        sums, units, step = np.empty(BLOCK), np.empty(K * D, dtype=np.int64), np.empty(1)
+        sums, units, step = np.empty(PARTIAL_SUMS), np.empty(K * D, dtype=np.int64), np.empty(1)
         for _ in range(plan.n_iter):
-            gradient(columns, loss, Z, y, bound, R, sums, g)
+            write_gradient(columns, loss, Z, y, bound, R, sums, g)
             write_scores(*terms, self.rule == "gs-r", w, g / n, score)
             write_sizes(*terms, w, bound, size)
             moved = plan.change / n * bound / np.sqrt(smooth) + 2.0**-47 * size
@@ -199,12 +199,12 @@ def clipped_dot(X, j, r, bound, sums):
 @clipped_dot.register(Columns)
 def _(X, j, r, bound, sums):
     sums[:] = 0.0
-    for start in range(0, r.shape[0], BLOCK):
-        x, mine = X.values[j, start : start + BLOCK], r[start : start + BLOCK]
+    for start in range(0, r.shape[0], PARTIAL_SUMS):
+        x, mine = X.values[j, start : start + PARTIAL_SUMS], r[start : start + PARTIAL_SUMS]
         for i in range(x.shape[0]):
             sums[i] += clip(mine[i] * x[i], bound)
     total = 0.0
-    for i in range(BLOCK):
+    for i in range(PARTIAL_SUMS):
         total += sums[i]
     return total
 
@@ -214,15 +214,15 @@ def _(X, j, r, bound, sums):
     sums[:] = 0.0
     for p in range(X.indptr[j], X.indptr[j + 1]):
         i = X.indices[p]
-        sums[i % BLOCK] += clip(r[i] * X.data[p], bound)
+        sums[i % PARTIAL_SUMS] += clip(r[i] * X.data[p], bound)
     total = 0.0
-    for i in range(BLOCK):
+    for i in range(PARTIAL_SUMS):
         total += sums[i]
     return total
 
 
 @njit
-def gradient(X, loss, Z, y, bound, R, sums, g):
+def write_gradient(X, loss, Z, y, bound, R, sums, g):
     """Write the sums over records of clipped derivatives, for every coefficient."""
     slopes(loss, Z, y, R)
     D = g.shape[0] // R.shape[1]

@@ -34,7 +34,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
     passes,
     plenty,
     proximal_step,
-    release_geometry,
+    release_coordinates,
     share_scales,
     unscaled,
 )
@@ -154,10 +154,10 @@ class SGD:
         if not isinstance(plan, SGDPlan):
             return self.full_batch.run(plan, problem, X, y, rng, progress)
         assert plan.sampling is not None
-        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
-        grid = plan.grid * geometry.clip
+        coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
+        grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(TAIL * plan.n_iter))
@@ -167,15 +167,15 @@ class SGD:
             batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
             targets = y[batch]
             some = in_pieces(rows[batch], targets)
-            total = noisy_gradient(problem, geometry, some, targets, point, grid, rng)
+            total = noisy_gradient(problem, coordinates, some, targets, point, grid, rng)
             gradient = total / expected
             if t >= plan.n_iter - n_averaged:
                 sums += point, gradient
-            point = proximal_step(problem, geometry, point, gradient, step)
+            point = proximal_step(problem, coordinates, point, gradient, step)
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
-        return Result(unscaled(problem, geometry, u), plan.n_iter)
+        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, coordinates, u), plan.n_iter)
 
 
 class Rows:
