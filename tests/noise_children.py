@@ -16,7 +16,7 @@ from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
 from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
-from skdpsco.mechanisms import generalized_gaussian as generalized
+from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
 from skdpsco.penalties import L1, L2
@@ -49,7 +49,7 @@ from skdpsco.solvers import (
     PhasedERM,
     PhasedSGD,
     Problem,
-    RecursiveRegularization,
+    RecursiveRegularisation,
     SelectMeasure,
     Stagewise,
     TreeFrankWolfe,
@@ -136,7 +136,7 @@ def replace_everywhere(module, name, function):
 def log_noise():
     """Replace calibrations and samplers by ones that write to `LOG`."""
     gaussian_grid, exponential_grid = mechanisms.gaussian_grid, mechanisms.exponential_grid
-    to_grid, scale_of = mechanisms.to_grid, generalized.generalized_gaussian_scale
+    to_grid, scale_of = mechanisms.to_grid, generalised.generalised_gaussian_scale
 
     def of_gaussian(sensitivity, noise_multiplier, dimension, magnitude):
         value = gaussian_grid(sensitivity, noise_multiplier, dimension, magnitude)
@@ -146,7 +146,7 @@ def log_noise():
         value = exponential_grid(sensitivity_range, epsilon0, magnitude)
         return LOG.calibrate("exponential", epsilon0, value)
 
-    def of_generalized(sensitivity, rho, order):
+    def of_generalised(sensitivity, rho, order):
         return LOG.calibrate("zcdp", rho, scale_of(sensitivity, rho, order))
 
     def rounded(value, grid):
@@ -156,7 +156,7 @@ def log_noise():
     def draw_gaussian(rng, values, grid):
         LOG.draw("gaussian", grid, len(values))
 
-    def draw_generalized(rng, values, order, sigma, grid):
+    def draw_generalised(rng, values, order, sigma, grid):
         LOG.draw("zcdp", sigma)
 
     def draw_exponential(rng, scores, bits):
@@ -173,8 +173,8 @@ def log_noise():
     replace_everywhere(mechanisms, "gaussian_mechanism", draw_gaussian)
     replace_everywhere(mechanisms, "exponential_mechanism", draw_exponential)
     replace_everywhere(_bucket_sampler, "draw_signed", draw_from_buckets)
-    replace_everywhere(generalized, "generalized_gaussian_scale", of_generalized)
-    replace_everywhere(generalized, "generalized_gaussian_mechanism", draw_generalized)
+    replace_everywhere(generalised, "generalised_gaussian_scale", of_generalised)
+    replace_everywhere(generalised, "generalised_gaussian_mechanism", draw_generalised)
 
 
 # ------------------------------------------------------------------- the cases
@@ -292,7 +292,7 @@ CASES = {
     "GameSolver, counts": (GameSolver(MirrorProx()), minimax(), 5),
     "GameSolver, prior": (GameSolver(MirrorProx()), minimax((0.5, 0.5)), 5),
     "GameSolver, draws": (GameSolver(MirrorDescent()), minimax(), 5),
-    "RecursiveRegularization": (RecursiveRegularization(n_rounds=3), game(), 4),
+    "RecursiveRegularisation": (RecursiveRegularisation(n_rounds=3), game(), 4),
     "AcceleratedRecursive": (AcceleratedRecursive(2), game(), None),
     "MirrorDescent": (MirrorDescent(), game(), 5),
     "BiasReducedMirrorDescent": (BiasReducedMirrorDescent(), game(), 5),
@@ -300,8 +300,8 @@ CASES = {
     "AnytimeMirrorDescent": (AnytimeMirrorDescent(), LASSO, 4),
     "OnePassFrankWolfe": (OnePassFrankWolfe(), LASSO, None),
     "TreeFrankWolfe, gaussian": (TreeFrankWolfe("gaussian"), BALL, 6),
-    "TreeFrankWolfe, generalized": (
-        TreeFrankWolfe("generalized-gaussian"), linear(Logistic(), LpBall(1.5, 2.0)), 6,
+    "TreeFrankWolfe, generalised": (
+        TreeFrankWolfe("generalised-gaussian"), linear(Logistic(), LpBall(1.5, 2.0)), 6,
     ),
     "TreeFrankWolfe, exponential": (TreeFrankWolfe("exponential"), LASSO, 6),
     "PhasedSGD": (PhasedSGD(), BALL, 3),

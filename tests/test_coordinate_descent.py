@@ -362,7 +362,7 @@ def test_dense_and_sparse_fits_are_equal(solver, loss):
 
 
 KERNELS = [
-    (cd_module, "sweep"), (cd_module, "shuffle"), (greedy_module, "gradient"),
+    (cd_module, "sweep"), (cd_module, "shuffle"), (greedy_module, "write_gradient"),
     (greedy_module, "write_scores"), (greedy_module, "write_sizes"), (greedy_module, "take_step"),
 ]  # fmt: skip
 

@@ -22,11 +22,11 @@ SCRIPT = Path(__file__).with_name("noise_children.py")
 # one of so many disjoint parts, and pays for the draws on its own.
 PARTS = {
     "MirrorProx, batches": 5 / 2,  # calls in all, and on a batch
-    "RecursiveRegularization": 3,
+    "RecursiveRegularisation": 3,
     "AcceleratedRecursive": 2,
     "PhasedSGD": 3,
     "TreeFrankWolfe, gaussian": 6,
-    "TreeFrankWolfe, generalized": 6,
+    "TreeFrankWolfe, generalised": 6,
 }
 # Draws of vertices, on each of which a record bears by another weight: their proofs add that up.
 WEIGHED = {

@@ -76,12 +76,12 @@ def test_minimize_quadratic_agrees_with_python():
 
 
 @pytest.mark.parametrize("loss", [Squared(1.0), Huber(0.3), Logistic(), Multinomial(3)])
-def test_linearize(loss):
+def test_linearise(loss):
     _, y = data(loss, n=30)
     K = loss.n_outputs
     Z = np.random.default_rng(0).normal(size=(30, K))
     results = []
-    for function in (refit_module.linearize, refit_module.linearize.py_func):
+    for function in (refit_module.linearise, refit_module.linearise.py_func):
         R, v = Z.copy(), np.empty(30)
         function(loss, R, y, lipschitz_l2(loss), loss.smoothness(), v)
         results.append((R, v))

@@ -74,7 +74,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             Before any noise is drawn, for parameters out of range and for input that is not finite
             and numeric.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()
@@ -157,7 +157,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             Before any noise is drawn, for parameters out of range, for input that is not finite
             and numeric, and for labels that are not among ``classes``.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()

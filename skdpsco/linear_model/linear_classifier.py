@@ -38,8 +38,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
         and 1. With more than two classes "logistic" is the softmax cross-entropy, minimised as one
@@ -237,7 +237,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             and numeric, and for labels that are not among ``classes``; after the charge, for blocks
             but the first.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()

@@ -33,8 +33,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
         Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
         "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for
@@ -210,7 +210,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
             Before any noise is drawn, for parameters out of range and for input that is not finite
             and numeric; after the charge, for blocks but the first.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()

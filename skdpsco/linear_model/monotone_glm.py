@@ -50,8 +50,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients; of those of the intercept too if the solver is
         "mirror-prox". With one feature bound per column, features are measured in units of their
@@ -186,7 +186,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
             Before any noise is drawn, for parameters out of range and for input that is not finite
             and numeric.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         check_fit_params(fit_params)
         self._validate_params()
@@ -203,7 +203,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         draft.link_ = link = resolve_link(self.link, self.target_bound)
         loss, draft._link_unit = link.moments()
         X, y = check_X_y(draft, X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t = link.encode(y)
         notes = (
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",

@@ -120,8 +120,8 @@ class PrivateQuantileClipper(ColumnTransform):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -209,7 +209,7 @@ class PrivateQuantileClipper(ColumnTransform):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class PrivateQuantileClipper(ColumnTransform):
             Before any noise is drawn, for parameters out of range and for input that is sparse, or
             not finite and numeric.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         self._validate_params()
         draft = self._draft()

@@ -84,8 +84,8 @@ class PrivateStandardScaler(ColumnTransform):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
         Public bounds of the columns, in units of X; what lies beyond is clipped, silently, by
         `fit` and by `transform`. In [-1e100, 1e100], ``upper - lower`` at least 1e-100. The noise
@@ -180,7 +180,7 @@ class PrivateStandardScaler(ColumnTransform):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class PrivateStandardScaler(ColumnTransform):
             Before any noise is drawn, for parameters out of range and for input that is sparse, or
             not finite and numeric.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         self._validate_params()
         draft = self._draft()

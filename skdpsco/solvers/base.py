@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
-from skdpsco.constraints.sets import conjugate, in_double_precision, minimizer
+from skdpsco.constraints.sets import conjugate, in_double_precision, minimiser
 from skdpsco.data.pieces import sum_error
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
@@ -273,8 +273,8 @@ def check_supported(solver, problem: Problem) -> None:
 
 
 @njit
-def _probe_minimizer(constraint, public, out):
-    minimizer(constraint, public, out)
+def _probe_minimiser(constraint, public, out):
+    minimiser(constraint, public, out)
 
 
 @njit
@@ -293,7 +293,7 @@ def _probe_subdifferential(penalty, public, out):
 # Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
 # vertices by plans.) The kernels of many records call those of one.
 PROBES: dict[Any, Any] = {
-    minimizer: _probe_minimizer,
+    minimiser: _probe_minimiser,
     prox: _probe_prox,
     subdifferential: _probe_subdifferential,
     **TRIALS,

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsco._clipping import clip_records
 from skdpsco._kernels import njit
-from skdpsco.constraints.sets import minimizer, n_vertices, vertex
+from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import map_reduce, without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
@@ -131,20 +131,20 @@ def write_vertex(constraint, k, out):
     vertex(constraint, k, out)
 
 
-def walk_minimizers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+def walk_minimisers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
     # Zeros: a minimiser that writes nothing must not release the former content of memory.
     w, v = np.zeros((2, problem.n_coefficients))
     for step, grid in zip(plan.step, plan.grid, strict=True):
         G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
         gaussian_mechanism(rng, G, grid)
-        write_minimizer(problem.constraint, G, v)
+        write_minimiser(problem.constraint, G, v)
         w = (1.0 - step) * w + step * v
         progress[0] += 1
     return w
 
 
 @njit
-def write_minimizer(constraint, G, out):
+def write_minimiser(constraint, G, out):
     """Write a point of the set that minimises the product with ``G``."""
-    minimizer(constraint, G, out)
+    minimiser(constraint, G, out)

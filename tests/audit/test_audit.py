@@ -227,7 +227,7 @@ def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
     monkeypatch.setattr(sums_module, "gaussian_mechanism", record)
     design = as_design(np.full((5, 2), value), np.ones(2), False)
     rng, progress = np.random.default_rng(0), np.zeros(1, dtype=int)
-    sums_module.walk_minimizers(plan, problem, design, np.ones(5), rng, progress)
+    sums_module.walk_minimisers(plan, problem, design, np.ones(5), rng, progress)
     noisy, grid, exact = np.array(released).T
     assert len(noisy) == 400
     assert set(grid) == set(plan.grid)  # the public one

@@ -278,7 +278,7 @@ BALLS = [  # solver, set, records, features, rho, steps
     (TreeFrankWolfe("exponential", **ONE_PASS), L1Ball(2.0), 12, 2, 0.5, 6),
     (PhasedSGD(**ONE_PASS), L2Ball(2.0), 16, 2, 0.5, 2),
     (PhasedERM(), L2Ball(2.0), 6, 2, 0.5, 3),
-    (PhasedERM(smoothing="randomized"), L2Ball(2.0), 6, 2, 0.5, 3),
+    (PhasedERM(smoothing="randomised"), L2Ball(2.0), 6, 2, 0.5, 3),
 ]
 PENALISED = [
     (Moments(), 12, 0.5, 3),

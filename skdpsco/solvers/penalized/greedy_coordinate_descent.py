@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skdpsco.penalties import (
     subdifferential,
 )
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
@@ -39,11 +39,36 @@ from skdpsco.solvers.penalized.coordinate_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-SCALE_SHARE = 0.1  # of rho, for the scales of the columns
-CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
-STEPS = 8
-MAX_STEPS = 5000
-TIGHT = 0.36  # times the bounds of cyclic descent: choices among many suffer more from noise
+
+class GreedyTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    choice_share : float
+        Share of the choices, of the rho that the scales of columns leave; steps get the rest.
+    few : float
+        Number of steps where noise matters.
+    plenty : float
+        n mu over the logarithm of twice the coefficients, from which steps get more and clipping
+        bounds grow.
+    noise : float
+        n mu that pays for one step, and from which steps have their full length.
+    max_steps : int
+        Chosen by hand, for time.
+    tight : float
+        Clipping bounds over those of cyclic descent: choices among many suffer more from noise.
+    """
+
+    choice_share: float = 0.8
+    few: float = 8.0
+    plenty: float = 100.0
+    noise: float = 16.0
+    max_steps: int = 5000
+    tight: float = 0.36
+
+
+GREEDY = GreedyTuning()
 
 
 @dataclass(frozen=True)
@@ -129,15 +154,16 @@ class GreedyCoordinateDescent:
         """
         self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)
-        size = n * math.sqrt(2.0 * rho)
-        ratio = size / (100.0 * math.log(2.0 * problem.n_coefficients))
-        useful = min(STEPS * max(ratio, 1.0) ** (2.0 / 3.0), size / 16.0, MAX_STEPS)
+        size, share = n * math.sqrt(2.0 * rho), GREEDY.choice_share
+        ratio = max(size / (GREEDY.plenty * math.log(2.0 * problem.n_coefficients)), 1.0)
+        useful = min(GREEDY.few * ratio ** (2.0 / 3.0), size / GREEDY.noise, GREEDY.max_steps)
         n_steps = n_iter or max(round(useful), 1)
-        rest = (1.0 - SCALE_SHARE) * rho
-        epsilon0 = EXPONENTIAL.epsilon0(CHOICE_SHARE * rest / n_steps)
-        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - CHOICE_SHARE) * rest))
+        rest = (1.0 - COLUMN_SCALES.share) * rho
+        epsilon0 = EXPONENTIAL.epsilon0(share * rest / n_steps)
+        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - share) * rest))
         measured = self.clip == "auto" and problem.has_residuals
-        scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
+        mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
+        scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
         change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
@@ -152,8 +178,8 @@ class GreedyCoordinateDescent:
             epsilon0=epsilon0,
             change=change,
             grid=gaussian_grid(change, multiplier, 1, n),
-            slack=TIGHT * max(ratio, 1.0) ** (1.0 / 3.0),
-            length=min(1.0, size / 16.0),
+            slack=GREEDY.tight * ratio ** (1.0 / 3.0),
+            length=min(1.0, size / GREEDY.noise),
         )
 
     def run(self, plan: GreedyPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:

@@ -21,7 +21,7 @@ from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import check_rounds, pull_weights
+from skdpsco.solvers.saddle.recursive_regularisation import check_rounds, pull_weights
 
 ASSUMPTIONS = (
     "the operator is monotone for every data set, and keeps its bounds and its smoothness "
