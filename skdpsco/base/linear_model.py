@@ -4,19 +4,24 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
+from skdpsco._validation import (
+    check_bound,
+    check_feature_bound,
+    check_fit_params,
+    check_n_iter,
+    check_X,
+)
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -24,16 +29,10 @@ from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.conditioning import (
-    Conditioning,
-    ConditioningPlan,
-    condition,
-    conditioning_pays,
-    plan_conditioning,
-    release_conditioning,
-)
-from skdpsco.scaling.feature_bounds import plan_bounds, release_bounds
-from skdpsco.scaling.target import Target, plan_target, release_target
+from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
+from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
+from skdpsco.scaling.target import Target, plan_target
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -54,6 +53,10 @@ CONDITIONED = (
     "greedy-coordinate-descent",
     "gradient-descent",
 )
+
+# With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
+# default should keep a model from its optimum where nothing else does.
+REACH_RATIO, LARGEST_REACH = 250.0, 16.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -90,30 +93,6 @@ class RadiusPath:
         return np.array([self._unscale(row)[1] for row in self._points.toarray()])
 
 
-@dataclass
-class _Unscale:
-    """From coefficients of scaled features and targets to those of the user's units."""
-
-    bounds: np.ndarray
-    intercept: bool
-    n_outputs: int
-    target: Target
-    conditioning: Conditioning | None = None
-
-    def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-        W = w.reshape(self.n_outputs, -1) * self.target.scale
-        d = len(self.bounds)
-        coef = W[:, :d]
-        intercept = self.target.centre + (W[:, d] if self.intercept else np.zeros(self.n_outputs))
-        if self.conditioning is not None:
-            coef = coef / self.conditioning.scale
-            intercept = intercept - coef @ self.conditioning.centre
-        coef = coef / self.bounds
-        if self.n_outputs == 1:
-            return coef[0], float(intercept[0])
-        return coef, intercept
-
-
 class PrivateLinearModel(PrivateEstimator):
     """Base of private linear models, in an l1 ball unless a subclass overrides; see there."""
 
@@ -124,6 +103,8 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -134,6 +115,49 @@ class PrivateLinearModel(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
+            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
+            of pairs (X, y) with that many records; each is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
+            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
+            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
+            first.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        return self._accept(draft)
+
+    def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Check the records, and fit this draft; return coefficients and intercept.
+
+        It is called by `fit` only, as warnings name the line that called that.
+        """
+        raise NotImplementedError
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
@@ -168,6 +192,33 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _unit(self) -> float:
+        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        return 1.0
+
+    def _reach(self, n_samples: int, n_features: int) -> float:
+        """How many times as large an automatic radius is as where noise matters."""
+        ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
+        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+        """Radius of a ball that holds the intercept too, in the solver's units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is out of range.
+        """
+        radius, _ = self._radius_and_bounds(len(bounds))
+        if radius is None:
+            return self._auto_radius * self._reach(n_samples, len(bounds))
+        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
+        return check_bound(name, radius * float(bounds.max()) / self._unit())
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        """What users should know about the accuracy of a fit, from public numbers alone."""
+        return ()
+
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
@@ -177,7 +228,7 @@ class PrivateLinearModel(PrivateEstimator):
             and bool(self.fit_intercept)
             and not is_sparse
             and isinstance(self.solver, str)
-            and self.solver in CONDITIONED
+            and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
 
@@ -192,7 +243,8 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
-        Called on a draft: attributes that it sets count only once the whole fit has succeeded.
+        It is called by `_learn` only, on a draft: attributes that it sets count only once the
+        whole fit has succeeded.
 
         Parameters
         ----------
@@ -227,12 +279,6 @@ class PrivateLinearModel(PrivateEstimator):
         # target are still to be released, the first plans are rehearsals for their extremes:
         # whatever may fail must fail before noise is drawn.
         available: Any = self._available(budget)
-        released: Event = NoOpEvent()
-        target = Target(1.0, 0.0, 1.0)
-        all_bounds: list[Any] = [bounds]
-        scales: tuple[float, ...] = (1.0,)
-        condition_plan: ConditioningPlan | None = None
-        factors: tuple[float, ...] = (1.0,)
 
         def planned(make_plan: Any) -> Any:
             return self._planned(make_plan, available, n, d, *self._planned_with)
@@ -240,29 +286,23 @@ class PrivateLinearModel(PrivateEstimator):
         def planned_for(problem: Any) -> Any:
             return planned(lambda spend: solver.plan(problem, spend, n_iter))
 
+        def problem_in(units: Units) -> Any:
+            problem = self._problem(loss, n, units.features, units.target)
+            return _with_layout(problem, X, self._conditioned)
+
+        stages: list[Stage] = []
         if bounds is None:
-            bound_plan = planned(lambda spend: plan_bounds(n, d, spend.rho))
-            released = bound_plan.event
-            all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho)))
         if regression:
-            target_plan = planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho))
-            released = compose(released, target_plan.event)
-            scales = target_plan.scales
+            stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            condition_plan = planned(
-                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+            stages.append(
+                planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
             )
-            released = compose(released, condition_plan.event)
-            factors = condition_plan.scales
-        problems = [
-            _with_layout(
-                self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale)),
-                X,
-                self._conditioned,
-            )
-            for rehearsed, scale, factor in product(all_bounds, scales, factors)
-        ]
+        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+        extremes = rehearsed(stages, Units(bounds))
+        problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
@@ -278,49 +318,34 @@ class PrivateLinearModel(PrivateEstimator):
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         # What the fit costs is known: what is released first, and what the plan says, or all of
         # `available` if the plan still follows from that. Warnings name the line that called fit.
-        event, warnings = compose(released, cost), plan.warnings
-        with _opened(self._design(X, all_bounds[0], intercept)) as design:
-            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+        event = compose(released, cost)
+        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
+        with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
-                if bounds is None:
-                    self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
-                    design = design._replace(bounds=bounds)
-                if regression:
-                    target = release_target(target_plan, y, rng, design)
-                    if isinstance(design, BlockDesign):
-                        design = design._replace(target=target.apply)
-                    else:
-                        y = target.apply(y)
-                    assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
-                conditioning, units = None, bounds
-                if condition_plan is not None:
-                    conditioning = release_conditioning(condition_plan, design, y, rng)
-                    design = condition(design, conditioning)
-                    units = bounds * conditioning.scale
+                units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
                 if not isinstance(released, NoOpEvent):
-                    problem = self._problem(loss, n, units, target)
-                    problem = _with_layout(problem, X, self._conditioned)
+                    problem = problem_in(units)
                     plan = planned_for(problem)
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
-                clipped = f"features are clipped to +-{_brief(bounds)}"
-                notes = () if condition_plan is None else (condition_plan.note,)
-                said = (clipped, *assumptions, *notes, *plan.assumptions)
+                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
+        if bounds is None:
+            self.feature_bound_ = units.bounds
+        if hasattr(self, "clip_features"):
+            self.feature_range_ = units.feature_range
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = _Unscale(bounds, intercept, loss.n_outputs, target, conditioning)
-        length = target.scale / float(units.max())
+        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        if hasattr(self, "clip_features"):
-            everything = bounds * np.array([[-1.0], [1.0]])
-            self.feature_range_ = conditioning.ranges(bounds) if conditioning else everything
         return unscale(result.coef)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
@@ -371,7 +396,56 @@ def refuse_blocks(X: Any) -> None:
         )
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class ScoreMixin:
+    """The score of a `PrivateLinearModel`."""
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy of a classifier, or R^2 of a regressor, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        metric = accuracy_score if is_classifier(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class LinearRegressorMixin(ScoreMixin, RegressorMixin):
+    """Predictions of a `PrivateLinearModel` of one target."""
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
     """Predictions of a `PrivateLinearModel` of two or more classes."""
 
     classes_: np.ndarray
@@ -405,28 +479,6 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X, y=None, sample_weight=None):
-        """Accuracy, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Has to be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            For `RowBlocks`: score them one by one.
-        """
-        refuse_blocks(X)
-        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -462,8 +514,3 @@ def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
     if not isinstance(problem, Problem):
         return problem
     return replace(problem, sparse=sparse.issparse(X), centred=centred)
-
-
-def _brief(bounds: np.ndarray) -> str:
-    low, high = float(bounds.min()), float(bounds.max())
-    return f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"

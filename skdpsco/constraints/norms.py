@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsco._kernels import inner, reduction
 
-UNIT = 2.0**-53  # rounding
+UNIT = 2.0**-53  # relative rounding of one operation
 _LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these have neither under- nor overflown
 _FARTHEST = 2.0**100  # beyond so many radii, moving on changes a projection by less than rounding
 _TINY = 1e-290  # in units of the radius: less is nothing, and float64 runs out of digits

@@ -7,14 +7,14 @@ that use little of their bounds are small beside noise. Both go where records ar
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco.data.design import Dense, clipped
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.pieces import replace_one
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
@@ -73,8 +73,19 @@ class ConditioningPlan:
     grids: dict[str, float]
     width: float
 
-    @property
-    def note(self) -> str:
+    part: ClassVar[str] = "conditioning"
+
+    def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
+        """See `release_conditioning`."""
+        return release_conditioning(self, X, y, rng)
+
+    def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design of conditioned records: a copy of arrays, blocks one by one."""
+        if isinstance(X, BlockDesign):
+            return X._replace(conditioning=conditioning), y
+        return conditioning.apply(X), y
+
+    def note(self, conditioning: Conditioning) -> str:
         """A line for the report."""
         share = NORM_SHARE + CENTRE_SHARE + CENTRED_NORM_SHARE * self.scaled
         what = "centre and scale" if self.scaled else "centre"
@@ -86,16 +97,18 @@ class ConditioningPlan:
         return "centred norm" in self.grids
 
     @property
-    def scales(self) -> tuple[float, ...]:
+    def extremes(self) -> tuple[Conditioning, ...]:
         """The smallest and the largest scale that may be found."""
-        if not self.scaled:
-            return (1.0,)
-        smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
-        return (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
+        scales: tuple[float, ...] = (1.0,)
+        if self.scaled:
+            smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
+            scales = (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
+        nowhere = np.zeros(self.n_features)
+        return tuple(Conditioning(nowhere, nowhere + scale) for scale in scales)
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
-        noise = self.grids[name] * 2.0**SCALE_BITS
+        noise = deviation_on(self.grids[name])
         return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
@@ -126,7 +139,7 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         parts["centred norm"] = (CENTRED_NORM_SHARE / N_CENTRED_COUNTS, N_CENTRED_COUNTS)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + d * 2.0**-50  # rounding of norms
-    sensitivity = 2.0 * slack + 2.0 * math.sqrt(d) * sum_error(n, slack)
+    sensitivity = replace_one(n, slack, parts=d)
     grids = {
         "norm": gaussian_grid(1.0, multiplier["norm"], 1, n),
         "centre": gaussian_grid(sensitivity, multiplier["centre"], d, n * slack),
@@ -157,23 +170,15 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
 
     c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
     sums = map_reduce(X, y, shortened_sum, nowhere, c)
-    gaussian_mechanism(rng, sums, plan.grids["centre"])
-    variance = (plan.grids["centre"] * 2.0**SCALE_BITS) ** 2
+    deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # James and Stein's: towards 0, where the records are if nothing is known.
-    sums *= max(0.0, 1.0 - d * variance / max(float(sums @ sums), 1e-300))
+    sums *= max(0.0, 1.0 - d * deviation**2 / max(float(sums @ sums), 1e-300))
     centre = np.clip(c * sums / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
     farthest = 1.0 + float(np.abs(centre).max())  # no feature is farther from its centre
     return Conditioning(centre, np.full(d, min(plan.width * c / math.sqrt(d), farthest)))
-
-
-def condition(X: Any, conditioning: Conditioning) -> Any:
-    """The design of conditioned records: a copy of arrays, blocks one by one."""
-    if isinstance(X, BlockDesign):
-        return X._replace(conditioning=conditioning)
-    return conditioning.apply(X)
 
 
 def _centred_rows(X: Dense, centre: np.ndarray):

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L1, L2, ElasticNet, prox, subdifferential
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, GaussianEvent
 from skdpsco.privacy.events import leaves
@@ -62,13 +62,13 @@ def record(monkeypatch):
     """Run a solver with outputs that are given instead of noisy ones; return what was released."""
     for module, names in (
         (cd_module, ("sweep", "shuffle")),
-        (greedy_module, ("gradient", "write_scores", "write_sizes", "take_step")),
+        (greedy_module, ("write_gradient", "write_scores", "write_sizes", "take_step")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 
-    monkeypatch.setattr(cd_module, "BLOCK", 4)  # Python takes time for every partial sum
-    monkeypatch.setattr(greedy_module, "BLOCK", 4)
+    monkeypatch.setattr(cd_module, "PARTIAL_SUMS", 4)  # Python takes time for every partial sum
+    monkeypatch.setattr(greedy_module, "PARTIAL_SUMS", 4)
 
     def run(solver, plan, problem, rows, layout, seed):
         log = []
@@ -80,6 +80,7 @@ def record(monkeypatch):
                 [-1, 1], len(values)
             )
             values[:] *= problem.n_samples / 3
+            return deviation_on(grid)
 
         def choice(scores, grid, mechanism, rng, units):
             log.append(np.array([to_grid(s, grid) for s in scores]))
@@ -192,6 +193,7 @@ def test_scales_change_by_what_is_charged(monkeypatch, layout, d, n, mu, target)
             def gaussian(rng, values, grid, log=log):
                 log.append(np.array([to_grid(v, grid) for v in values]))
                 values[:] = n / 2.0
+                return deviation_on(grid)
 
             monkeypatch.setattr(scales_module, "gaussian_mechanism", gaussian)
             release_scales(plan, *data(rows, True, layout), None)
@@ -234,6 +236,7 @@ def test_noise_of_all_steps_is_what_the_budget_says(monkeypatch, n_iter):
                 def gaussian(rng, values, grid, released=released):
                     kernel(rng, values, grid)
                     released.append(values[0])
+                    return deviation_on(grid)
 
                 monkeypatch.setattr(cd_module, "gaussian_mechanism", gaussian)
                 solver.run(plan, problem, design, np.array([y]), rng, np.zeros(1, dtype=np.int64))
@@ -243,7 +246,7 @@ def test_noise_of_all_steps_is_what_the_budget_says(monkeypatch, n_iter):
 
     monkeypatch.setattr(cd_module, "sweep", cd_module.sweep.py_func)
     expected = mu * math.sqrt(0.9)
-    monkeypatch.setattr(cd_module, "BLOCK", 4)
+    monkeypatch.setattr(cd_module, "PARTIAL_SUMS", 4)
     assert ratio(plan) == pytest.approx(expected, rel=0.25)
     assert ratio(dataclasses.replace(plan, grid=plan.grid / 2)) > 1.6 * expected
 

@@ -27,12 +27,12 @@ from skdpsco.solvers.groups.problem import (
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 # Bounds on the second derivative of the losses that have one.
 CURVATURES = {LogisticMoments: 0.25, SquaredMoments: 1.0}
-# Losses are centred at this share of the largest. Sqrt(2) times what is left is below 1: moving
-# between groups changes no more than moving within one.
+# Losses are centred at this share of the largest loss. Sqrt(2) times the rest is below 1, so that a
+# record that moves between groups changes no more than one that stays in its group.
 LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 
 
@@ -40,8 +40,9 @@ LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 class HingeLoss:
     """Hinge loss ``max(0, 1 - s z)``, s the sign of the target."""
 
+    n_outputs: ClassVar[int] = 1
     slope_bound: ClassVar[float] = 1.0
-    largest_loss: ClassVar[float] = 4.0  # what lies beyond is cut
+    largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
 
     def slopes(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Derivative in the prediction."""
@@ -57,6 +58,7 @@ class HingeLoss:
 class AbsoluteLoss:
     """Absolute residual, for targets in [-1, 1]."""
 
+    n_outputs: ClassVar[int] = 1
     slope_bound: ClassVar[float] = 1.0
     largest_loss: ClassVar[float] = 1.0
 
@@ -75,7 +77,7 @@ def steepest_slope(loss: Any) -> float:
 
 
 def bounded_slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Derivative of every record's loss: the response less the target for ``phi(z) - t z``."""
+    """Derivative of every record's loss; for ``phi(z) - t z``, the response minus the target."""
     if not hasattr(loss, "slopes"):
         return bounded_responses(loss, z) - bounded_targets(loss, t)
     return within(loss.slopes(z, t), -steepest_slope(loss), steepest_slope(loss))
@@ -83,10 +85,10 @@ def bounded_slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GroupOperator:
-    """Operator of ``min over w, max over theta, of sum_g theta_g mean loss of group g``.
+    """Operator of ``min over w, max over theta, of sum_g theta_g * (mean loss of group g)``.
 
-    `total` sums up records in units that no record can exceed at any point; `weights` says how
-    large the units are at a point.
+    `total` sums over records in units that no record exceeds at any point; `weights` gives the size
+    of these units at a point.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class GroupOperator:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """Share of the records that is in each group: public sizes, or else the prior."""
+        """Share of the records in each group, from public sizes or from the prior."""
         problem = self.problem
         if problem.group_sizes is not None:
             return np.array(problem.group_sizes, dtype=np.float64) / problem.n_samples
@@ -110,7 +112,7 @@ class GroupOperator:
 
     @cached_property
     def player(self) -> float:
-        """Weight of the player who chooses among groups; 0 if nothing is left to choose."""
+        """Weight of the player who chooses among groups; 0 if there is nothing to choose."""
         return 0.0 if self.problem.theta_is_fixed else 1.0 - self.problem.average_weight
 
     @property
@@ -120,7 +122,7 @@ class GroupOperator:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """The model, an intercept being one coordinate of it; and the groups' weights, if free."""
+        """The block of the model, intercept included, and that of the groups' weights if free."""
         problem, loss = self.problem, self.problem.loss
         a = steepest_slope(loss) * self.row_norm
         model = Block(problem.constraint, problem.n_features, a)
@@ -143,14 +145,14 @@ class GroupOperator:
         return [row[: len(self.blocks)] for row in matrix[: len(self.blocks)]]
 
     def mixture(self, z: np.ndarray) -> np.ndarray:
-        """Weights of the groups at a point, those of the average included."""
+        """Weights of the groups at a point, including their weights in the average."""
         average = self.shares / self.shares.sum()
         if self.player == 0.0:
             return average
         return self.player * z[self.problem.n_features :] + (1.0 - self.player) * average
 
     def unit(self, mixture: np.ndarray) -> float:
-        """Largest weight of a record: that of the groups that weigh it most."""
+        """Largest weight that any record can have, through the groups that weigh it most."""
         return float(np.sort(mixture / self.shares)[-self.problem.max_memberships :].sum())
 
     def weights(self, z: np.ndarray) -> np.ndarray:
@@ -160,9 +162,9 @@ class GroupOperator:
 
     @cached_property
     def largest_weights(self) -> tuple[float, ...]:
-        """Largest `weights` of each block; those of the model at the corner of the smallest group.
+        """Largest `weights` of each block; the model's are attained at the smallest group's corner.
 
-        They are convex in theta. At a corner all groups count alike by their shares, but for one.
+        They are convex in theta. At a corner all groups but one are weighed by their shares.
         """
         z = np.zeros(self.problem.n_features + self.problem.n_groups)
         z[self.problem.n_features + np.argmin(self.shares)] = 1.0
@@ -170,12 +172,12 @@ class GroupOperator:
         return (unit,) if self.player == 0.0 else (unit, float(1.0 / self.shares.min()))
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """Sum over records (rows, targets, memberships), see `MonotoneOperator`."""
+        """Sum over records (rows, targets, memberships); see `MonotoneOperator`."""
         problem, loss = self.problem, self.problem.loss
         rows, t, membership = data
         F, mixture = problem.n_features, self.mixture(z)
         predictions = rows @ z[:F]
-        # At most 1 as computed, too: the sum over a record's groups may round up.
+        # The sum over a record's groups may be rounded up; the computed value must not exceed 1.
         reach = np.minimum(membership @ (mixture / self.shares / self.unit(mixture)), 1.0)
         model = rows.T @ (reach * bounded_slopes(loss, predictions, t))
         if self.player == 0.0:
@@ -184,7 +186,7 @@ class GroupOperator:
         return np.concatenate([model, membership.T @ (self.player * (self.centre - cut))])
 
     def rows(self, X: Any) -> Any:
-        """The records of a design, clipped, scaled and shortened: a copy, dense or CSR.
+        """A copy of the design, dense or CSR, whose rows are clipped, scaled and shortened.
 
         Hundreds of calls read it, and batches take rows of it.
         """
@@ -204,22 +206,25 @@ class GroupMirrorProx:
 
     Parameters
     ----------
-    solver : MirrorProx, RecursiveRegularization or None, default=None
-        None for `MirrorProx`.
+    solver : MirrorProx, RecursiveRegularisation or None, default=None
+        Solver of the saddle-point problem; None for ``MirrorProx()``.
     row_norm : float or None, default=None
-        Public bound on the l2 norm of a row, of features in [-1, 1] and the ones of an intercept;
-        longer rows are shortened to it. None for the largest norm there is. Noise is proportional
-        to it.
+        Public bound on the l2 norm of a row with features in [-1, 1] and, with an intercept, an
+        entry of 1. Longer rows are shortened to it. None for the largest possible norm. The noise
+        is proportional to this bound.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``solver`` is another object, or ``row_norm`` is not a number.
+    ValueError
+        If ``row_norm`` is outside its range.
 
     Notes
     -----
-    The intercept is a coordinate like the others: the ball of the constraint holds it too. Groups
-    may overlap, and membership may be private; then means of groups divide by the prior's share
-    of the records in place of a size.
+    The intercept is a coordinate like the others, and the ball of the constraint contains it too.
+    Groups may overlap, and membership may be private. In that case the means of groups are divided
+    by the prior's share of the records instead of a size.
 
     References
     ----------
@@ -228,40 +233,40 @@ class GroupMirrorProx:
     """
 
     def __init__(self, solver: Any = None, row_norm: float | None = None):
-        if not isinstance(solver, (MirrorProx, RecursiveRegularization, type(None))):
+        if not isinstance(solver, (MirrorProx, RecursiveRegularisation, type(None))):
             raise TypeError(
-                f"solver must be None, a MirrorProx or a RecursiveRegularization, got {solver!r}."
-            )  # others may know nothing of `weights`
+                f"solver must be None, a MirrorProx or a RecursiveRegularisation, got {solver!r}."
+            )  # other solvers may not support `weights`
         self.solver = MirrorProx() if solver is None else solver
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
 
     def plan(self, problem: GroupProblem, budget: Any, n_iter: int | None = None) -> Plan:
-        """Spend ``budget``; ``n_iter`` is the number of steps, None leaves it to the solver.
+        """Spend ``budget`` on ``n_iter`` steps; None leaves their number to the solver.
 
         Raises
         ------
         TypeError
-            For a constraint that is no `L2Ball`.
+            If the constraint is not an `L2Ball`.
         ValueError
-            For the objective "cvar", and for private membership without a prior.
+            If the objective is "cvar", or membership is private and there is no prior.
         """
         return self.solver.plan(self._saddle_point(problem), budget, n_iter)
 
     def check(self, problem: GroupProblem) -> None:
-        """Refuse what mirror prox does not offer; errors as of `plan`."""
+        """Refuse problems that mirror prox cannot solve; see `plan` for the errors."""
         if type(problem.constraint) is not L2Ball:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
         if problem.objective == "cvar" and not problem.theta_is_fixed:
             raise ValueError(
                 "objective='cvar' needs solver='moments' and loss='logistic' or 'squared': "
-                "mirror prox has 'worst' and 'average'."
+                "mirror prox supports 'worst' and 'average' only."
             )
         if problem.group_sizes is None:
             prior = np.array([] if problem.prior is None else problem.prior, dtype=np.float64)
             if prior.shape != (problem.n_groups,) or not ((prior > 0) & (prior <= 1)).all():
                 raise ValueError(
-                    "group_prior must hold a share in (0, 1] for every group: with private "
-                    f"membership mirror prox divides by it; got {problem.prior!r}."
+                    "group_prior must hold a share in (0, 1] for every group, since with private "
+                    f"membership mirror prox divides by it. Got {problem.prior!r}."
                 )
 
     def run(
@@ -274,7 +279,7 @@ class GroupMirrorProx:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> GroupResult:
-        """Follow ``plan`` on the data; ``membership`` has a 1 for each group of a record.
+        """Follow ``plan`` on the data; ``membership`` holds a 1 for each group of a record.
 
         Raises
         ------
@@ -285,7 +290,7 @@ class GroupMirrorProx:
             raise ValueError(f"A record must be in at most {problem.max_memberships} groups.")
         saddle_point = self._saddle_point(problem)
         operator: Any = saddle_point.operator
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)

@@ -1,10 +1,10 @@
-"""Group DRO from noisy moments; the saddle point is post-processing.
+"""Group DRO from noisy moments; the saddle point follows by post-processing.
 
 Proof: docs/proofs/group_dro.md.
 
-The gradient of a loss ``phi(x'w) - t x'w`` depends on the target t through the mean of ``t x``
-alone. So one noisy vector per group, one noisy matrix of second moments, and a round in which model
-and data are compared at one point are enough, where a noisy gradient method needs many rounds.
+The gradient of a loss ``phi(x'w) - t x'w`` depends on the target t only through the mean of
+``t x``. It is therefore enough to release one noisy vector per group and one noisy matrix of second
+moments, and to compare model and data at one point. A noisy gradient method needs many rounds.
 """
 
 import math
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import columns_of
-from skdpsco.data.pieces import sum_error, tree_sum
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.design import GATHERED_ROWS, columns_of
+from skdpsco.data.pieces import replace_one, tree_sum
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Plan, share_mu
 from skdpsco.solvers.groups.problem import (
     GroupProblem,
@@ -28,8 +28,8 @@ from skdpsco.solvers.groups.problem import (
     bounded_targets,
     mixtures,
 )
-from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, james_stein
-from skdpsco.solvers.l1.refit import BLOCK, newton_pays
+from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
+from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
 __all__ = [
@@ -43,9 +43,9 @@ __all__ = [
     "needed_size",
 ]
 
-MAX_GROUP_FEATURES = 2000  # a saddle point solves linear systems of this size
-# What is subtracted from the losses of records that may change their group, in units of the largest
-# loss. A record then adds between -0.3 and 0.7 to a group, and sqrt(2) * 0.7 is less than 1.
+MAX_GROUP_FEATURES = 2000  # the saddle point needs linear systems of this size
+# Subtracted from the losses of records that may change their group, in units of the largest loss. A
+# record then adds between -0.3 and 0.7 to a group, and sqrt(2) * 0.7 is less than 1.
 LOSS_SHIFT = 0.3
 
 
@@ -53,8 +53,8 @@ LOSS_SHIFT = 0.3
 class GroupMomentsTuning:
     """Constants of `GroupMoments` that were chosen by hand; privacy does not depend on them.
 
-    The shares are shares of mu**2. Releases that a plan does without leave theirs to the others.
-    examples/benchmarks/group_dro.py shows the accuracy that they give.
+    All shares are shares of mu**2. If a plan omits a release, the others divide its share.
+    examples/benchmarks/group_dro.py shows the accuracy that these constants give.
     """
 
     count_share: float = 0.02  # for the numbers of records in the groups
@@ -63,18 +63,19 @@ class GroupMomentsTuning:
     moment_share: float = 0.50  # for the label moments of the groups
     round_share: float = 0.30  # for the responses of all rounds together
     loss_share: float = 0.12  # for the losses of the groups in all rounds together
-    matrix_ratio: float = 3.0  # for `newton_pays`: below, the matrix is little more than its ridge
-    needed_ratio: float = 10.0  # of a group's moment to its noise; below, the group is too small
-    # The next two compare the smallest expected group with the smallest one that is not too small.
-    ratio_per_round: float = 40.0  # there are as many rounds as the root of the ratio over this
-    quiet_ratio: float = 1e3  # above, noise is so small that no row is shortened
+    matrix_ratio: float = 3.0  # for `newton_pays`; below it the matrix is mostly ridge
+    needed_ratio: float = 10.0  # of a group's moment to its noise; below it the group is too small
+    # The next two compare the smallest expected group with the smallest one that is large enough.
+    ratio_per_round: float = 40.0  # the number of rounds is the root of the ratio over this
+    quiet_ratio: float = 1e3  # above it the noise is so small that no row is shortened
     max_rounds: int = 20
-    clip: float = 1.21  # rows are shortened to the norm whose square is this times the mean square
-    most_concentrated: float = 50.0  # the mean square is taken to be at least n_features over this
+    blind_rounds: int = 2  # the fewest without a matrix: the first finds the curvature
+    clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
+    most_concentrated: float = 50.0  # the mean square is assumed to be at least n_features / this
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
-    step: float = 0.7  # the part of the way to the next saddle point, in all rounds but the last
-    level_error: float = 0.05  # of a loss by the model, which is weighed against its noisy value
-    least_count: float = 2.0  # a released count is at least 1 and so many deviations of its noise
+    step: float = 0.7  # fraction of the way to the next saddle point, in all rounds but the last
+    level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
+    least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
 
 
 GROUP_MOMENTS = GroupMomentsTuning()
@@ -82,21 +83,21 @@ GROUP_MOMENTS = GroupMomentsTuning()
 
 @dataclass(frozen=True)
 class GroupMomentsPlan(Plan):
-    """Grids of all releases, in sums of rows of norm 1; one per group where groups are apart."""
+    """Grids of all releases, for sums of rows of norm 1; one per group where groups differ."""
 
     norm_grid: float = 0.0
-    count_grid: float | None = None  # None: not released
+    count_grid: float | None = None  # None if counts are not released
     matrix_grid: float | None = None
     moment_grids: tuple[float, ...] = ()
     response_grids: tuple[float, ...] = ()
-    loss_grids: tuple[float, ...] = ()  # none: not released
+    loss_grids: tuple[float, ...] = ()  # empty if losses are not released
     loss_centre: float = 0.0
     smoothing: float = 1e-2
     largest_clip: bool = False  # no row is shortened
 
 
 def needed_size(n_features: int, mu: float) -> int:
-    """Members that a group needs, for features spread evenly over [-1, 1].
+    """Number of members that a group needs if features are uniform on [-1, 1].
 
     The noise of a group's moment has norm about ``c sqrt(F) / (n_g mu)`` in units of the mean.
     """
@@ -108,23 +109,25 @@ def needed_size(n_features: int, mu: float) -> int:
 class GroupMoments:
     """Noisy label moments of every group, noisy second moments, and rounds of correction.
 
-    Gaussian noise only. The l2 norm of a row is clipped to a multiple of the released root mean
-    square. Where noise is small, more rounds are made: up to 20, which then find the saddle point.
+    All noise is Gaussian. The l2 norm of a row is clipped to a multiple of the released root mean
+    square. If the noise is small there are more rounds, up to 20, which then find the saddle point.
 
     References
     ----------
     Proof and sources: docs/proofs/group_dro.md.
     """
 
+    fixed_cost = True
+
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
     ) -> GroupMomentsPlan:
-        """Spend ``budget``; ``n_iter`` is the number of rounds, None leaves it to the plan.
+        """Spend ``budget`` on ``n_iter`` rounds; None leaves their number to the plan.
 
         Raises
         ------
         ValueError
-            For more than 2000 features, or noise that is too large for the grids.
+            If there are more than 2000 features, or the noise is too large for the grids.
         """
         n, F, k, loss = problem.n_samples, problem.n_features, problem.n_groups, problem.loss
         tuning = GROUP_MOMENTS
@@ -137,11 +140,12 @@ class GroupMoments:
         sizes = problem.expected_sizes
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
-        n_rounds = n_iter or int(min(max(1, useful), tuning.max_rounds))
-        levels = not problem.theta_is_fixed
         matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
+        fewest = 1 if matrix else tuning.blind_rounds
+        n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
+        levels = not problem.theta_is_fixed
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
-        parts = {  # share of one release, how many there are
+        parts = {  # share of one release, and number of such releases
             "counts": (tuning.count_share, int(private and problem.prior is None)),
             "norm": (tuning.norm_share, 1),
             "matrix": (tuning.matrix_share, int(matrix)),
@@ -155,14 +159,14 @@ class GroupMoments:
         )
         slack = 1.0 + F * 2.0**-50  # rounding of norms and products of one record
         a, cut = loss.bound * slack, loss.largest_loss
-        others = 2 if private else 1  # of the groups that change, per group that the record is in
+        others = 2 if private else 1  # changed groups, per group of the record
         terms = (n,) * k if private else problem.group_sizes
 
         def per_group(name, change, bound, dimension):
-            """One grid per group: sums of terms of norm ``bound``, which one record may change."""
+            """One grid per group, for sums of terms of norm ``bound``."""
             return tuple(
                 gaussian_grid(
-                    change + 2.0 * math.sqrt(others) * sum_error(m, bound),
+                    replace_one(m, bound, change, parts=others),
                     multipliers[name] * math.sqrt(r),
                     others * dimension,
                     m * bound,
@@ -170,27 +174,27 @@ class GroupMoments:
                 for m in terms
             )
 
-        square = 2.0 * sum_error(n, 1.0, F)
         row = math.sqrt(2.0) * slack
-        matrix_error = 2.0 * sum_error(n, row)
-        changed = min(2 * r, k)  # counts that one record changes, by 1 each
+        changed = min(2 * r, k)  # number of counts that one record changes by 1
         loss_grids, smoothing = (), tuning.smoothing[1]
         if levels:
-            range_ = cut * (1.0 + 2.0**-50) if private else cut  # the centring rounds
+            range_ = cut * (1.0 + 2.0**-50) if private else cut  # centring is rounded
             loss_grids = per_group("losses", range_, cut, 1)
-            noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
+            noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
             event=event,
             n_iter=n_rounds,
-            norm_grid=gaussian_grid(F + square, multipliers["norm"], 1, n * F),
+            norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
                 gaussian_grid(math.sqrt(changed), multipliers["counts"], changed, n)
                 if parts["counts"][1]
                 else None
             ),
             matrix_grid=(
-                gaussian_grid(row + matrix_error, multipliers["matrix"], F * (F + 1) // 2, n * row)
+                gaussian_grid(
+                    replace_one(n, row, row), multipliers["matrix"], F * (F + 1) // 2, n * row
+                )
                 if matrix
                 else None
             ),
@@ -205,24 +209,25 @@ class GroupMoments:
     def run(
         self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
     ) -> GroupResult:
-        """Follow ``plan`` on the data; ``membership``: a CSR array of ones, a column per group."""
+        """Follow ``plan``; ``membership`` is a CSR array of ones with one column per group."""
         return _GroupFit(plan, problem, X, y, membership, rng).run(progress)
 
 
 class _GroupFit:
-    """One fit; ``self.c`` and all that `run` computes are made of releases."""
+    """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
     def __init__(self, plan, problem, X, y, membership, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y, self.membership = X, y, membership
         self.F, self.k = problem.n_features, problem.n_groups
+        self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
     def run(self, progress) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
         self.sizes = self._public_sizes()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = james_stein(moments, deviation, self.sizes)
+        B, own = shrink_groups(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
@@ -237,46 +242,52 @@ class _GroupFit:
             return Saddle(phi, groups, radius, n_ball, smoothing, variance).solve(start)
 
         w = np.zeros(self.F)
-        level = np.zeros(self.k)  # of every group's loss, less phi(w) - b_g'w
+        level = np.zeros(self.k)  # every group's loss minus phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
         w, theta = saddle_point(B, level, w, own)
         for t in range(self.plan.n_iter):
             (responses, deviation), losses = self._responses_and_losses(w)
+            if self.plan.matrix_grid is None:
+                noise = float(np.linalg.norm(pi * deviation))
+                phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes = phi.slopes(w)[0]
-            error = slopes - responses  # of the model
-            # A wrong law of predictions errs along the slopes. Little noise is in one direction;
-            # in the others there is no error where it is less than the noise.
-            along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
-            along = (pi @ error @ along) * along
-            error, added = james_stein(error - along, deviation, self.sizes)
+            error = slopes - responses  # error of the model
+            along = np.zeros(self.F)
+            if self.plan.matrix_grid is not None:
+                # If predictions do not have the assumed distribution, the model errs along the
+                # slopes, where there is little noise. In other directions, errors below the noise
+                # count as 0.
+                along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
+                along = (pi @ error @ along) * along
+            error, added = shrink_groups(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
-                noise = np.array(self.plan.loss_grids) * 2.0**SCALE_BITS / self.sizes
+                noise = deviation_on(np.array(self.plan.loss_grids)) / self.sizes
                 gap = losses - (phi.value(w) - B @ w + level)
                 C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
             v, theta = saddle_point(corrected, C, w, own + added)
-            # The pooled curvature may be too small for some groups: shorter steps converge.
+            # The pooled curvature may be too small for some groups: only shorter steps converge.
             w = v if t == self.plan.n_iter - 1 else w + GROUP_MOMENTS.step * (v - w)
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta)
 
     def _sum(self, function):
-        """Sum of ``function(where they stand, rows)`` over blocks of records; see `sum_error`."""
+        """Sum of ``function(positions, rows)`` over blocks of records; see `sum_error`."""
         columns = np.arange(self.F)
         return tree_sum(
             function(slice(start, stop), columns_of(self.X, start, stop, columns))
-            for start, stop in cuts(self.problem.n_samples, BLOCK)
+            for start, stop in cuts(self.problem.n_samples, GATHERED_ROWS)
         )
 
     def _unit_rows(self, A):
-        """Rows over the larger of their norm and the clipping norm."""
+        """Rows divided by their norm or by the clipping norm, whichever is larger."""
         norms = np.sqrt(np.einsum("ij,ij->i", A, A))
         return A / np.maximum(norms, self.c)[:, None]
 
     def _public_sizes(self):
-        """Sizes of the groups: public, expected, or counts that are released here."""
+        """Sizes of the groups: public, expected, or noisy counts that are released here."""
         grid = self.plan.count_grid
         if grid is None:
             return np.array(self.problem.expected_sizes, dtype=np.float64)
@@ -286,14 +297,13 @@ class _GroupFit:
         return np.clip(counts, min(1.0 + GROUP_MOMENTS.least_count * deviation[0], n), n)
 
     def _select(self, rows):
-        """Matrix that sums the records of every group of a block, and touches no others."""
+        """Matrix that sums a block's records by group, without touching records of no group."""
         return self.membership[rows].T
 
     def _release(self, sums, grids):
-        """Release a row of ``sums`` per group, in place; return the noise's deviations."""
-        for values, grid in zip(sums, grids, strict=True):
-            gaussian_mechanism(self.rng, values, grid)
-        return np.array(grids) * 2.0**SCALE_BITS
+        """Release one row of ``sums`` per group, in place; return the deviations of the noise."""
+        pairs = zip(sums, grids, strict=True)
+        return np.array([gaussian_mechanism(self.rng, *pair) for pair in pairs])
 
     def _clip_norm(self):
         F = self.F
@@ -315,32 +325,55 @@ class _GroupFit:
             return (moment,) if grid is None else (moment, U.T @ U)
 
         moments, *second = self._sum(sums)
-        intercept = self.problem.intercept
-        if grid is None:  # equal second moments of all features
-            rest = self.moment - intercept
-            M = np.diag(np.full(F, max(rest, self.moment / F) / max(F - intercept, 1)))
-            if intercept:
-                M[-1, -1] = 1.0
+        if grid is None:
+            # Features that go together have a larger curvature than those that do not: take one
+            # between the extremes, 1 and F times the mean, until a response is known.
+            self.stiffness = math.sqrt(F)
+            phi = self._model(self.stiffness)
         else:
             M = self._second_moments(second[0], grid) * (self.c**2 / n)
-        mean = M[-1] if intercept else np.zeros(F)
-        return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
+            phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
+        return phi, *self._means(moments, self.plan.moment_grids)
+
+    def _model(self, stiffness: float) -> Any:
+        """The model of phi if second moments of all features are ``stiffness`` times the mean."""
+        intercept = self.problem.intercept
+        square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
+        M = np.diag(np.full(self.F, stiffness * square))
+        mean = np.zeros(self.F)
+        if intercept:
+            M[-1, -1] = mean[-1] = 1.0
+        return self.problem.loss.model(M, mean)
+
+    def _stiffness_at(self, w: np.ndarray, response: np.ndarray, noise: float) -> float:
+        """The stiffness of a model whose slopes at ``w`` are as long as the mean response there.
+
+        A model with less curvature than the data would make the next step too long.
+        """
+        n_ball = self.F - self.problem.intercept
+        square = float(np.square(response[:n_ball]).sum()) - n_ball * noise**2
+        low, high = (self.stiffness if self.responded else 1.0), float(self.F)
+        for _ in range(30):
+            middle = math.sqrt(low * high)
+            slopes = self._model(middle).slopes(w)[0][:n_ball]
+            low, high = (middle, high) if slopes @ slopes < square else (low, middle)
+        self.stiffness, self.responded = low, True
+        return low
 
     def _second_moments(self, second, grid):
         entries = upper_triangle(second)
-        gaussian_mechanism(self.rng, entries, grid)
-        return positive_definite(entries, grid * 2.0**SCALE_BITS)
+        return positive_definite(entries, gaussian_mechanism(self.rng, entries, grid))
 
     def _means(self, sums, grids):
-        """Release sums over groups of vectors within the bound; return means and deviations."""
+        """Release sums of bounded vectors by group; return means and deviations."""
         deviation = self._release(sums, grids) / self.sizes
         means = sums / self.sizes[:, None]
-        bound = self.problem.loss.bound  # no mean is longer
+        bound = self.problem.loss.bound  # the norm of a mean is at most this
         norms = np.linalg.norm(means, axis=1)
         return means * (self.c * bound / np.maximum(norms, bound))[:, None], self.c * deviation
 
     def _responses_and_losses(self, w, responses=True):
-        """Means over every group at the released point ``w``: response times row, and loss."""
+        """Mean of response times row, and mean loss, of every group at the released point ``w``."""
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
         centre = self.plan.loss_centre
 

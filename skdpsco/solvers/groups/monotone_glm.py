@@ -1,6 +1,7 @@
 """Monotone generalised linear models: ``mean((r(x'w) - t) x) = 0`` over an l2 ball.
 
-``r`` is a non-decreasing table with values in [-1, 1]. Proof: docs/proofs/monotone_glm.md.
+``r`` is a non-decreasing function, given by a table with values in [-1, 1]. Proof:
+docs/proofs/monotone_glm.md.
 """
 
 import math
@@ -12,8 +13,8 @@ from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.design import columns_of
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.design import GATHERED_ROWS, columns_of
+from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import correlate, predict
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
@@ -30,7 +31,6 @@ from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
     QuadraticModel,
 )
-from skdpsco.solvers.l1.refit import BLOCK
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
 
@@ -43,9 +43,9 @@ class GradientTuning:
 
     norm_share: float = 0.03  # of mu**2, for the mean squared norm of the rows
     distance: float = 2.0  # public guess of the solution's norm, in units of the link
-    quiet_ratio: float = 1e4  # of records times mu to a row's norm; above, no row is shortened
-    clip: float = 1.21  # rows are shortened to the norm whose square is this times the mean square
-    most_concentrated: float = 1e4  # the mean square is taken to be at least n_features over this
+    quiet_ratio: float = 1e4  # of records times mu to a row's norm; above it no row is shortened
+    clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
+    most_concentrated: float = 1e4  # the mean square is assumed to be at least n_features / this
 
 
 GRADIENT = GradientTuning()
@@ -57,15 +57,16 @@ class TabulatedMoments:
     Parameters
     ----------
     knots : ndarray of shape (n_knots,)
-        Increasing, at least two.
+        Increasing points, at least two.
     values : ndarray of shape (n_knots,)
-        Non-decreasing, in [-1, 1]. Beyond the knots ``phi'`` is constant.
+        Non-decreasing values of ``phi'`` in [-1, 1]. Beyond the knots ``phi'`` is constant.
     """
 
     bound: ClassVar[float] = 1.0  # of targets and of the response
-    # For the losses of groups, of which there is one: they are not released.
+    # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
+    n_outputs: ClassVar[int] = 1
 
     def __init__(self, knots: np.ndarray, values: np.ndarray):
         self.knots, self.values = knots, values
@@ -89,14 +90,16 @@ class TabulatedMoments:
         return value, r, np.where(z == inside, v, 0.0)
 
     def model(self, second_moments: np.ndarray, mean: np.ndarray) -> Any:
-        """The mean of phi, from moments of the features."""
+        """A model of the mean of phi, from moments of the features."""
         if len(self.knots) == 2 and np.array_equal(self.knots, self.values):
-            return QuadraticModel(second_moments, mean)  # of a line, whatever the law of x
+            return QuadraticModel(second_moments, mean)  # phi' is linear: exact for every x
         return GaussianModel(second_moments, mean, self.phi, TRAPEZOID)
 
 
 class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
+
+    fixed_cost = True
 
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(
@@ -114,7 +117,7 @@ class PooledMoments:
         """Spend ``budget``; see `GroupMoments.plan`."""
         if problem.n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, including the "
                 f"intercept, got {problem.n_features}: use solver='mirror-prox'."
             )
         return GroupMoments().plan(self._grouped(problem), budget, n_iter)
@@ -143,10 +146,10 @@ class _Gradient:
     problem : Problem
     clip : float
     moment : float
-        Mean squared norm of the rows, expected or with noise, for the steps.
+        Expected or noisy mean squared norm of the rows, which decides the steps.
     """
 
-    saddle = True  # as for any gradient, the mean of the iterates is a solution
+    saddle = True  # the operator is a gradient, so the mean of the iterates is a solution
 
     def __init__(self, problem: Problem, clip: float, moment: float):
         self.loss, self.clip = problem.loss, clip
@@ -176,9 +179,9 @@ class GradientPlan(Plan):
     def for_moment(
         self, problem: Problem, moment: float
     ) -> tuple[VariationalProblem, MirrorProxPlan]:
-        """What is solved once the mean squared norm of the rows is released, and how.
+        """The problem to solve, and its plan, once the rows' mean squared norm is released.
 
-        There are as many calls on the same grids as were planned: only the length of steps is new.
+        The number of calls and their grids are those that were planned; only the step size is new.
         """
         assert self.steps is not None
         monotone, distance = _monotone_problem(problem, moment, self.largest_clip)
@@ -189,7 +192,7 @@ class GradientPlan(Plan):
 def _monotone_problem(
     problem: Problem, moment: float, largest_clip: bool
 ) -> tuple[VariationalProblem, float]:
-    """What `MirrorProx` solves for rows of that mean square, and the distance for its steps."""
+    """The problem of `MirrorProx` for rows of this mean square, and the distance for its steps."""
     F = problem.n_features
     clip = math.sqrt(F if largest_clip else min(GRADIENT.clip * moment, F))
     monotone = VariationalProblem(_Gradient(problem, clip, moment), problem.n_samples)
@@ -200,8 +203,8 @@ def _monotone_problem(
 class GradientMirrorProx:
     """`MirrorProx` for the same problems as `PooledMoments`; the ball holds the intercept too.
 
-    A noisy mean squared norm decides where rows are shortened, and how long steps are. How many
-    there are is decided before, for features spread evenly over [-1, 1].
+    A noisy mean squared norm decides to what norm rows are shortened, and the step size. The number
+    of steps is decided beforehand, for features that are uniform on [-1, 1].
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientPlan:
@@ -217,7 +220,7 @@ class GradientMirrorProx:
             event=compose(GaussianEvent(multiplier), steps.event),
             n_iter=steps.n_iter,
             summary=steps.summary,
-            norm_grid=gaussian_grid(F + 2.0 * sum_error(n, 1.0, F), multiplier, 1, n * F),
+            norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multiplier, 1, n * F),
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,
@@ -227,7 +230,7 @@ class GradientMirrorProx:
     def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
         n, F = problem.n_samples, problem.n_features
-        squares, rows = np.empty(n), max(100 * BLOCK // F, 1)
+        squares, rows = np.empty(n), max(100 * GATHERED_ROWS // F, 1)
         for start in range(0, n, rows):
             A = columns_of(X, start, start + rows, np.arange(F))
             squares[start : start + rows] = np.einsum("ij,ij->i", A, A)

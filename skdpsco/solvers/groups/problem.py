@@ -1,4 +1,4 @@
-"""What solvers of group DRO share: the losses, the problem, the mixtures of groups, the result."""
+"""What solvers of group DRO share: losses, the problem, mixtures of groups, and the result."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ class LogisticMoments:
     """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``."""
 
     bound: ClassVar[float] = 0.5  # of targets and of the response
-    largest_loss: ClassVar[float] = 4.0  # what lies beyond is cut
+    largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
     # The loss of the prediction 0; None if it depends on the target.
     level_at_zero: ClassVar[float | None] = math.log(2.0)
     model: ClassVar[type] = GaussianModel
+    n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi."""
@@ -32,15 +33,16 @@ class LogisticMoments:
 
 @dataclass(frozen=True)
 class SquaredMoments:
-    """Half the squared residual for targets in [-1, 1]; ``phi`` is linear beyond predictions of 1.
+    """Half the squared residual for targets in [-1, 1].
 
-    A prediction beyond the bound of the targets would have a residual without bound.
+    ``phi`` is linear beyond predictions of 1, since residuals would otherwise be unbounded.
     """
 
     bound: ClassVar[float] = 1.0
     largest_loss: ClassVar[float] = 0.5
     level_at_zero: ClassVar[float | None] = None
     model: ClassVar[type] = QuadraticModel
+    n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi: the prediction clipped to [-1, 1]."""
@@ -53,23 +55,23 @@ class SquaredMoments:
 
 
 def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:
-    """Targets within the loss's bound, whatever it was given."""
+    """Targets clipped to the loss's bound."""
     return within(t, -loss.bound, loss.bound)
 
 
 def bounded_responses(loss: Any, z: np.ndarray) -> np.ndarray:
-    """Derivative of phi, within the same bound, whatever the loss returns."""
+    """Derivative of phi, clipped to the loss's bound whatever the loss returns."""
     return within(loss.response(z), -loss.bound, loss.bound)
 
 
 def bounded_losses(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Loss of every record, within that of none and the largest one."""
+    """Loss of every record, clipped to between 0 and the largest loss."""
     return within(loss.losses(z, t), 0.0, loss.largest_loss)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupProblem(Problem):
-    """A `Problem` whose records are in groups; constraint: an `L2Ball`.
+    """A `Problem` whose records are in groups, with an `L2Ball` as constraint.
 
     Parameters
     ----------
@@ -77,12 +79,12 @@ class GroupProblem(Problem):
     group_sizes : tuple of int, or None
         Public sizes; None where the groups of a record are private.
     prior : tuple of float, or None
-        Public shares of the records that are in every group, where these are private; None if
-        nothing is known about them.
+        Public guess of each group's share of the records, if groups are private; None if nothing
+        is known about the shares.
     max_memberships : int
-        Number of groups, a public one, that no record exceeds.
+        Public bound on the number of groups that a record is in.
     objective : {"worst", "cvar", "average"}
-        Which mixtures of groups are maximised over: see `mixtures`.
+        The mixtures of groups over which the loss is maximised; see `mixtures`.
     cvar_level : float
     average_weight : float
         Weight of the average loss beside that of the worst mixture of groups.
@@ -98,7 +100,7 @@ class GroupProblem(Problem):
 
     @property
     def expected_sizes(self) -> tuple[float, ...]:
-        """Sizes if they are public, else the best public guess."""
+        """Sizes of the groups if they are public, otherwise the best public guess."""
         if self.group_sizes is not None:
             return self.group_sizes
         n, k = self.n_samples, self.n_groups
@@ -113,13 +115,13 @@ class GroupProblem(Problem):
 
 
 def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Largest weights of the groups, and those that smoothing pulls to.
+    """Largest weights of the groups, and the weights towards which smoothing pulls.
 
     Parameters
     ----------
     problem : GroupProblem
     sizes : ndarray of shape (n_groups,)
-        Public or released. The average weighs groups by them.
+        Public or released sizes, by which the average weighs the groups.
     """
     k, shares = len(sizes), sizes / sizes.sum()
     if problem.objective == "worst":
@@ -130,6 +132,6 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
 
 @dataclass
 class GroupResult(Result):
-    """With the weights of the groups at the saddle point."""
+    """A `Result` with the weights of the groups at the saddle point."""
 
     theta: Any = None

@@ -1,4 +1,4 @@
-"""Saddle points of models that were released: post-processing, which never sees data.
+"""Saddle points of released models: post-processing, which never sees data.
 
 ``F_g(w) = phi(w) - b_g'w + c_g`` is the modelled loss of group g, where ``phi(w)`` stands for the
 mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
@@ -14,11 +14,11 @@ def _rule(nodes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return nodes, weights / weights.sum()
 
 
-# Expectations of functions of a standard normal number: of smooth ones, and of any.
+# Quadratures for expectations under the standard normal law: for smooth functions, and for others.
 HERMITE = _rule(*hermegauss(31))
 TRAPEZOID = _rule(np.linspace(-8.0, 8.0, 257), np.exp(-0.5 * np.linspace(-8.0, 8.0, 257) ** 2))
-LEAST_RIDGE = 1e-6  # of the squared coefficients, so that a minimum exists
-LARGEST_COEF = 1e6  # coefficients, in units where features are in [-1, 1]
+LEAST_RIDGE = 1e-6  # weight of the squared coefficients, so that a minimum exists
+LARGEST_COEF = 1e6  # bound on coefficients, for features in [-1, 1]
 
 
 def log_cosh(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ class GaussianModel:
     second_moments : ndarray of shape (n_features, n_features), positive semidefinite
     mean : ndarray of shape (n_features,)
     phi : callable, default=log_cosh
-        Returns values and first two derivatives at the entries of an array.
+        Returns the values and the first two derivatives at the entries of an array.
     rule : tuple of ndarray, default=HERMITE
         Nodes, symmetric around 0, and weights of the quadrature.
     """
@@ -56,7 +56,7 @@ class GaussianModel:
         return float(self.weights @ self.phi(self._predictions(w)[2])[0])
 
     def slopes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and Hessian at ``w`` of what `value` computes, which is convex."""
+        """Gradient and Hessian of `value`, which is convex, at ``w``."""
         a, deviation, z = self._predictions(w)  # a: gradient of the deviation
         _, r, v = self.phi(z)
         r, v = self.weights * r, self.weights * v
@@ -69,13 +69,13 @@ class GaussianModel:
 
 
 class QuadraticModel:
-    """``w' M w / 2``: the mean of half the squared predictions, whatever their law.
+    """``w' M w / 2``, the mean of half the squared predictions whatever their distribution.
 
     Parameters
     ----------
     second_moments : ndarray of shape (n_features, n_features), positive semidefinite
     mean : ndarray of shape (n_features,)
-        Not needed.
+        Not used; `GaussianModel` has the same signature.
     """
 
     def __init__(self, second_moments: np.ndarray, mean: np.ndarray):
@@ -90,12 +90,13 @@ class QuadraticModel:
         return self.second_moments @ w, self.second_moments
 
 
-def james_stein(
+def shrink_groups(
     noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shrink noisy vectors of groups towards their mean, and that towards 0.
+    """Shrink noisy vectors of groups towards their mean, and the mean towards 0.
 
-    Both as James and Stein do, positive part. Vectors that are long beside their noise hardly move.
+    Both use the positive-part estimator of James and Stein. Vectors that are long compared with
+    their noise hardly move.
 
     Parameters
     ----------
@@ -109,7 +110,8 @@ def james_stein(
     -------
     shrunk : ndarray of shape (n_groups, n_features)
     variances : ndarray of shape (n_groups + 1,)
-        Of the noise that is left in a coordinate: of every group alone, and of what all share.
+        Remaining variance of the noise in a coordinate: the part of each group alone, and last the
+        part that all groups share.
     """
 
     def kept(variance, vectors):
@@ -119,7 +121,7 @@ def james_stein(
     p = sizes / sizes.sum()
     pooled = p @ noisy
     common = (p**2) @ deviation**2
-    # Variance of the noise of a vector less the mean, per coordinate.
+    # Variance per coordinate of the noise in a vector minus the mean.
     own = np.maximum(deviation**2 * (1.0 - 2.0 * p) + common, 0.0)
     mine, ours = kept(own, noisy - pooled), kept(common, pooled)
     shrunk = ours * pooled + mine[:, None] * (noisy - pooled)
@@ -148,14 +150,14 @@ def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
 
 
 class GroupLevels(NamedTuple):
-    """Modelled losses ``C - B w`` of the groups, less the part that they share, and their weights.
+    """Modelled losses ``C - B w`` of the groups, without their common part, and their weights.
 
     Parameters
     ----------
     B : ndarray of shape (n_groups, n_features)
     C : ndarray of shape (n_groups,)
     cap, base : ndarray of shape (n_groups,)
-        Largest weights, and those that smoothing pulls to: see `capped_softmax`.
+        Largest weights, and the weights towards which smoothing pulls; see `capped_softmax`.
     """
 
     B: np.ndarray
@@ -174,12 +176,13 @@ class Saddle:
     phi : GaussianModel or QuadraticModel
     groups : GroupLevels
     radius : float
-        Of the l2 ball.
+        Radius of the l2 ball.
     n_ball : int
-        The first so many coordinates are in the ball, the others are free.
+        The ball constrains the first ``n_ball`` coordinates; the others are free.
     smoothing : float
     variance : callable or None, default=None
-        Of the noise in a coordinate of ``theta'B``, for ``theta``. None: there is no noise.
+        Function of ``theta`` that returns the variance of the noise in a coordinate of
+        ``theta'B``. None if there is no noise.
     """
 
     def __init__(self, phi, groups, radius, n_ball, smoothing, variance=None):
@@ -189,7 +192,7 @@ class Saddle:
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
 
     def solve(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The minimiser, from ``start``, and the maximising theta there."""
+        """The minimiser, found from ``start``, and the maximising theta there."""
         w, theta = self._newton(start, LEAST_RIDGE)
         multiplier = LEAST_RIDGE
         if self._norm(w) > self.radius * 1.001:
@@ -197,7 +200,7 @@ class Saddle:
             while self._norm(w) > self.radius and high < 1e30:
                 low, high = high, 8.0 * high
                 w, theta = self._newton(w, high)
-            for _ in range(10):  # on the multiplier of the ball
+            for _ in range(10):  # steps on the multiplier of the ball
                 middle = (low * high) ** 0.5
                 v, theta_v = self._newton(w, middle)
                 if self._norm(v) > self.radius:
@@ -212,11 +215,11 @@ class Saddle:
         return w, theta
 
     def _quiet(self, w, theta, multiplier):
-        """Raise the ridge as long as Stein's unbiased estimate of the loss without noise falls.
+        """Raise the ridge as long as Stein's unbiased estimate of the noiseless loss decreases.
 
-        With ``w = argmin phi(w) - b'w + ridge w'w / 2`` and noise of variance v in b, the mean of
-        ``b'w`` exceeds that of ``E[b]'w`` by v times that of the trace of dw/db, which is the
-        inverse of the Hessian. (theta is taken as given.)
+        Let ``w = argmin phi(w) - b'w + ridge w'w / 2``, with noise of variance v in b. The mean of
+        ``b'w`` then exceeds the mean of ``E[b]'w`` by v times the mean trace of dw/db, which is the
+        inverse of the Hessian. (theta is treated as fixed.)
         """
         best, least, rises, v = (w, theta), np.inf, 0, w
         step = 1e-3 * np.trace(self.phi.slopes(0.0 * w)[1]) / len(w)
@@ -246,7 +249,7 @@ class Saddle:
         return self.phi.value(w) + smooth + 0.5 * ridge @ (w * w), theta, free
 
     def _newton(self, w: np.ndarray, multiplier: float, temperatures=None):
-        """Damped Newton steps, at lower and lower temperatures; w and theta."""
+        """Take damped Newton steps at falling temperatures; return w and theta."""
         ridge = np.full(len(w), LEAST_RIDGE)
         ridge[: self.n_ball] = multiplier
         for temperature in self.temperatures if temperatures is None else temperatures:

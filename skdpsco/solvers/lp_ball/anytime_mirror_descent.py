@@ -17,12 +17,11 @@ from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
     PolytopeBounds,
-    VertexModel,
     polytope_bounds,
 )
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
-MAX_FRESH = 1000  # vertices per span that users may ask for
+MAX_FRESH = 1000  # most vertices per span that users may ask for
 
 
 class AnytimeTuning(NamedTuple):
@@ -33,11 +32,11 @@ class AnytimeTuning(NamedTuple):
     max_iter : int
         Largest number of vertices that are drawn; chosen by hand.
     always : int
-        Vertices that may be drawn however many coefficients there are; chosen by hand, for the
-        time that a draw takes.
+        Number of vertices that may be drawn however many coefficients there are; chosen by hand,
+        according to the time that a draw takes.
     curvature, variance : float
-        Shares of the bound's terms of curvature and of the variance of gradients that are counted:
-        the bound assumes the worst case of both. They were fitted on simulated data, like those of
+        Factors of the bound's terms for curvature and for the variance of gradients, since the
+        bound assumes the worst case of both. They were fitted on simulated data like those of
         examples/benchmarks/lp_geometry.py.
     """
 
@@ -58,9 +57,9 @@ class Spans(NamedTuple):
     size : ndarray of int64
         Number of records.
     weight : ndarray
-        Of the gradient of a record.
+        Weight of a record's gradient.
     n_draws : int
-        Vertices that the first record may have an influence on: all of them.
+        Number of vertices, all of which the first record may influence.
     """
 
     size: np.ndarray
@@ -69,12 +68,12 @@ class Spans(NamedTuple):
 
     @property
     def mass(self) -> np.ndarray:
-        """Weight of all records."""
+        """Total weight of the records of each span."""
         return self.size * self.weight
 
 
 class SpanSteps(NamedTuple):
-    """What happens after which record.
+    """The schedule: which step or draw follows which record.
 
     Parameters
     ----------
@@ -87,13 +86,13 @@ class SpanSteps(NamedTuple):
     when : ndarray of shape (n_draws,), int64
         Number of records before each draw, in increasing order.
     order : ndarray of shape (n_draws,), int64
-        Which vertex each draw is.
+        Position of each draw's vertex.
     fresh : int
-        Number of vertices whose mean gradients are taken at, or 0 for the average of all.
+        Gradients are taken at the mean of this many vertices, or with 0 at the average of all.
     grid : float
         Grid of all draws.
     limit : float
-        Bound that derivatives are clipped to.
+        Bound to which derivatives are clipped.
     """
 
     ends: np.ndarray
@@ -107,7 +106,7 @@ class SpanSteps(NamedTuple):
 
 
 class MirrorDescentRoom(NamedTuple):
-    """Points, sums, and room to work in.
+    """Points, sums and work space.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ class MirrorDescentRoom(NamedTuple):
     gradient : ndarray of shape (n_coefficients,)
         The weighted sum of the gradients up to this span.
     total : ndarray of shape (n_coefficients,)
-        The sum of those of this span.
+        The sum of the gradients of this span.
     estimate, v : ndarray of shape (n_coefficients,)
     chosen : ndarray of shape (n_draws,), int64
     predictions : ndarray of shape (2, 1, n_outputs)
@@ -138,7 +137,7 @@ class MirrorDescentRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class AnytimeMirrorDescentPlan(Plan):
-    """Public bounds, the grid that all vertices are drawn on, and the polytope."""
+    """Public bounds, the grid of all draws, and the polytope."""
 
     bounds: PolytopeBounds | None = None
     grid: float = 0.0
@@ -148,26 +147,27 @@ class AnytimeMirrorDescentPlan(Plan):
 class AnytimeMirrorDescent:
     """Mirror descent over a polytope in one pass, with gradients at the average of its points.
 
-    The points of mirror descent with the entropy are laws over the vertices, which are never
-    released: a vertex drawn from one of them is a release of the exponential mechanism. Gradients
-    are taken at averages of such vertices. The later a record is read, the fewer vertices does it
-    have an influence on, and the more does its gradient weigh.
+    Entropic mirror descent moves a probability distribution over the vertices. It is never
+    released, but drawing a vertex from it is an exponential mechanism. Gradients are taken at
+    averages of such vertices. The later a record is read, the fewer vertices it influences, and the
+    larger is the weight of its gradient.
 
     Parameters
     ----------
     fresh : int, default=0
-        With 0, the average gains a vertex after every span of records, and keeps the others. Else
-        gradients are taken at a new one of so many vertices, each drawn from the point before a
-        random record among those that were read, as in the paper; that takes more draws, and is
-        less accurate. At most 1000.
+        With 0, the average keeps its vertices and gains one after every span of records. Otherwise
+        gradients are taken at the mean of this many new vertices, at most 1000, as in the paper:
+        each is drawn from the point before a random record among those that were read. This needs
+        more draws and is less accurate.
     shuffle : bool, default=True
-        Take the records of arrays in a random order. False: as they stand, which is as private.
+        Whether to take the records of arrays in a random order. False keeps their order, which is
+        equally private.
 
     References
     ----------
     T. Gonzalez, C. Guzmán, C. Paquette. Mirror Descent Algorithms with Nearly
     Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. COLT
-    2024, Algorithm 5. Weights, spans and accounting are other ones here, see
+    2024, Algorithm 5. Weights, spans and accounting differ here, see
     docs/proofs/anytime_mirror_descent.md.
     """
 
@@ -190,24 +190,25 @@ class AnytimeMirrorDescent:
         self.shuffle = shuffle
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of spans.
+        """Check that the loss is smooth, since its curvature decides the number of spans.
 
         Raises
         ------
         ValueError
+            If the loss is not smooth.
         """
         check_smooth(self, problem.loss)
 
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None
     ) -> AnytimeMirrorDescentPlan:
-        """Calibrate ``n_iter`` spans, or as many as suit the bound on the error.
+        """Calibrate ``n_iter`` spans, or the number that suits the bound on the error.
 
         Raises
         ------
         ValueError
-            If there are fewer records than spans, the noise is too large for the grid, or the loss
-            has no Lipschitz constant, or one that is not scaled.
+            If there are fewer records than spans, the noise is too large for the grid, or the
+            loss's Lipschitz constant is infinite, or too large or too small.
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
@@ -260,9 +261,9 @@ class AnytimeMirrorDescent:
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
-    """Spans whose masses grow about linearly, and weights for which all records pay the same."""
+    """Spans whose masses grow about linearly, with weights for which all records cost the same."""
     k = np.arange(1, n_iter + 1)
-    draws = (n_iter - k + 1) + fresh * (n_iter - k)  # that a record of span k has an influence on
+    draws = (n_iter - k + 1) + fresh * (n_iter - k)  # that a record of span k influences
     share = np.cumsum(k * np.sqrt(draws))
     ends = k + np.floor((n_samples - n_iter) * (share / share[-1])).astype(np.int64)
     ends[-1] = n_samples
@@ -270,7 +271,7 @@ def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
 
 
 def draw_times(spans: Spans, fresh: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of records before each draw, random, whatever the data."""
+    """Random numbers of records before each draw, which do not depend on the data."""
     start = np.cumsum(spans.size) - spans.size
     n_iter = len(start)
     mass = np.cumsum(spans.mass)
@@ -283,15 +284,15 @@ def draw_times(spans: Spans, fresh: int, rng: np.random.Generator) -> np.ndarray
 
 
 def largest_rho(spans: Spans, bounds: PolytopeBounds) -> float:
-    """Budget at which steps are as long as is best without privacy; more would make them longer."""
+    """Budget at which steps are as long as is best without privacy; more would overshoot."""
     squares = ANYTIME.variance * float(spans.mass @ spans.weight)
     return 4.0 * spans.n_draws * math.log(max(bounds.n_vertices, 2)) / squares
 
 
 def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
-    """Grid on which all draws together cost every record at most ``rho``."""
+    """Grid for which all draws together cost every record at most ``rho``."""
     entry = bounds.features * bounds.slope
-    largest = np.cumsum(spans.mass) * entry  # of an entry of the sum of gradients
+    largest = np.cumsum(spans.mass) * entry  # largest entry of the sum of gradients
     relative = np.array([summation_error(m, 1.0) for m in spans.size.tolist()])
     error = float(spans.weight @ relative) * entry + 2.0**-51 * float(largest.sum())
     magnitude = (float(largest[-1]) + error) * bounds.size
@@ -303,7 +304,7 @@ def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
 
 
 def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) -> int:
-    """Number of spans that minimises the bound on the error, with smaller constants."""
+    """Number of spans that minimises the bound on the error, with its constants reduced."""
     most = max(ANYTIME.always, 10 * problem.n_samples // bounds.n_coefficients)
     most = min(problem.n_samples, max(1, min(ANYTIME.max_iter, most) // (1 + fresh)))
     curvature = (
@@ -336,7 +337,7 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
     steps : SpanSteps
     rng : numpy.random.Generator
     state : tuple of two ndarrays of int64
-        The numbers of records, of spans and of draws so far; and the progress.
+        The numbers of records, spans and draws so far, and the progress.
     room : MirrorDescentRoom
     """
     X, y, rows = chunk

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import conjugate
-from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import lipschitz_norm
@@ -18,7 +18,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Problem, prediction_spread
 from skdpsco.solvers.steps import move_into
 
-# Bounds on derivatives must be in this range: clipping squares numbers of their size.
+# Bounds on derivatives must be in this range, since clipping squares numbers of their size.
 SLOPE_RANGE = 1e-120, 1e120
 
 
@@ -34,7 +34,7 @@ def ball_slope(problem: Problem, beyond: float = 0.0) -> float:
     Raises
     ------
     ValueError
-        If there is none, or one whose square may underflow or overflow.
+        If there is no bound, or its square may underflow or overflow.
     """
     loss, ball = problem.loss, problem.constraint
     reach = ball.radius * problem.feature_norm(conjugate(ball.p))
@@ -56,17 +56,17 @@ def ball_slope(problem: Problem, beyond: float = 0.0) -> float:
 def step_grid(
     problem: Problem, n_records: int, slope: float, multiplier: float, factor: float
 ) -> float:
-    """Grid of a sum of at most ``n_records`` gradients, of which one record moves ``factor``."""
+    """Grid of a sum of at most ``n_records`` gradients; one record changes ``factor`` of them."""
     D = problem.n_coefficients
-    # Clipping a derivative and its product with a feature are rounded.
+    # The clipping of a derivative and its product with a feature are rounded.
     largest = slope * (1.0 + (problem.loss.n_outputs + 8) * 2.0**-50)
     longest = largest * problem.feature_norm(2.0)
-    sensitivity = factor * longest + 2.0 * sum_error(n_records, longest)
+    sensitivity = replace_one(n_records, longest, factor * longest)
     return gaussian_grid(sensitivity, multiplier, D, n_records * largest)
 
 
 class Steps:
-    """Steps on the records of one data set. ``n_gradients`` counts those that are expected.
+    """Steps on the records of one data set; ``n_gradients`` is the expected number of gradients.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Steps:
     X : Dense or CSR
     y : ndarray of shape (n_samples,)
     slope : float
-        Derivatives are clipped to this l2 norm.
+        The l2 norm to which derivatives are clipped.
     """
 
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float):
@@ -98,25 +98,25 @@ class Steps:
         centre: np.ndarray | None = None,
         shifts: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Move ``w``, in place, along the noisy mean gradient at ``at``; return that gradient.
+        """Move ``w`` in place along the noisy mean gradient at ``at``, and return that gradient.
 
         Parameters
         ----------
         rows : ndarray of int
-            The records.
+            Indices of the records.
         n_expected : float
-            How many there are. Of a sample, whose size is secret, how many there are on average:
-            the public number that the sum is divided by.
+            The public number by which the sum is divided: the number of records or, for a sample
+            whose size is secret, its expectation.
         at, w : ndarray of shape (n_coefficients,)
         step : float
         grid : float
         rng : numpy.random.Generator
         weight : float, default=0.0
-            Of the regulariser ``weight / 2 * norm(w - centre)**2``, whose prox is taken.
+            Weight of the regulariser ``weight / 2 * norm(w - centre)**2``, whose prox is applied.
         centre : ndarray of shape (n_coefficients,) or None, default=None
-            None for 0.
+            Centre of the regulariser; None for 0.
         shifts : ndarray of shape (len(rows), n_outputs) or None, default=None
-            Times the l2 norm of its row, what is added to a record's predictions.
+            These numbers, times the l2 norm of a record's row, are added to its predictions.
         """
         X, y, loss, constraint, slope = self._data
         if shifts is None:
@@ -151,12 +151,12 @@ def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
         The arguments of `read_row`.
     loss : loss
     slope : float
-        Bound that derivatives are clipped to.
+        Bound to which derivatives are clipped.
     shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
         See `Steps.take`.
     w, out : ndarray of shape (n_coefficients,)
     Z : ndarray of shape (1, n_outputs)
-        Room to work in.
+        Work space.
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row

@@ -15,7 +15,7 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
 
 class OnePassTuning(NamedTuple):
@@ -26,11 +26,11 @@ class OnePassTuning(NamedTuple):
     max_iter : int
         Largest number of steps; chosen by hand.
     always : int
-        Steps that may be taken however many coefficients there are; chosen by hand, for the time
-        that a step takes.
+        Number of steps that may be taken however many coefficients there are; chosen by hand,
+        according to the time that a step takes.
     curvature : float
-        Share of the bound's curvature term that is counted: the bound assumes the worst case. It
-        was fitted on simulated data, like those of examples/benchmarks/lp_geometry.py.
+        Factor of the bound's curvature term, since the bound assumes the worst case. It was fitted
+        on simulated data like those of examples/benchmarks/lp_geometry.py.
     """
 
     max_iter: int = 10_000
@@ -47,13 +47,13 @@ class PolytopeBounds(NamedTuple):
     Parameters
     ----------
     slope : float
-        Bound on a derivative of the loss in a prediction.
+        Bound on the derivative of the loss in a prediction.
     bend : float
-        Bound on how much it changes from one end of the set to the other.
+        Bound on how much this derivative changes over the set.
     features : float
         Bound on the features.
     diameter, size : float
-        Largest l1 distance of two points of the set, and largest l1 norm.
+        Largest l1 distance between two points of the set, and largest l1 norm of a point.
     n_coefficients, n_vertices : int
     """
 
@@ -67,33 +67,17 @@ class PolytopeBounds(NamedTuple):
 
     @property
     def n_plain(self) -> int:
-        """Number of first steps, whose gradient estimates keep nothing of earlier ones."""
+        """Number of first steps, whose gradient estimates do not use earlier ones."""
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
-class VertexModel(NamedTuple):
-    """What the kernels of one-pass solvers over polytopes are specialised for.
-
-    Parameters
-    ----------
-    loss : loss
-    polytope : polytope
-    mechanism : mechanism
-        Chooses vertices by their scores.
-    """
-
-    loss: Any
-    polytope: Any
-    mechanism: Any
-
-
 class FrankWolfeRoom(NamedTuple):
-    """Points, sums, and room to work in.
+    """Points, sums and work space.
 
     Parameters
     ----------
     w, before : ndarray of shape (n_coefficients,)
-        The point, and the one before it.
+        The point, and the previous one.
     estimate : ndarray of shape (n_coefficients,)
         The estimate of the gradient.
     total : ndarray of shape (n_coefficients,)
@@ -115,20 +99,20 @@ class FrankWolfeRoom(NamedTuple):
 
 
 class StepSchedule(NamedTuple):
-    """What happens in steps t = 0, 1, ...: arrays of one length.
+    """The schedule of the steps t = 0, 1, ..., as arrays of equal length.
 
     Parameters
     ----------
     batch : ndarray of int64
         Number of records that are read before the step.
     step : ndarray
-        Length of the step towards the vertex, 1 is all the way.
+        Length of the step towards the vertex; a step of length 1 reaches it.
     keep : ndarray
-        Weight of the last estimate in this one.
+        Weight of the previous estimate in the new one.
     limit : ndarray
-        What the factor of a record's features is clipped to.
+        Bound to which the factor of a record's features is clipped.
     spread : ndarray
-        Scale of the noise at which a record's log-ratios have a sum of squares of at most 1.
+        Scale of the noise for which the squares of a record's log-ratios sum to at most 1.
     """
 
     batch: np.ndarray
@@ -140,7 +124,7 @@ class StepSchedule(NamedTuple):
 
 @dataclass(frozen=True)
 class OnePassFrankWolfePlan(Plan):
-    """What `schedule` is made of, the grid of a step with a ``spread`` of 1, and the polytope."""
+    """The arguments of `schedule`, the grid of a step with a ``spread`` of 1, and the polytope."""
 
     bounds: PolytopeBounds | None = None
     batch_size: int = 0
@@ -151,27 +135,28 @@ class OnePassFrankWolfePlan(Plan):
 class OnePassFrankWolfe:
     """Stochastic Frank-Wolfe over a polytope, in one pass, with privately chosen vertices.
 
-    The gradient is estimated from batches of fresh records. The first half of the records is for
-    the first steps. In the second half, a record gives gradients at two points: their difference
-    brings the last estimate up to date. Nothing but vertices is released. A record counts less in
-    every later estimate, and the noise takes that into account.
+    The gradient is estimated from batches of fresh records. The first half of the records serve the
+    first steps. In the second half, each record contributes gradients at two points, whose
+    difference updates the previous estimate. Only vertices are released. A record has less and less
+    weight in later estimates, and the noise takes this into account.
 
     Parameters
     ----------
     batch_size : "auto" or int, default="auto"
-        Records of a step in the second half. 1 is the paper's. "auto" follows from the number of
-        steps, which minimises the bound on the error, with a smaller constant for the curvature; it
-        is at most 10,000 and, with more than n / 10 coefficients, at most 100: a step takes time
-        in proportion to the number of coefficients, so that batches are the larger the more
-        coefficients there are.
+        Number of records per step in the second half; the paper has 1. "auto" follows from the
+        number of steps, which minimises the bound on the error with a reduced curvature term. There
+        are at most 10,000 steps and, with more than n / 10 coefficients, at most 100. The time of a
+        step is proportional to the number of coefficients, so that more coefficients mean larger
+        batches.
     shuffle : bool, default=True
-        Take the records of arrays in a random order. False: as they stand, which is as private.
+        Whether to take the records of arrays in a random order. False keeps their order, which is
+        equally private.
 
     References
     ----------
     R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
     Optimization. COLT 2021, Algorithm 1 (Algorithm 2 of arXiv:2103.01278v3). Steps, momentum and
-    noise are other ones here, see docs/proofs/one_pass_frank_wolfe.md.
+    noise differ here, see docs/proofs/one_pass_frank_wolfe.md.
     """
 
     streams = True
@@ -190,11 +175,12 @@ class OnePassFrankWolfe:
         self.shuffle = shuffle
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth.
+        """Check that the loss is smooth.
 
         Raises
         ------
         ValueError
+            If the loss is not smooth.
         """
         if not 0.0 <= problem.loss.smoothness() < math.inf:
             name = type(problem.loss).__name__
@@ -203,13 +189,13 @@ class OnePassFrankWolfe:
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None
     ) -> OnePassFrankWolfePlan:
-        """Calibrate ``n_iter`` steps, or as many as suit the batches and the bound on the error.
+        """Calibrate ``n_iter`` steps, or the number that suits the batches and the error bound.
 
         Raises
         ------
         ValueError
             If there are too few records for the steps, the noise is too large for the grid, or the
-            loss has no Lipschitz constant, or one that is not scaled.
+            loss's Lipschitz constant is infinite, or too large or too small.
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
@@ -266,13 +252,14 @@ def polytope_bounds(problem: Problem) -> PolytopeBounds:
     Raises
     ------
     ValueError
+        If a bound is infinite, or too large or too small for float64.
     """
     constraint, D = problem.constraint, problem.n_coefficients
     slack = 1.0 + (D + 8) * 2.0**-50  # norms of vertices, and products, are rounded
     features = problem.feature_norm(math.inf) * slack
     diameter, size = constraint.diameter(1) * slack, constraint.norm_bound() * slack
     slope = problem.loss.lipschitz(size * features, problem.target_bound)
-    # The first step starts from 0, which may lie outside.
+    # The first step starts from 0, which may lie outside the set.
     bend = problem.loss.smoothness() * features * max(diameter, size)
     check_scales(problem.loss, slope, features, (diameter, size), bend)
     return PolytopeBounds(
@@ -287,7 +274,7 @@ def polytope_bounds(problem: Problem) -> PolytopeBounds:
 
 
 def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBounds) -> StepSchedule:
-    """Batches, steps and momentum, and noise for which no record pays more than its budget."""
+    """Batches, steps, momentum, and noise for which no record exceeds its budget."""
     half = n_samples // 2
     plain = min(bounds.n_plain, n_samples - half, n_iter)
     batch = np.full(n_iter, min(batch_size, n_samples), dtype=np.int64)
@@ -298,23 +285,23 @@ def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBound
     keep[:plain] = 0.0
     change = np.minimum(2.0 * bounds.slope, bounds.bend * np.append(0.0, step[:-1]))
     limit = (keep * change + (1.0 - keep) * bounds.slope) * (1.0 + 2.0**-50)
-    # Range of the score changes if a record of the batch is replaced; and the least upper bound
-    # that falls slowly enough for later records to leave something to earlier steps.
+    # Range of the changes of scores when a record of the batch is replaced, and the least upper
+    # bound that decreases slowly enough for later records to leave something to earlier steps.
     ranges = 2.0 * bounds.diameter * bounds.features * limit / batch
     upper, largest = [], 0.0
     for own, factor in zip(ranges.tolist(), np.sqrt(keep).tolist(), strict=True):
         largest = max(own, largest * factor)
         upper.append(largest)
-    weight = (np.array(upper) / largest) ** -2.0  # in units of the last: squares may overflow
+    weight = (np.array(upper) / largest) ** -2.0  # relative: squares may overflow
     later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
     return StepSchedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
 
 
 def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
-    """Grid of a step whose spread is 1; those of all steps together cost ``rho``.
+    """Grid of a step whose spread is 1, such that all steps together cost ``rho``.
 
-    Rounding widens the range of every draw: of the estimate and of scores here, and to the grid in
-    `exponential_grid`, which is asked for a draw of root mean square range.
+    Rounding widens the range of every draw. The rounding of the estimate and of scores is counted
+    here; `exponential_grid`, which is given the root mean square range, counts that to the grid.
     """
     relative = {m: summation_error(m, 1.0) / m for m in set(steps.batch.tolist())}
     largest = error = 0.0  # of an entry of the estimate
@@ -338,7 +325,7 @@ def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
 
 
 def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int, half: int) -> int:
-    """Number of steps that minimises the bound's terms of curvature, made smaller, and of noise."""
+    """Number of steps that minimises the bound's noise term and its reduced curvature term."""
     most = max(ONE_PASS.always, 10 * problem.n_samples // bounds.n_coefficients)
     most = min(plain + half, ONE_PASS.max_iter, most)
     curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
@@ -355,7 +342,7 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
 
 @njit
 def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
-    """Read the records of a chunk; the last one of each batch is followed by a step.
+    """Read the records of a chunk, and take a step after the last record of each batch.
 
     Parameters
     ----------
@@ -368,7 +355,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
         The grid of each draw.
     rng : numpy.random.Generator
     state : tuple of two ndarrays of int64
-        The numbers of steps, of records since the last step and of gradients; and the progress.
+        The numbers of steps, of records since the last step and of gradients, and the progress.
     room : FrankWolfeRoom
     """
     X, y, rows = chunk

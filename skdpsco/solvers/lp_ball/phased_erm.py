@@ -11,39 +11,40 @@ import numpy as np
 
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
-from skdpsco.solvers.lp_ball.randomized_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
+from skdpsco.solvers.lp_ball.randomised_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 
-SCHEDULES = ("one-phase", "localized")
-SMOOTHINGS = ("none", "randomized")
+SCHEDULES = ("one-phase", "localised")
+SMOOTHINGS = ("none", "randomised")
 
 
 class OnePhaseTuning(NamedTuple):
     """Constants of the schedule "one-phase".
 
     All were fitted on planted problems, see section 4 of docs/proofs/phased_erm.md. A triple holds
-    the length of a step relative to the one with the smallest bound; the typical norm of the mean
-    gradient relative to the bound on a record's; and the share of the points that is averaged.
+    the step length relative to the one with the smallest bound, the typical norm of the mean
+    gradient relative to the bound on a record's, and the share of the points that are averaged.
 
     Parameters
     ----------
     passes : tuple of two ints
         Smallest and largest number of passes over the records.
     gradients : float
-        Gradients of single records in all, between these limits: they take a few seconds.
+        Total number of gradients of single records, within these limits; they take a few seconds.
     smooth : tuple of three floats
-        The triple of a smooth loss, whose mean gradient vanishes at a minimum.
+        The triple for a smooth loss, whose mean gradient vanishes at a minimum.
     falling : tuple of three floats
-        The triple of other losses, whose steps fall to 0, so that the last point is the result.
+        The triple for other losses, whose steps decrease to 0, so that the last point is the
+        result.
     """
 
     passes: tuple[int, int] = (50, 300)
     gradients: float = 2e7
-    smooth: tuple[float, float, float] = (0.3, 0.02, 0.5)
+    smooth: tuple[float, float, float] = (0.3, 0.002, 0.5)
     falling: tuple[float, float, float] = (0.4, 0.1, 0.0)
 
 
@@ -51,24 +52,24 @@ ONE_PHASE = OnePhaseTuning()
 
 
 class ERMPhase(NamedTuple):
-    """Steps on records of their own.
+    """The steps of one phase, on records of their own.
 
     Parameters
     ----------
     n_records : int
     n_iter : int
     step : float
-        Step t = 0, 1, ... is ``step / (1 + t * weight * step)`` long,
+        Step t = 0, 1, ... has length ``step / (1 + t * weight * step)``.
     falling : bool
-        or, if this is true, ``(1 - t / n_iter)`` times that.
+        Whether this length is multiplied by ``1 - t / n_iter``.
     smooth : bool
         Whether ``step`` is shortened if the released gradients show too much curvature for it.
     weight : float
-        Of the regulariser ``weight / 2 * norm(w - start)**2``.
+        Weight of the regulariser ``weight / 2 * norm(w - start)**2``.
     tail : float
-        Share of the steps over which is averaged; 0 for the last point.
+        Share of the steps whose points are averaged; 0 for the last point only.
     grid : float
-        Of every sum of gradients.
+        Grid of every sum of gradients.
     """
 
     n_records: int
@@ -83,7 +84,7 @@ class ERMPhase(NamedTuple):
 
 @dataclass(frozen=True)
 class PhasedERMPlan(Plan):
-    """The phases, and the bound that the derivatives of records are clipped to."""
+    """The phases, and the bound to which the records' derivatives are clipped."""
 
     phases: tuple[ERMPhase, ...] = ()
     slope: float = 0.0
@@ -92,23 +93,24 @@ class PhasedERMPlan(Plan):
 class PhasedERM:
     """Noisy projected subgradient descent on all records of a phase, over an lp ball.
 
-    For smooth and nonsmooth losses. Every step reads all records of its phase: accurate, but not
-    fast. Balls other than that of the l2 norm are reduced to it, by Euclidean projection. Noise is
-    in proportion to the largest derivative in the ball: give squared residuals a ``clip``.
+    The loss may be smooth or nonsmooth. Every step reads all records of its phase, which is
+    accurate but not fast. Points are projected on the ball in the Euclidean norm, whatever the
+    ball's own norm. The noise is proportional to the largest derivative in the ball, so give
+    squared residuals a ``clip``.
 
     Parameters
     ----------
-    schedule : {"one-phase", "localized"}, default="one-phase"
-        "one-phase" is a run on all records. The number of its steps and their length were fitted
-        on simulations: of one length, and a mean over the later half, for a smooth loss; shorter
-        and shorter, and the last point, for others. "localized" takes half of the records, a
-        quarter, and so on, each part with a stronger pull to the result of the one before: that has
-        the optimal rate of excess risk and takes about n**2 / 3 gradients, and on data of usual
-        size it is less accurate.
-    smoothing : {"none", "randomized"}, default="none"
-        "randomized" is accelerated gradient descent on a randomly smoothed loss and on Poisson
-        samples: fewer gradients of records for a nonsmooth loss, in theory. With a budget of zCDP,
-        for which sampling counts for nothing, it takes all records in every step.
+    schedule : {"one-phase", "localised"}, default="one-phase"
+        "one-phase" is a single run on all records. The number and the length of its steps were
+        fitted on simulations. For a smooth loss, steps have constant length and the later half of
+        the points is averaged; for others, steps become shorter and the last point is the result.
+        "localised" uses half of the records, then a quarter, and so on, and pulls each phase more
+        strongly to the result of the previous one. This has the optimal rate of excess risk, but it
+        takes about n**2 / 3 gradients and is less accurate on data of usual size.
+    smoothing : {"none", "randomised"}, default="none"
+        "randomised" is accelerated gradient descent on a randomly smoothed loss and on Poisson
+        samples. In theory, it needs fewer gradients of records for a nonsmooth loss. With a budget
+        in zCDP, which does not reward sampling, it uses all records in every step.
 
     References
     ----------
@@ -129,43 +131,44 @@ class PhasedERM:
             raise ValueError(f"schedule must be one of {SCHEDULES}, got {schedule!r}.")
         if smoothing not in SMOOTHINGS:
             raise ValueError(f"smoothing must be one of {SMOOTHINGS}, got {smoothing!r}.")
-        if smoothing == "randomized" and schedule != "one-phase":
-            raise ValueError("smoothing='randomized' needs schedule='one-phase'.")
+        if smoothing == "randomised" and schedule != "one-phase":
+            raise ValueError("smoothing='randomised' needs schedule='one-phase'.")
         self.schedule, self.smoothing = schedule, smoothing
 
     @property
     def samples(self) -> bool:
-        """Whether records are sampled, so that noise has a curve of its own."""
-        return self.smoothing == "randomized"
+        """Whether records are sampled, so that the noise has a privacy curve of its own."""
+        return self.smoothing == "randomised"
 
     def check(self, problem: Problem) -> None:
-        """Refuse a set that is not an lp ball.
+        """Check that the set is an lp ball.
 
         Raises
         ------
         ValueError
+            If it is not.
         """
         if type(problem.constraint) not in BALLS:
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedERM needs an lp ball as constraint, got {name}.")
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Plan:
-        """Spend ``budget`` on ``n_iter`` steps in all.
+        """Spend ``budget`` on ``n_iter`` steps in total.
 
         Raises
         ------
         ValueError
-            If the noise of a step would be too large for the grid, or if derivatives of the loss
-            have no bound; and what `check` raises.
+            If the noise of a step would be too large for the grid, if derivatives of the loss have
+            no bound, or if the set is not an lp ball.
         """
         self.check(problem)
-        if self.smoothing == "randomized":
+        if self.smoothing == "randomised":
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu
-        event = GaussianEvent(1.0 / mu)  # first: it refuses what would overflow
+        event = GaussianEvent(1.0 / mu)  # comes first, since it refuses what would overflow
         slope = ball_slope(problem)
-        if self.schedule == "localized":
-            phases = _localized(problem, slope, mu, n_iter)
+        if self.schedule == "localised":
+            phases = _localised(problem, slope, mu, n_iter)
         else:
             phases = (_one_phase(problem, slope, mu, n_iter),)
         total = sum(phase.n_iter for phase in phases)
@@ -185,7 +188,7 @@ class PhasedERM:
             return run_smoothed(plan, problem, X, y, rng, progress)
         assert isinstance(plan, PhasedERMPlan)
         n = problem.n_samples
-        # Which records a phase gets is independent of the data.
+        # The assignment of records to phases is independent of the data.
         order = rng.permutation(n) if len(plan.phases) > 1 else np.arange(n)
         steps = Steps(problem, X, y, plan.slope)
         centre, start = np.zeros(problem.n_coefficients), 0
@@ -199,7 +202,7 @@ class PhasedERM:
 def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
     """Take the steps of a phase from ``centre``, and return the mean of its last points."""
     n, T = phase.n_records, phase.n_iter
-    noise = phase.grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
+    noise = deviation_on(phase.grid) / n  # standard deviation in every coordinate
     step, n_averaged = phase.step, max(1, round(phase.tail * T))
     w, mean = centre.copy(), np.zeros_like(centre)
     last = last_gradient = centre
@@ -223,7 +226,7 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     fewest, most = ONE_PHASE.passes
     T = n_iter or round(min(max(ONE_PHASE.gradients / n, fewest), most))
     grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    noise = math.sqrt(D) * grid * 2.0**SCALE_BITS / n
+    noise = math.sqrt(D) * deviation_on(grid) / n
     smooth = problem.loss.smoothness() < math.inf
     length, typical, tail = ONE_PHASE.smooth if smooth else ONE_PHASE.falling
     gradient = math.hypot(typical * slope * problem.feature_norm(2.0), noise)
@@ -231,12 +234,12 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     return ERMPhase(n, T, step, not smooth, smooth, 0.0, tail, grid)
 
 
-def _localized(
+def _localised(
     problem: Problem, slope: float, mu: float, n_iter: int | None
 ) -> tuple[ERMPhase, ...]:
     n, D = problem.n_samples, problem.n_coefficients
     sizes = [n >> i for i in range(1, n.bit_length())] or [n]
-    # Nothing is gained by more steps than records, or by more noise in a step than gradient.
+    # More steps than records gain nothing, nor do steps with more noise than gradient.
     counts = [max(1, min(m, math.ceil((m * mu) ** 2 / (4.0 * D)))) for m in sizes]
     if n_iter is not None:
         sizes, counts = sizes[:n_iter], counts[:n_iter]

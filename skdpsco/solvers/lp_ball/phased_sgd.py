@@ -19,22 +19,22 @@ from skdpsco.solvers.base import Plan, Problem, Result
 
 
 class PhaseRule(NamedTuple):
-    """How phases differ, and the constants by which their number and step length are chosen.
+    """How phases differ, and the constants that decide their number and step lengths.
 
     Parameters
     ----------
     ratio : float
-        Length of the steps of a phase, relative to those of the next.
+        Step length of a phase relative to that of the next phase.
     tail : float
-        Share of a phase's points that are averaged, the last ones. Its points are its start and
-        those after each of its steps.
+        The last share of a phase's points that are averaged. The points are the start of the phase
+        and those after each of its steps.
     variance : float
-        Mean square of a gradient, relative to that of the longest.
+        Mean squared norm of a gradient relative to the largest.
     patience : int
-        Largest number of steps from one projection to the next.
+        Largest number of steps between two projections.
     drift : float, default=0.125
-        How far steps may lead out of the ball between two projections, relative to its radius;
-        chosen by hand.
+        How far steps may leave the ball between two projections, relative to its radius; chosen by
+        hand.
     """
 
     ratio: float
@@ -44,11 +44,11 @@ class PhaseRule(NamedTuple):
     drift: float = 0.125
 
     def averaged(self, n_records: int) -> int:
-        """Points of a phase that are averaged: of its start and those after each step."""
+        """Number of points of a phase that are averaged, of its start and those after each step."""
         return math.ceil(self.tail * (n_records + 1))
 
     def every(self, step: float) -> int:
-        """Steps from one projection to the next, for steps of that length over the radius."""
+        """Steps between two projections, for a step length relative to the radius."""
         return max(1, int(min(self.patience, self.drift / max(step, SMALLEST))))
 
 
@@ -69,15 +69,16 @@ class EuclideanBounds(NamedTuple):
     features : float
         Bound on the norm of a record.
     radius : float
-        Of the smallest Euclidean ball around the set.
+        Radius of the smallest Euclidean ball around the set.
     inside : float
-        Squared radius of the largest Euclidean ball inside of it, or -1 if squares are no good.
+        Squared radius of the largest Euclidean ball inside the set, or -1 if squares may underflow
+        or overflow.
     bend : float
         Smoothness times radius over the Lipschitz constant ``slope * features``.
     sharpness : float
-        Smoothness of the loss in its predictions over ``slope``, times 1 + the bound of targets.
+        Smoothness of the loss in its predictions over ``slope``, times 1 + the bound on targets.
     rounding : float
-        Units of rounding by which the projection may be off, relative to its argument.
+        Rounding error of the projection relative to its argument, in units of rounding.
     n_features, n_outputs, n_coefficients : int
     """
 
@@ -93,9 +94,9 @@ class EuclideanBounds(NamedTuple):
     n_coefficients: int
 
     def sensitivity(self, n_records: int, n_averaged: int, step: float, every: int) -> float:
-        """Of the mean of the points of a phase, over the radius, rounding included.
+        """Sensitivity of the mean of a phase's points over the radius, including rounding.
 
-        ``step`` is a step's length over the radius, for the longest gradient.
+        ``step`` is the length of a step along the longest gradient, over the radius.
         """
         norm = farthest(step, every)
         error = step * (self.bend * (self.n_features + 8) * norm + 8.0 * self.sharpness)
@@ -107,7 +108,7 @@ class EuclideanBounds(NamedTuple):
 
 
 class SGDPhase(NamedTuple):
-    """Steps, the mean of the last points, and noise.
+    """Steps, number of averaged points, and noise of one phase.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class SGDPhase(NamedTuple):
     step : float
     grid : float
     every : int
-        Steps from one projection to the next.
+        Number of steps between two projections.
     """
 
     n_records: int
@@ -126,21 +127,21 @@ class SGDPhase(NamedTuple):
 
 
 class SGDSteps(NamedTuple):
-    """How `sgd_pass` moves.
+    """The step length of `sgd_pass`, and when it projects and adds up points.
 
     Parameters
     ----------
     step : float
     slope : float
-        Bound that derivatives are clipped to.
+        Bound to which derivatives are clipped.
     inside : float
         A point whose squared norm is at most this need not be projected.
     every : int
-        Steps from one projection to the next.
+        Number of steps between two projections.
     first : int
-        Points after this step and later ones are added up.
+        Points are added up from this step on.
     due : int
-        Steps up to the first projection.
+        Number of steps before the first projection.
     """
 
     step: float
@@ -152,7 +153,7 @@ class SGDSteps(NamedTuple):
 
 
 class SGDRoom(NamedTuple):
-    """The point, the sum of points, and room for predictions and derivatives.
+    """The point, the sum of points, and work space for predictions and derivatives.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ class SGDRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class PhasedSGDPlan(Plan):
-    """The phases, and what gradients are clipped to."""
+    """The phases, and the bound to which derivatives are clipped."""
 
     bounds: EuclideanBounds | None = None
     phases: tuple[SGDPhase, ...] = ()
@@ -177,22 +178,24 @@ class PhasedSGDPlan(Plan):
 class PhasedSGD:
     """Stochastic gradient descent in phases of fresh records, for smooth losses over lp balls.
 
-    One pass with one step per record. A phase has half the records of the one before, and shorter
-    steps. It releases the mean of its points with Gaussian noise, and the next one starts there.
-    No gradient gets noise: a record moves one step, and no later step carries that any further.
+    It makes one pass, with one step per record. Each phase has half as many records as the previous
+    one, and shorter steps. It releases the mean of its points with Gaussian noise, and the next
+    phase starts there. Gradients need no noise: a record changes one step, and later steps do not
+    enlarge this change.
 
-    Any order of the ball is private. The rate is that of the Euclidean ball around it, which for
-    p >= 2 is optimal.
+    Balls of every order are supported. The rate is that of the Euclidean ball around the set, which
+    is optimal for p >= 2.
 
     Parameters
     ----------
     schedule : {"practical", "theorem"}, default="practical"
-        "theorem" averages all points of a phase, divides steps by 4 from phase to phase and
-        projects after each, as the bound on the excess risk asks for. "practical" averages the
-        last twentieth, divides by 2.5, projects after up to 64 steps, and reckons with gradients
-        of typical length: on simulated data its error is about half of the other's.
+        "theorem" averages all points of a phase, divides step lengths by 4 from phase to phase, and
+        projects after each step, as the bound on the excess risk requires. "practical" averages the
+        last twentieth, divides by 2.5, projects at least every 64 steps, and assumes gradients of
+        typical length. On simulated data its error is about half of the other's.
     shuffle : bool, default=True
-        Take the records of arrays in a random order. False: as they stand, which is as private.
+        Whether to take the records of arrays in a random order. False keeps their order, which is
+        equally private.
 
     References
     ----------
@@ -213,13 +216,14 @@ class PhasedSGD:
         self.schedule, self.shuffle = schedule, shuffle
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth and a set that is not an lp ball.
+        """Check that the loss is smooth and the set an lp ball of a supported order.
 
         Raises
         ------
-        TypeError, ValueError
+        ValueError
+            If this is not so.
         """
-        if type(problem.constraint) not in BALLS:  # whose projections bring no two points apart
+        if type(problem.constraint) not in BALLS:  # whose projections never move points apart
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedSGD needs an lp ball as constraint, got {name}.")
         p = problem.constraint.p
@@ -243,15 +247,15 @@ class PhasedSGD:
         ------
         ValueError
             If ``n_iter`` phases need more records than there are, the loss has no Lipschitz
-            constant, or the noise would be too large for the grid; and what `check` raises.
+            constant, the noise would be too large for the grid, or `check` refuses the problem.
         """
         self.check(problem)
         n, bounds, rule = problem.n_samples, euclidean_bounds(problem), PHASE_RULES[self.schedule]
         mu, most = budget.mu, n.bit_length()
         if n_iter is not None and not 1 <= n_iter <= most:
             raise ValueError(
-                f"n_iter must be in [1, {most}], as every phase has half as many records as the "
-                f"one before and there are {n}; got {n_iter}."
+                f"n_iter must be in [1, {most}], since there are {n} records and every phase has "
+                f"half as many as the one before; got {n_iter}."
             )
         tries = range(1, most + 1) if n_iter is None else [n_iter]
         _, step, k = min(excess_of_phases(bounds, rule, mu, n, k) for k in tries)
@@ -298,7 +302,7 @@ class PhasedSGD:
             n_gradients += done
             w = total / phase.n_averaged
             release_point(rng, w, phase.grid, problem.constraint)
-            # Where noise was huge, a projection's rounding is not small to the radius. No longer.
+            # After huge noise the projection's rounding error may exceed the radius.
             w *= min(1.0, bounds.radius / (float(np.linalg.norm(w)) or bounds.radius))
             progress[0] += 1
         return Result(w, plan.n_iter, n_gradients=n_gradients)
@@ -310,18 +314,19 @@ def euclidean_bounds(problem: Problem) -> EuclideanBounds:
     Raises
     ------
     ValueError
+        If the loss's Lipschitz constant is infinite, or too large or too small.
     """
     loss, p, radius = problem.loss, problem.constraint.p, problem.constraint.radius
     D, features = problem.n_coefficients, problem.feature_norm(2.0)
     outer = radius * D ** max(0.0, 0.5 - 1.0 / p)
-    # Less than the radius inside: whoever's computed norm is at most that is in the ball.
+    # A little less than the radius: points whose computed norm is at most this are in the ball.
     inner = radius * D ** min(0.0, 0.5 - 1.0 / p) * (1.0 - (D + 64) * UNIT)
-    exact = {2.0: D / 2 + 13, math.inf: 0.0}  # these projections are one scale, and comparisons
+    exact = {2.0: D / 2 + 13, math.inf: 0.0}  # these projections only scale, or only compare
     slope = lipschitz_norm(loss, 2.0)
     if loss.n_outputs == 1:
         prediction = min(problem.feature_norm(conjugate(p)) * radius, features * outer)
         slope = min(slope, loss.lipschitz(prediction, problem.target_bound))
-    least = max(SMALLEST, 1e-300 * (outer / features))  # with less, steps would overflow
+    least = max(SMALLEST, 1e-300 * (outer / features))  # a smaller bound would make steps overflow
     if not least <= slope <= LARGEST:
         raise ValueError(
             f"The Lipschitz constant of {type(loss).__name__} must be in "
@@ -342,38 +347,38 @@ def euclidean_bounds(problem: Problem) -> EuclideanBounds:
 
 
 def farthest(step: float, every: int) -> float:
-    """Bound on the norms of all points, over the radius."""
+    """Bound on the norms of all points, relative to the radius."""
     return 1.01 * (1.0 + every * step)
 
 
 def sizes(n: int, n_phases: int) -> list[int]:
-    """Records of every phase: half, a quarter, ... of all, and the last one takes the rest."""
+    """Number of records of every phase: half, a quarter, ...; the last phase takes the rest."""
     given = [n >> i for i in range(1, n_phases)]
     return [*given, n - sum(given)]
 
 
 def steps(rule: PhaseRule, n_phases: int) -> list[float]:
-    """The steps of every phase over those of the first."""
+    """The step lengths of all phases relative to the first."""
     return [rule.ratio**-i for i in range(n_phases)]
 
 
 def excess_of_phases(
     bounds: EuclideanBounds, rule: PhaseRule, mu: float, n: int, n_phases: int
 ) -> tuple[float, float, int]:
-    """Bound on the excess risk, over Lipschitz constant and radius; its first step; ``n_phases``.
+    """Bound on the excess risk over Lipschitz constant and radius, first step, and ``n_phases``.
 
-    The bound is that of the theorem, with what ``rule`` puts in place of worst cases.
+    The bound is that of the theorem, with the constants of ``rule`` in place of worst cases.
     """
     size, relative = sizes(n, n_phases), steps(rule, n_phases)
     start, drift = 0.5 / size[0], 0.5 * rule.variance * sum(relative)
 
     def wrong(noise: list[float], step: float) -> float:
-        """What noise costs: starts of the next phases that are off, and the result."""
+        """Error due to noise: in the starts of the next phases, and in the result."""
         given = zip(noise[:-1], relative[1:], size[1:], strict=True)
         squares = sum(s**2 / (2.0 * step * r * m) for s, r, m in given)
         return bounds.n_coefficients * squares + math.sqrt(bounds.n_coefficients) * noise[-1]
 
-    # Without rounding noise is proportional to steps, so that the best step is a formula.
+    # Without rounding, noise is proportional to step lengths, and the best step has a formula.
     step = math.sqrt(start / (drift + wrong([2.0 * r / mu for r in relative], 1.0)))
     if bounds.bend > 0.0:
         step = min(step, 2.0 / bounds.bend * (1.0 - 2.0**-40))
@@ -396,7 +401,7 @@ def squared_norm(w):
 
 @njit
 def sgd_pass(chunk, row, loss, constraint, steps, room):
-    """Take one step for each record of a chunk, and add up points.
+    """Take one step for each record of a chunk, and add up the points.
 
     Parameters
     ----------
@@ -435,6 +440,6 @@ def sgd_pass(chunk, row, loss, constraint, steps, room):
 
 @njit
 def release_point(rng, w, grid, constraint):
-    """Add noise to ``w`` and project it, in place."""
+    """Add noise to ``w`` and project the result, in place."""
     gaussian_mechanism(rng, w, grid)
     project(constraint, w)

@@ -1,8 +1,8 @@
 """The trees of `TreeFrankWolfe`: which batch a step reads, and which steps follow it.
 
-Step t = 0, 1, ... is leaf t + 2 - 2**r of the tree of phase r = floor(log2(t + 2)), and every leaf
-but the first begins with one right child. So the walk through the nodes is a loop over steps, each
-with one batch. See docs/proofs/tree_frank_wolfe.md.
+Step t = 0, 1, ... is leaf t + 2 - 2**r of the tree of phase r = floor(log2(t + 2)). The path to
+every leaf but the first enters exactly one new right child. The walk through the nodes is therefore
+a loop over steps, each with one batch. See docs/proofs/tree_frank_wolfe.md.
 """
 
 from typing import NamedTuple
@@ -20,11 +20,12 @@ class Node(NamedTuple):
     phase : int
         Depth of its tree.
     depth : int
-        Its own, 0 for a root.
+        Depth of the node, 0 for a root.
     span : int
-        Leaves below it in a full tree. So many steps lie between its point and its parent's.
+        Number of leaves below it in a full tree, which is the number of steps between its point and
+        its parent's.
     parent : int
-        Step of its parent; a root's is its own.
+        Step of its parent, or its own step for a root.
     """
 
     phase: int
@@ -35,7 +36,7 @@ class Node(NamedTuple):
 
 @cached(32)
 def nodes(n_steps: int) -> tuple[Node, ...]:
-    """The nodes that ``n_steps`` steps begin with; the last tree may be cut off."""
+    """The nodes with which ``n_steps`` steps begin; the last tree may be incomplete."""
     found = []
     for t in range(n_steps):
         phase = (t + 2).bit_length() - 1
@@ -47,13 +48,14 @@ def nodes(n_steps: int) -> tuple[Node, ...]:
 
 
 def uses(tree: tuple[Node, ...], fresh: list[bool]) -> list[int]:
-    """How many steps follow a gradient that the batch of a step is part of.
+    """For every batch, the number of steps that use a gradient to which it contributes.
 
     Parameters
     ----------
     tree : tuple of Node
     fresh : list of bool
-        Whether a batch gives gradients, as those of roots do, not differences to the parent's.
+        Whether a batch contributes gradients, as roots do, rather than differences from those of
+        its parent.
     """
     count = [1] * len(tree)
     for t in range(len(tree) - 1, -1, -1):
@@ -63,7 +65,7 @@ def uses(tree: tuple[Node, ...], fresh: list[bool]) -> list[int]:
 
 
 def along_paths(terms: list[float], tree: tuple[Node, ...], fresh: list[bool]) -> list[float]:
-    """Sums of ``terms`` over the batches that make up the gradient of every step."""
+    """For every step, the sum of ``terms`` over the batches that form its gradient."""
     sums = list(terms)
     for t, node in enumerate(tree):
         if not fresh[t]:
@@ -72,23 +74,23 @@ def along_paths(terms: list[float], tree: tuple[Node, ...], fresh: list[bool]) -
 
 
 def step_size(t: int) -> float:
-    """Of step t: the point that it starts from keeps 1 - 2 / (t + 3)."""
+    """Length of step t: its starting point keeps the weight 1 - 2 / (t + 3)."""
     return 2.0 / (t + 3.0)
 
 
 def travel(t: int, span: int) -> float:
-    """How far ``span`` steps that end before step t may move a point, in diameters of the set.
+    """How far the ``span`` steps before step t may move a point, in diameters of the set.
 
-    They leave it the weight prod (1 - step_size); the rest goes to another point of the set.
+    The point keeps the weight prod (1 - step_size); the rest goes to another point of the set.
     """
     start = t - span
     return 1.0 - (start + 1.0) * (start + 2.0) / ((t + 1.0) * (t + 2.0))
 
 
 def share_records(tree: tuple[Node, ...], weight: list[float], n_samples: int) -> list[int]:
-    """Share out all records: the tree of phase r gets a share of 4**r, its nodes theirs by weight.
+    """Divide all records: trees get shares of 4**phase, and nodes shares by their weight.
 
-    Every node has one record at least. What rounding leaves over goes to the last root.
+    Every node has at least one record. Records left over by rounding go to the last root.
     """
     phase = np.array([node.phase for node in tree])
     share = np.array(weight) / np.bincount(phase, weight)[phase] * 4.0 ** (phase - phase[-1])

@@ -12,8 +12,8 @@ from skdpsco.mechanisms.samplers import summation_error
 from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
-# Smallest clipping norm of a difference of gradients, relative to the bound on a gradient. It must
-# not be 0, which it would otherwise be where a point has not moved.
+# Smallest clipping norm of a difference of gradients, relative to the bound on a gradient. Without
+# it the norm would be 0 where a point has not moved, which is not allowed.
 LEAST_CHANGE = 2.0**-40
 
 
@@ -23,10 +23,10 @@ class TreeTuning(NamedTuple):
     Parameters
     ----------
     max_phases : int
-        Largest number of trees; 10 make 2046 steps. Chosen by hand.
+        Largest number of trees, chosen by hand; 10 trees have 2046 steps.
     curvature, sampling : float
-        Shares of the bound's terms of curvature and of sampling errors that are counted: the bound
-        assumes the worst case of both. They were fitted on simulated data, like those of
+        Factors of the bound's terms for curvature and for sampling errors, since the bound assumes
+        the worst case of both. They were fitted on simulated data like those of
         examples/benchmarks/lp_geometry.py.
     """
 
@@ -39,13 +39,13 @@ TREE_TUNING = TreeTuning()
 
 
 class BallBounds(NamedTuple):
-    """What a problem allows one record to do."""
+    """Public bounds on what one record of a problem contributes."""
 
     problem: Problem
 
     @property
     def dual(self) -> float:
-        """Order of the norm in which gradients are measured."""
+        """Order of the dual norm, in which gradients are measured."""
         return conjugate(self.problem.constraint.p)
 
     @property
@@ -54,11 +54,12 @@ class BallBounds(NamedTuple):
         return self.problem.constraint.radius * self.problem.feature_norm(self.dual)
 
     def check(self) -> None:
-        """Refuse bounds that are not scaled.
+        """Check that the bounds suit float64.
 
         Raises
         ------
         ValueError
+            If a bound is infinite, or too large or too small.
         """
         ball, features = self.problem.constraint, self.problem.feature_norm(math.inf)
         diameter = 2.0 * ball.radius
@@ -66,36 +67,37 @@ class BallBounds(NamedTuple):
         check_scales(self.problem.loss, self.slope(math.inf), features, (diameter,), bend)
 
     def slope(self, order: float) -> float:
-        """Bound on the norm of a record's gradient in its predictions."""
+        """Bound on the norm of the gradient of a record's loss in its predictions."""
         loss = self.problem.loss
         if loss.n_outputs > 1:
             return lipschitz_norm(loss, order, prediction_spread(self.problem))
         return loss.lipschitz(self.prediction, self.problem.target_bound)
 
     def bend(self, p: float) -> float:
-        """Bound on the change of the gradient in the predictions per l_p distance of two points."""
+        """Bound on the change of this gradient per unit of l_p distance between two points."""
         problem = self.problem
         outputs = problem.loss.n_outputs ** max(0.0, 0.5 - 1.0 / p)
         return problem.loss.smoothness() * outputs * problem.feature_norm(conjugate(p))
 
     def change(self, order: float, distances: dict[float, float]) -> float:
-        """Bound on the norm of ``order`` >= 2 of the difference of two such gradients.
+        """Bound on the norm of ``order`` >= 2 of the difference between two such gradients.
 
-        At most `slope`: there a node is fresh, as a difference would be worth less than a gradient.
+        It is at most `slope`; a node that reaches it is fresh, since a gradient is then no worse
+        than a difference.
 
         Parameters
         ----------
         order : float
         distances : dict
-            Of the two points, by the order of the norm.
+            Distances between the two points, by the order of the norm.
         """
         change = min(self.bend(p) * distance for p, distance in distances.items())
         return _between(change, self.slope(order))
 
     def limits(self, order: float, tree: tuple[Node, ...]) -> tuple[list[float], list[bool]]:
-        """What the records of every node may add, as derivatives, and which nodes are fresh.
+        """Bounds on the derivatives that the records of every node add, and which nodes are fresh.
 
-        In the worst case, where points move as far as they can.
+        This is the worst case, in which points move as far as they can.
         """
         ball, slope = self.problem.constraint, self.slope(order)
         change = self.bend(ball.p) * 2.0 * ball.radius
@@ -107,12 +109,12 @@ class BallBounds(NamedTuple):
 
     def magnitude(self, limit: float) -> float:
         """Bound on the entries of a contribution whose derivatives have norm at most ``limit``."""
-        # The bound on features covers their rounding, this that of norms and products.
+        # The bound on features covers their rounding; this margin covers norms and products.
         slack = 1.0 + (self.problem.loss.n_outputs + 8) * 2.0**-50
         return limit * self.problem.feature_norm(math.inf) * slack
 
     def sensitivity(self, order: float, size: int, limit: float) -> float:
-        """Replace-one, in the norm of ``order``, of the float64 sum of ``size`` contributions."""
+        """Sensitivity, in the norm of ``order``, of the float64 sum of ``size`` contributions."""
         problem, entry = self.problem, self.magnitude(limit)
         norm = entry / problem.feature_norm(math.inf) * problem.feature_norm(order)
         return 2.0 * (norm + summation_error(size, norm)) * (1.0 + 2.0**-50)
@@ -123,7 +125,7 @@ def _between(change: float, slope: float) -> float:
 
 
 def noise_order(problem: Problem) -> float:
-    """Order r of the norm that generalised Gaussian noise is made for."""
+    """Order r of the norm to which generalised Gaussian noise is adapted."""
     return regularity(min(problem.constraint.p, 2.0), problem.n_coefficients)[0]
 
 
@@ -133,7 +135,7 @@ def noise_norm(order: float, law: float, size: int) -> float:
     Parameters
     ----------
     order : float
-        Of the norm. Beyond 2 log(size), that of 2 log(size) takes its place.
+        Order of the norm. Orders above 2 log(size) are replaced by 2 log(size).
     law : float
         Order r of the generalised Gaussian law; 2 is the Gaussian.
     size : int
@@ -157,14 +159,14 @@ def _log_ratio(x: float, step: float) -> float:
 
 
 def weights(bounds: BallBounds, tree: tuple[Node, ...], noise: str) -> list[float]:
-    """Sizes of the batches of one tree, relative to each other.
+    """Relative sizes of the batches of one tree.
 
-    Where vertices are drawn, a record pays the same for all its draws wherever it is. Where
-    gradients are released, the noise of one path from root to leaf is least.
+    If vertices are drawn, all records pay the same for their draws, whatever their node. If
+    gradients are released, the sizes minimise the noise on a path from root to leaf.
     """
     order = math.inf if noise == "exponential" else 2.0
     limits, fresh = bounds.limits(order, tree)
-    limits = [c / bounds.slope(order) for c in limits]  # squares of what they are may underflow
+    limits = [c / bounds.slope(order) for c in limits]  # relative, since squares might underflow
     if noise == "exponential":
         return [math.sqrt(k) * c for k, c in zip(uses(tree, fresh), limits, strict=True)]
     return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
@@ -173,7 +175,7 @@ def weights(bounds: BallBounds, tree: tuple[Node, ...], noise: str) -> list[floa
 def excess_terms(
     bounds: BallBounds, budget: Any, noise: str, n_steps: int
 ) -> tuple[float, float, float]:
-    """Terms of the bound on the expected excess risk: optimisation, sampling, noise."""
+    """The terms for optimisation, sampling and noise of the bound on the expected excess risk."""
     problem = bounds.problem
     ball, D, q = problem.constraint, problem.n_coefficients, bounds.dual
     diameter = 2.0 * ball.radius
@@ -187,7 +189,7 @@ def excess_terms(
     else:
         spread = D ** (1.0 / q - 0.5) * problem.feature_norm(2.0)
     limits, fresh = bounds.limits(order, tree)
-    # All in units of the largest, as squares may overflow.
+    # Everything is relative to the largest, since squares may overflow.
     most = 2.0 * diameter * bounds.slope(order)
     each = [(m, limit / bounds.slope(order)) for m, limit in zip(sizes, limits, strict=True)]
     sampling = most * spread * np.sqrt(along_paths([c * c / m for m, c in each], tree, fresh))
@@ -203,7 +205,7 @@ def excess_terms(
         unit = math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
         noisy = unit * np.sqrt(along_paths([c * c for c in changes], tree, fresh))
     mean = np.arange(2.0, n_steps + 2.0) * (2.0 / ((n_steps + 1.0) * (n_steps + 2.0)))
-    # Two predictions of a record may move apart.
+    # Two predictions of a record may move in opposite directions.
     apart = 2.0 ** (1.0 - 1.0 / ball.p) if problem.loss.n_outputs > 1 else 1.0
     curvature = 2.0 * curvature_of(problem.loss, 2.0 * bounds.prediction * apart) / (n_steps + 2.0)
     start = bounds.slope(2.0) * bounds.prediction * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
@@ -212,8 +214,8 @@ def excess_terms(
 
 
 def expected(bounds: BallBounds, budget: Any, noise: str, n_steps: int) -> float:
-    """What the automatic choice of noise and steps minimises."""
+    """The expected error that the automatic choice of noise and steps minimises."""
     optimisation, sampling, noisy = excess_terms(bounds, budget, noise, n_steps)
-    # Features are hardly ever aligned with a step: half of the (squared) norm is worst case.
+    # Features are hardly ever aligned with a step; half of the squared norm is the worst case.
     optimisation *= TREE_TUNING.curvature / bounds.problem.feature_norm(bounds.dual)
     return optimisation + TREE_TUNING.sampling * sampling + noisy

@@ -1,4 +1,4 @@
-"""Frank-Wolfe with private gradients that are kept up to date along binary trees, in one pass.
+"""One-pass Frank-Wolfe with private gradients that are updated along binary trees.
 
 Proof: docs/proofs/tree_frank_wolfe.md.
 """
@@ -11,25 +11,25 @@ import numpy as np
 
 from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
-from skdpsco.constraints.sets import BALLS, L1Ball, minimizer, n_vertices, vertex
+from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.generalized_gaussian import (
-    generalized_gaussian_grid,
-    generalized_gaussian_mechanism,
-    generalized_gaussian_scale,
+from skdpsco.mechanisms.generalised_gaussian import (
+    generalised_gaussian_grid,
+    generalised_gaussian_mechanism,
+    generalised_gaussian_scale,
 )
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
-    SCALE_BITS,
+    deviation_on,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.gradient_sums import write_minimizer
+from skdpsco.solvers.gradient_sums import write_minimiser
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -41,20 +41,20 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
 )
 from skdpsco.solvers.vertex_choice import select_vertex
 
-NOISES = ("gaussian", "generalized-gaussian", "exponential")
+NOISES = ("gaussian", "generalised-gaussian", "exponential")
 
 
 class NodeClip(NamedTuple):
-    """What the records of a node add, and how it is clipped.
+    """What the records of a node contribute, and how it is clipped.
 
     Parameters
     ----------
     difference : bool
-        Whether they add differences of gradients.
+        Whether records contribute differences of gradients.
     limit : float
-        Bound on the norm, in the predictions.
+        Bound on the norm of the derivatives in the predictions.
     order : float
-        Order of that norm.
+        Order of this norm.
     """
 
     difference: bool
@@ -64,22 +64,22 @@ class NodeClip(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeFrankWolfePlan(Plan):
-    """What every step reads, and how it is made private.
+    """The records that every step reads, and how the step is made private.
 
     Parameters
     ----------
-    noise : {"gaussian", "generalized-gaussian", "exponential"}
+    noise : {"gaussian", "generalised-gaussian", "exponential"}
     batches : tuple of int
-        Records of every step; they sum to the number of samples.
+        Number of records of every step; they sum to the number of samples.
     multiplier : float
-        Standard deviation over sensitivity of every release_sum of a batch with Gaussian noise.
+        Standard deviation over sensitivity of every batch's sum with Gaussian noise.
     rho : float
-        What a release_sum with generalized Gaussian noise costs, in zCDP.
+        Cost of a batch's sum with generalised Gaussian noise, in zCDP.
     order : float
-        Of the norm of sensitivities.
+        Order of the norm of sensitivities.
     limit, grid : tuple of float
-        Of every draw of a vertex: the bound on derivatives or on their differences, and the grid.
-        Empty where gradients are released: there they follow from released points.
+        For every draw of a vertex, the bound on derivatives or on their differences, and the grid.
+        Empty if gradients are released, since both then follow from released points.
     """
 
     noise: str = ""
@@ -94,18 +94,20 @@ class TreeFrankWolfePlan(Plan):
 class TreeFrankWolfe:
     """Stochastic Frank-Wolfe on binary trees, for smooth losses over lp balls, in one pass.
 
-    Every record is in the batch of one node of one tree: it adds its gradient at a root, or the
-    difference of its gradients at two points; at most two gradients per record.
+    Every record belongs to the batch of one node of one tree. At a root it contributes its
+    gradient, and elsewhere the difference between its gradients at two points. Hence there are at
+    most two gradients per record.
 
     Parameters
     ----------
-    noise : {"auto", "gaussian", "generalized-gaussian", "exponential"}, default="auto"
-        How steps are made private. "gaussian" and "generalized-gaussian" release_sum the sum over
-        every batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
+    noise : {"auto", "gaussian", "generalised-gaussian", "exponential"}, default="auto"
+        How steps are made private. "gaussian" and "generalised-gaussian" release the sum over every
+        batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
         "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
-        mechanism. "auto" is what promises the smallest error by public numbers.
+        mechanism. "auto" takes the one that promises the smallest error by public numbers.
     shuffle : bool, default=True
-        Take the records of arrays in a random order. False: as they stand, which is as private.
+        Whether to take the records of arrays in a random order. False keeps their order, which is
+        equally private.
 
     References
     ----------
@@ -115,7 +117,7 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
     streams = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True):
@@ -126,11 +128,14 @@ class TreeFrankWolfe:
         self.noise, self.shuffle = noise, shuffle
 
     def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth, and a set that is not a ball of the right kind.
+        """Check that the loss is smooth and the set a ball that suits the noise.
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If the set is not an lp ball.
+        ValueError
+            If the loss is not smooth, or the noise is "exponential" and the set not an `L1Ball`.
         """
         ball, loss = problem.constraint, problem.loss
         if type(ball) not in BALLS:
@@ -143,19 +148,19 @@ class TreeFrankWolfe:
             )
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> TreeFrankWolfePlan:
-        """Choose noise and number of steps by a bound on the excess risk, and calibrate.
+        """Choose the noise and the number of steps by a bound on the excess risk, and calibrate.
 
         Raises
         ------
         ValueError
-            If there are fewer records than steps, the noise would be too large for the grid, or
-            the loss has no Lipschitz constant, or one that is not scaled.
+            If there are fewer records than steps, the noise would be too large for the grid, or the
+            loss's Lipschitz constant is infinite, or too large or too small.
         """
         self.check(problem)
         n, bounds = problem.n_samples, BallBounds(problem)
         bounds.check()
         if n_iter is not None and n_iter > n:
-            raise ValueError(f"n_iter={n_iter} steps need as many records, there are {n}.")
+            raise ValueError(f"n_iter={n_iter} steps need as many records, but there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
             noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
@@ -166,8 +171,8 @@ class TreeFrankWolfe:
         )
         tree = nodes(T)
         batches = share_records(tree, weights(bounds, tree, noise), n)
-        order = noise_order(problem) if noise == "generalized-gaussian" else 2.0
-        if order == 2.0 and noise == "generalized-gaussian":
+        order = noise_order(problem) if noise == "generalised-gaussian" else 2.0
+        if order == 2.0 and noise == "generalised-gaussian":
             noise = "gaussian"  # the same law, which is drawn exactly and has its own curve
         limit: tuple[float, ...] = ()
         grid: tuple[float, ...] = ()
@@ -182,7 +187,7 @@ class TreeFrankWolfe:
         plan = TreeFrankWolfePlan(
             event=event,
             n_iter=T,
-            summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} and more",),
+            summary=(f"{noise} noise, {tree[-1].phase} trees, batches of {min(batches)} or more",),
             noise=noise,
             batches=tuple(batches),
             multiplier=1.0 / budget.mu,
@@ -191,7 +196,7 @@ class TreeFrankWolfe:
             limit=limit,
             grid=grid,
         )
-        if noise != "exponential":  # what may fail fails before noise is drawn
+        if noise != "exponential":  # fail, if at all, before noise is drawn
             noise_of(bounds, plan, n, bounds.slope(order))
             noise_of(bounds, plan, 1, LEAST_CHANGE * bounds.slope(order))
         return plan
@@ -202,7 +207,7 @@ class TreeFrankWolfe:
         slope = bounds.slope(plan.order)
         records = one_pass(X, y, rng, self.shuffle)
         point = np.zeros(problem.n_coefficients)
-        # Points and gradients of the nodes on the way from the root to a leaf.
+        # Points and gradients of the nodes on the path from the root to a leaf.
         points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
         row, n_gradients = None, 0
         for t, node in enumerate(tree):
@@ -229,13 +234,13 @@ class TreeFrankWolfe:
             gradient = total / size
             if difference:
                 gradient += gradients[parent]
-            for depth in range(node.depth, node.phase + 1):  # left children have the same
+            for depth in range(node.depth, node.phase + 1):  # left children have the same point
                 points[depth], gradients[depth] = point, gradient
             target = np.zeros(len(point))
             if plan.grid:
                 draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
             else:
-                write_minimizer(problem.constraint, gradient, target)
+                write_minimiser(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
             progress[0] += 1
         return Result(point, plan.n_iter, n_gradients=n_gradients)
@@ -244,15 +249,15 @@ class TreeFrankWolfe:
 def noise_of(
     bounds: BallBounds, plan: TreeFrankWolfePlan, size: int, limit: float
 ) -> tuple[float, float]:
-    """Scale and grid of the noise that the sum of a batch gets."""
+    """Scale and grid of the noise in the sum of a batch."""
     sensitivity = bounds.sensitivity(plan.order, size, limit)
     magnitude = 2.0 * size * bounds.magnitude(limit)
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
         grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
-        return grid * 2**SCALE_BITS, grid
-    sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
-    return sigma, generalized_gaussian_grid(sigma, magnitude)
+        return deviation_on(grid), grid
+    sigma = generalised_gaussian_scale(sensitivity, plan.rho, plan.order)
+    return sigma, generalised_gaussian_grid(sigma, magnitude)
 
 
 def release_sum(
@@ -263,7 +268,7 @@ def release_sum(
     if plan.noise == "gaussian":
         gaussian_mechanism(rng, total, grid)
     else:
-        generalized_gaussian_mechanism(rng, total, plan.order, sigma, grid)
+        generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
 
 
 def draw_grids(
@@ -274,7 +279,7 @@ def draw_grids(
     fresh: list[bool],
     rho: float,
 ) -> tuple[float, ...]:
-    """Grids of the draws, one per tree: a record pays at most ``rho`` for all that it is in."""
+    """Grids of the draws, one per tree, for which every record costs at most ``rho``."""
     radius, count = bounds.problem.constraint.radius, uses(tree, fresh)
     sums = along_paths([bounds.magnitude(c) for c in limits], tree, fresh)
     largest: dict[int, float] = {}
@@ -284,7 +289,7 @@ def draw_grids(
     for t, node in enumerate(tree):
         reach = largest[node.phase]
         change = bounds.sensitivity(math.inf, batches[t], limits[t]) / batches[t]
-        # Means are rounded where they are added up along a path, and where scores are made.
+        # Means are rounded when they are added up along a path, and when scores are computed.
         change += 2.0 * (node.phase + 3) * 2.0**-52 * reach
         epsilon0 = math.sqrt(8.0 * rho / count[t])
         grid = exponential_grid(2.0 * radius * change, epsilon0, 2.0 * radius * reach)
@@ -294,7 +299,7 @@ def draw_grids(
 
 @njit
 def add_node_gradients(chunk, row, loss, point, parent, clip, total):
-    """Add the gradients of records at ``point``, or their differences to those at ``parent``.
+    """Add the gradients of records at ``point``, or their differences from those at ``parent``.
 
     Parameters
     ----------
@@ -308,7 +313,7 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
     Returns
     -------
     n_gradients : int
-        Number of gradients that were taken.
+        Number of gradients that were computed.
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
@@ -337,7 +342,7 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
 
 @njit
 def draw_vertex(constraint, rng, gradient, grid, out):
-    """Write a vertex whose product with ``gradient`` is probably small: exponential mechanism."""
+    """Draw, by the exponential mechanism, a vertex whose product with ``gradient`` is small."""
     scores = np.empty(n_vertices(constraint, gradient.shape[0]))
     units = np.empty(scores.shape[0], dtype=np.int64)
     k = select_vertex(constraint, gradient, grid, EXPONENTIAL, rng, scores, units)

@@ -1,1 +1,1 @@
-"""Solvers of saddle points and variational inequalities."""
+"""Solvers for saddle-point problems and variational inequalities."""

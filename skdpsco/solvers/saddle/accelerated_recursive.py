@@ -12,7 +12,7 @@ import numpy as np
 from skdpsco._kernels import implements
 from skdpsco.constraints.sets import LpBall, Simplex, project
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
+    deviation_on,
     gaussian_grid,
     gaussian_mechanism,
     summation_error,
@@ -21,18 +21,18 @@ from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import check_rounds, pull_weights
+from skdpsco.solvers.saddle.recursive_regularisation import check_rounds, pull_weights
 
 ASSUMPTIONS = (
     "the operator is monotone for every data set, and keeps its bounds and its smoothness "
     "without being clipped",
-    "floating point errs by at most 2**-40 of its bounds in a record's operator",
+    "the rounding error in a record's operator is at most 2**-40 times its bounds",
 )
 
 
 @dataclass(frozen=True)
 class AcceleratedPlan(Plan):
-    """The rounds, and what theory says about the last.
+    """The rounds, and the theoretical bound on the gap after the last one.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class AcceleratedPlan(Plan):
     lam : float
         Strength of the first regulariser.
     gap : float
-        Bound on the expected gap; infinite if there is none.
+        Bound on the expected gap; infinite if theory gives no bound.
     """
 
     rounds: tuple[Round, ...] = ()
@@ -51,25 +51,29 @@ class AcceleratedPlan(Plan):
 class AcceleratedRecursive:
     """Recursive regularisation with noise on the solution of each round, for l2 geometry.
 
-    A round solves its strongly monotone inequality to a certified distance, with variance reduction
-    in near-linear time, and adds Gaussian noise to the solution. It is private since the solution
-    is stable, and so only for operators that declare ``monotone = True``: monotone for *every* data
-    set, with bounds and a smoothness that they keep without being clipped.
+    Each round solves a strongly monotone inequality up to a certified distance, in near-linear time
+    by variance reduction, and adds Gaussian noise to the solution. Privacy rests on the stability
+    of the solution. It therefore holds only for operators that declare ``monotone = True``: they
+    must be monotone for *every* data set, and respect their bounds and smoothness without clipping.
 
     Parameters
     ----------
     n_rounds : int or None, default=None
-        In [1, 40], at most one per record. None for as many as theory asks for.
+        Number of rounds, in [1, 40] and at most one per record. None for the number that theory
+        asks for.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``n_rounds`` is neither None nor an integer.
+    ValueError
+        If ``n_rounds`` is outside [1, 40].
 
     References
     ----------
     R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Section D.3. Its accuracy
-    holds in the mean; ours is certified, see docs/errata.md.
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Section D.3. Their accuracy
+    holds in expectation; ours is certified, see docs/errata.md.
 
     A. Alacaoglu, Y. Malitsky. Stochastic Variance Reduction for Variational Inequality Methods.
     COLT 2022, Algorithm 1.
@@ -87,9 +91,9 @@ class AcceleratedRecursive:
         ----------
         problem : VariationalProblem
         budget : Budget or Allowance
-            A record is in one round only, so each round spends all of it.
+            Every record belongs to one round only, so each round may spend all of the budget.
         n_iter : None
-            A round takes as many steps as its certificate asks for.
+            Must be None, since a round takes as many steps as its certificate requires.
 
         Returns
         -------
@@ -98,8 +102,8 @@ class AcceleratedRecursive:
         Raises
         ------
         ValueError
-            If the operator does not declare what privacy rests on, if a set has no projection, or
-            if ``n_iter`` is given.
+            If the operator does not declare ``monotone = True`` and ``smoothness``, if a set has no
+            Euclidean projection, or if ``n_iter`` is given.
         """
         _check(problem.operator, n_iter)
         space = _Space.of(problem)
@@ -111,7 +115,7 @@ class AcceleratedRecursive:
         )
         proved = self.n_rounds is None and 2**T * lam * space.diameter <= space.bound
         for t, r in enumerate(rounds, start=1):
-            distance = math.hypot(math.sqrt(space.size) * r.grid * 2.0**SCALE_BITS, r.error)
+            distance = math.hypot(math.sqrt(space.size) * deviation_on(r.grid), r.error)
             proved &= distance <= 0.75 * space.diameter / 2**t
         factor = 12 * T + 2 * math.sqrt(2) if saddle else 6 * T + 2
         return AcceleratedPlan(
@@ -129,7 +133,7 @@ class AcceleratedRecursive:
         """Number of rounds, and the strength of the first regulariser."""
         n, L, B = problem.n_samples, space.bound, space.diameter
         if self.n_rounds is not None:
-            # The sum of all regularisers stays below the operator itself, whatever else.
+            # Whatever else holds, the sum of all regularisers stays below the operator itself.
             T = min(self.n_rounds, n)
             return T, L / (B * 2.0**T)
 
@@ -143,7 +147,8 @@ class AcceleratedRecursive:
         for T in range(int(math.log2(n)), 0, -1):
             lam = strength(n // T)
             if 2**T * lam * B <= L:
-                # More pull than needed is fine; with less, the last round would end too far off.
+                # More regularisation than needed does no harm; less would leave the last round too
+                # far from the solution.
                 return T, max(lam, L / (B * 2 ** (T + 1)))
         return 1, strength(n)
 
@@ -155,21 +160,7 @@ class AcceleratedRecursive:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : AcceleratedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            One entry per record each; the operator's ``total`` gets them.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         geometry = problem.geometry
         order = rng.permutation(problem.n_samples)  # independent of the data
         coins = np.random.default_rng(rng.integers(2**63))  # not noise: privacy does not need them
@@ -181,7 +172,7 @@ class AcceleratedRecursive:
             part = tuple(array[rows] for array in data)
             z = Solve(problem, round_, part, centres).solution(coins)
             gaussian_mechanism(rng, z, round_.grid)
-            # Post-processing: into the set, whatever the rounding.
+            # Post-processing: move the point into the set, despite rounding.
             centres.append(geometry.point(project_blocks(geometry, z), np.zeros(geometry.size)))
             if progress is not None:
                 progress[0] += 1
@@ -192,14 +183,14 @@ def _check(operator: Any, n_iter: int | None) -> None:
     if getattr(operator, "monotone", False) is not True:
         raise ValueError(
             "accelerated-recursive is private only for an operator that is monotone for every "
-            "data set and keeps its bounds without being clipped: declare that by monotone=True, "
-            "for the very blocks and smoothness that are given."
+            "data set and respects the bounds of its blocks and its smoothness without clipping. "
+            "Declare that this is so by monotone=True."
         )
     if operator.smoothness is None:
         raise ValueError("accelerated-recursive needs smoothness, a bound for each pair of blocks.")
     for k, block in enumerate(operator.blocks):
         kind = type(block.constraint)
-        # The rounding of other balls' projections is not in the certificate.
+        # The certificate does not cover the rounding of projections on other balls.
         if kind is LpBall or not (kind is Simplex or implements(project, kind)):
             raise ValueError(
                 "accelerated-recursive needs blocks with a Euclidean projection: Simplex, L1Ball "
@@ -208,7 +199,7 @@ def _check(operator: Any, n_iter: int | None) -> None:
     if n_iter is not None:
         raise ValueError(
             "n_iter must be 'auto' for accelerated-recursive: a round takes as many steps as its "
-            f"certificate asks for. Got {n_iter!r}."
+            f"certificate requires. Got {n_iter!r}."
         )
 
 
@@ -218,14 +209,14 @@ class _Space(NamedTuple):
     size: int
     diameter: float
     bound: float  # on a record's operator
-    change: float  # on what replacing a record does to the sum of operators
+    change: float  # on how much replacing a record changes the sum of operators
     smoothness: float
-    entries: float  # l2 norm of bounds on the single entries of a record's operator
+    entries: float  # l2 norm of the bounds on the entries of a record's operator
 
     @classmethod
     def of(cls, problem: VariationalProblem) -> "_Space":
         blocks, largest = problem.geometry.blocks, problem.largest_weights
-        # From l_p to l2 norms of points, and from l2 to dual norms of operators.
+        # Convert l_p to l2 norms of points, and l2 to dual norms of operators.
         factor = np.array([b.size ** (1.0 / b.p - 0.5) for b in blocks])
         matrix = factor[:, None] * np.asarray(problem.operator.smoothness) * factor
         bounds = [w * b.lipschitz_l2 for w, b in zip(largest, blocks, strict=True)]
@@ -251,7 +242,7 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
     mu, beta = sum(weights), space.smoothness
     d, B, L, rate = space.size, space.diameter, space.bound, space.smoothness + mu
     step = 1.0 / (3.0 * rate)
-    eta = 2.0**-50 * d**1.5 * (2.0 * B + L / rate)  # of a projection
+    eta = 2.0**-50 * d**1.5 * (2.0 * B + L / rate)  # rounding error of a projection
     terms = min(n, OPERATOR_ROWS) + -(-n // OPERATOR_ROWS)
     delta = (
         (2.0**-40 + 2.0**-52 * d) * L
@@ -264,8 +255,8 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
     error = ACCELERATED.accuracy * stability + rounding
     if not error < B:
         raise ValueError(
-            f"A round of {n} records cannot be solved in float64: smoothness is too large, or "
-            "n_rounds is."
+            f"A round of {n} records cannot be solved accurately in float64: smoothness or "
+            "n_rounds is too large."
         )
     digits = math.log(10.0 * rate * B / (mu * ACCELERATED.accuracy * stability))
     n_iter = math.ceil(6.0 * rate / mu * digits) + 1
@@ -282,7 +273,7 @@ def _round(space: _Space, n: int, weights: tuple[float, ...], mu_gdp: float) -> 
 
 
 def _warm_steps(n: int, mu: float, beta: float, digits: float, n_iter: int) -> int:
-    """Variance-reduced steps until extragradient may succeed at once; 0 if they do not pay."""
+    """Variance-reduced steps before extragradient takes over; 0 if they do not save time."""
     batches = n / ACCELERATED.batch
     if batches < 4.0 or beta == 0.0:
         return 0

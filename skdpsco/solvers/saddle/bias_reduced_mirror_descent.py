@@ -13,6 +13,7 @@ from skdpsco._random import below
 from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.mirror_descent import descend
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
@@ -34,7 +35,7 @@ MAX_LEVEL = 12
 
 
 class Levels(NamedTuple):
-    """A geometric law on 0, ..., most, truncated: level k has weight ``2**-k``."""
+    """A truncated geometric distribution on 0, ..., most: level k has weight ``2**-k``."""
 
     most: int
 
@@ -45,17 +46,17 @@ class Levels(NamedTuple):
 
     @property
     def probability(self) -> np.ndarray:
-        """Of every level."""
+        """Probabilities of the levels."""
         return 2.0 ** -np.arange(self.most + 1.0) / self.total
 
     def draw(self, rng: np.random.Generator) -> int:
-        """An exact sample: one of ``2**(most + 1) - 1`` equally likely whole numbers decides."""
+        """Draw a level exactly, from one of ``2**(most + 1) - 1`` equally likely integers."""
         number = int(below(rng, (2 << self.most) - 1))
         return self.most + 1 - (number + 1).bit_length()
 
     def change(self, level: np.ndarray) -> np.ndarray:
-        """Sum of the absolute coefficients of the gradients of a step."""
-        # At level 0 the point that is subtracted is also the one that is added.
+        """Sum of the absolute coefficients that a step gives to its gradients."""
+        # At level 0 the same point is added and subtracted.
         return np.where(level > 0, 2.0 * self.total * 2.0**level + 1.0, 2.0 * self.total - 1.0)
 
 
@@ -63,26 +64,29 @@ PLAIN = Levels(0)
 
 
 def draws_of(level: np.ndarray) -> np.ndarray:
-    """Vertices of either player that a step takes, one of them for the result."""
+    """Number of vertices that a step draws for each player, including one for the result."""
     return 2 * 2 ** np.asarray(level, dtype=np.int64) + 1
 
 
 @dataclass(frozen=True)
 class BiasReducedPlan(Plan):
-    """The law of the levels and the budget: the rest follows from the levels, before any noise."""
+    """The distribution of the levels and the budget.
+
+    Everything else follows from the levels, which are drawn before any noise.
+    """
 
     levels: Levels = PLAIN
     rho: float = 0.0
     variance: tuple[float, float] = (1.0, 1.0)
 
     def batches(self, problem: VariationalProblem, level: np.ndarray) -> Batches:
-        """Batches and steps for given levels, a function of public values.
+        """Batches and step sizes for given levels, as a function of public values.
 
         Parameters
         ----------
         problem : VariationalProblem
         level : ndarray of shape (n_iter - 1,), int
-            Of all steps but the first, which starts from a public point.
+            Levels of all steps but the first, which starts from a public point.
 
         Returns
         -------
@@ -98,36 +102,39 @@ class BiasReducedPlan(Plan):
 
 
 class BiasReducedMirrorDescent:
-    """Mirror descent as `MirrorDescent` does it, with gradients whose bias is small.
+    """`MirrorDescent` with gradients whose bias is small.
 
-    The gradient at the mean of a few vertices is biased if it is not affine. Here a level N is
-    drawn from a truncated geometric law, and the difference between the gradients at the means of
-    ``2**(N + 1)`` and of ``2**N`` vertices is magnified so that, in the mean, they add up to the
-    gradient at the mean of ``2**(M + 1)`` vertices, M the largest level. The levels have nothing to
-    do with the data. All are drawn first, so that what draws cost is known, and the steps use all
-    of the budget.
+    Unless it is affine, the gradient at the mean of a few vertices is a biased estimate. Here each
+    step draws a level N from a truncated geometric distribution and scales up the difference
+    between the gradients at the means of ``2**(N + 1)`` and of ``2**N`` vertices. In expectation
+    the result is the gradient at the mean of ``2**(M + 1)`` vertices, where M is the largest level.
+    The levels do not depend on the data. All of them are drawn first, so that the cost of the
+    draws is known and the steps can use the whole budget.
 
-    For bilinear and quadratic games `MirrorDescent` needs no such thing and is better. For others
-    the gap falls faster with the number of records here, but the levels' noise is large: on the
-    games that were tried `MirrorDescent` is better up to a million records.
+    For bilinear and quadratic games `MirrorDescent` has no bias and is better. For other games the
+    gap shrinks faster here as the number of records grows, but the random levels add much noise: on
+    the games that were tried, `MirrorDescent` was better up to a million records.
 
     Parameters
     ----------
     max_level : int or "auto", default="auto"
         Largest level, in [0, 12]. "auto" balances bias and noise.
     max_iter : int, default=10000
-        Limit >= 1 on the steps that the automatic rule plans.
+        Largest number of steps, >= 1, that the automatic rule may plan.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``max_level`` or ``max_iter`` has the wrong type.
+    ValueError
+        If ``max_level`` or ``max_iter`` is outside its range.
 
     References
     ----------
     T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
     Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024,
-    Algorithms 2 and 3, with the sensitivity of proposition 3.17 corrected, the second player's sign
-    too, a fixed number of steps, and batches in proportion to what a record costs.
+    Algorithms 2 and 3. The sensitivity of proposition 3.17 and the second player's sign are
+    corrected, the number of steps is fixed, and batches are proportional to the cost of a record.
     """
 
     def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter):
@@ -145,15 +152,17 @@ class BiasReducedMirrorDescent:
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
     ) -> BiasReducedPlan:
-        """Choose the law of the levels, and ``n_iter`` steps, or as many as the bound asks for.
+        """Choose the distribution of the levels and the number of steps.
 
         Parameters
         ----------
         problem : VariationalProblem
-            Of two players, on simplices of radius 1, with ``smoothness`` and ``second_smoothness``.
+            A game of two players on simplices of radius 1. Its operator has ``smoothness`` and
+            ``second_smoothness``.
         budget : Budget or Allowance
         n_iter : int or None
-            Steps, each on its own records.
+            Number of steps, each on records of its own. None for the number with the smallest
+            bound on the gap.
 
         Returns
         -------
@@ -170,7 +179,7 @@ class BiasReducedMirrorDescent:
         if curvature is None or problem.operator.smoothness is None:
             missing = "smoothness" if curvature is not None else "second_smoothness"
             raise ValueError(
-                f"BiasReducedMirrorDescent needs the operator's {missing}. (The privacy does not "
+                f"BiasReducedMirrorDescent needs the operator's {missing}. (Privacy does not "
                 "depend on it.)"
             )
         n, rho = problem.n_samples, budget.rho
@@ -182,7 +191,7 @@ class BiasReducedMirrorDescent:
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]
         moments = {}
-        for levels in laws:  # what levels add is noise, and not eased as much
+        for levels in laws:  # the variance of the levels is noise, and is eased less
             x, y = relative_second_moments(problem, levels, curvature)
             moments[levels] = (
                 1.0 + DESCENT.level_noise * (x - 1.0),
@@ -193,7 +202,7 @@ class BiasReducedMirrorDescent:
             level, p = np.arange(levels.most + 1), levels.probability
             need = float(p @ levels.change(level)) * math.sqrt(p @ draws_of(level))
             ratio = n / (8.0 / 15.0 * need * (steps + 1.0) ** 1.5)
-            rest = left_for(rho, float(draws_of(level[-1])) * steps)  # if all levels are largest
+            rest = left_for(rho, float(draws_of(level[-1])) * steps)  # if all are largest
             if not rest > 0.0:
                 return math.inf
             squares = 0.5 * rest * ratio**2
@@ -213,7 +222,7 @@ class BiasReducedMirrorDescent:
         )
         plan.batches(
             problem, np.full(steps - 1, levels.most)
-        )  # what may fail fails here: no levels need more
+        )  # the worst case fails here, if any does: no other levels need more
         return plan
 
     def run(
@@ -224,38 +233,19 @@ class BiasReducedMirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : BiasReducedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            One entry per record each; the operator's ``total`` gets them.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         level = np.array([plan.levels.draw(rng) for _ in range(plan.n_iter - 1)], dtype=np.int64)
-        batches = plan.batches(problem, level)
-        scores, start = Scores(problem), problem.geometry.start()
-        weight = linear_weights(plan.n_iter + 1)
-        result = weight[0] * start
-        for t, (batch, grid) in enumerate(walk_batches(rng, batches, problem.n_samples, data)):
-            if t == 0:
-                total = problem.total(start, batch)
-            else:
-                total = self._total(plan.levels, int(level[t - 1]), problem, batch, scores, rng)
-            scores.add(total, grid)
-            vertex = np.zeros_like(start)
-            scores.draw(rng, 1, vertex)
-            result += weight[t + 1] * vertex
-            if progress is not None:
-                progress[0] += 1
-        return result / weight.sum()
+        batches = walk_batches(rng, plan.batches(problem, level), problem.n_samples, data)
+        following = iter([None, *level.tolist()])  # the first gradient is that at the start
+
+        def total(z: np.ndarray, batch: list[Data], scores: Scores) -> np.ndarray:
+            drawn = next(following)
+            if drawn is None:
+                return problem.total(z, batch)
+            return self._total(plan.levels, drawn, problem, batch, scores, rng)
+
+        weight = linear_weights(plan.n_iter + 1).tolist()
+        return descend(problem, batches, weight, 1, rng, progress, total)
 
     def _total(
         self,
@@ -285,9 +275,9 @@ class BiasReducedMirrorDescent:
 def relative_second_moments(
     problem: VariationalProblem, levels: Levels, curvature: float
 ) -> tuple[float, float]:
-    """Bounds on the mean squared sup norm of a step's gradient over that of a plain one.
+    """Bounds on the mean squared sup norm of a step's gradient, relative to that of a plain one.
 
-    Section 3 of the proof, for either player.
+    There is one bound per player; see section 3 of the proof.
     """
     smoothness = np.asarray(problem.operator.smoothness, dtype=np.float64)
     level, found = np.arange(levels.most + 1.0), []

@@ -13,11 +13,12 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_bound
+from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.scaling.quantiles import choose_index
-from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
+from skdpsco.solvers.base import Allowance, Plan, check_cost, worst_of
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
@@ -31,23 +32,24 @@ LEAST_FAILURE = 1e-6
 
 @dataclass(frozen=True)
 class BoostedPlan(Plan):
-    """Parts of the records, the plan of every run, and the grids of responses and of the choice.
+    """Sizes of the parts, the plan of every run, and the grids of the responses and the choice.
 
     Parameters
     ----------
     parts : tuple of int
-        Records of a run, of a response and of the choice.
+        Number of records for a run, for a response and for the choice.
     counts : tuple of int
-        Runs, and responses of either player to each.
+        Number of runs, and number of responses of each player to each run.
     solver : object
-        Of the runs.
+        Solver of the runs.
     base : Plan or None
-        Of every run.
+        Plan that all runs share.
     steps : tuple of int
-        Of a response, for either player.
+        Number of steps of a response, for each player.
     response_grid : tuple of float
-        For either player.
+        Grid on which each player's responses are drawn.
     choice_grid : float
+        Grid on which the best run is chosen.
     """
 
     parts: tuple[int, int, int] = (0, 0, 0)
@@ -60,35 +62,39 @@ class BoostedPlan(Plan):
 
 
 class BoostedMirrorDescent:
-    """Several runs of mirror descent on their own records, of which the best is chosen privately.
+    """Several runs of mirror descent on separate records, of which the best is chosen privately.
 
-    The gap of a run is small on average, or with probability one half. Here a quarter of the
-    records is for several runs, two quarters for either player's best responses to each, by private
-    Frank-Wolfe, and the last one for a comparison of what the responses gain: the exponential
-    mechanism chooses a run whose gap is small. The chance that all of this fails is ``failure``.
-    Every record is in one part only, and so pays once.
+    The gap of a single run is small only on average, or with probability one half. Here a quarter
+    of the records serve several runs. Two quarters serve the best responses of both players to each
+    run, which private Frank-Wolfe computes. With the last quarter the exponential mechanism
+    compares what the responses gain, and chooses a run whose gap is small. All of this fails with
+    probability at most ``failure``. Every record belongs to one part only, and so pays once.
 
-    A run has few records: without the need for a guarantee that holds with high probability,
+    A run has few records. Unless you need a guarantee that holds with high probability,
     `MirrorDescent` and `BiasReducedMirrorDescent` are better.
 
     Parameters
     ----------
     failure : float, default=0.1
-        In [1e-6, 1]. There are ``log2(4 / failure)`` runs (I), and ``log2(8 I / failure)``
-        responses of either player to each.
+        Probability of failure, in [1e-6, 1]. There are ``log2(4 / failure)`` runs (I), and
+        ``log2(8 I / failure)`` responses of each player to each run.
     solver : object or None, default=None
-        Of the runs: with ``plan`` and ``run``. None for `MirrorDescent` if the operator's
-        ``second_smoothness`` is 0, else `BiasReducedMirrorDescent`.
+        Solver of the runs, with ``plan`` and ``run``. None for `MirrorDescent` if the operator's
+        ``second_smoothness`` is 0, and for `BiasReducedMirrorDescent` otherwise.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``failure`` is not a number, or ``solver`` has no ``plan`` and ``run``.
+    ValueError
+        If ``failure`` is outside [1e-6, 1].
 
     Notes
     -----
-    Besides ``total`` the operator has ``value(z, *data)``, the payoffs of the records that the
-    first player pays to the second, an array of shape (n_records,), and ``value_bound``: they are
-    clipped to +-value_bound. It also has ``smoothness``, which decides the steps of a response.
+    The operator needs three members besides ``total``. ``value(z, *data)`` returns what the first
+    player pays to the second for each record, an array of shape (n_records,). ``value_bound`` is
+    the bound to which these payoffs are clipped, and ``smoothness`` decides the number of steps of
+    a response.
 
     References
     ----------
@@ -113,15 +119,15 @@ class BoostedMirrorDescent:
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
     ) -> BoostedPlan:
-        """Cut the records into parts, and plan what happens on each.
+        """Divide the records into parts, and plan what is done with each part.
 
         Parameters
         ----------
         problem : VariationalProblem
-            Of two players, on simplices of radius 1.
+            A game of two players on simplices of radius 1.
         budget : Budget or Allowance
         n_iter : int or None
-            Steps of every run.
+            Number of steps of every run. None leaves it to the solver of the runs.
 
         Returns
         -------
@@ -129,9 +135,11 @@ class BoostedMirrorDescent:
 
         Raises
         ------
-        TypeError, ValueError
-            If the blocks are not two simplices, if the operator has no value, value_bound or
-            smoothness, or if there are too few records.
+        TypeError
+            If the operator has no ``value`` or ``value_bound``.
+        ValueError
+            If the blocks are not two simplices, if the operator has no ``smoothness``, or if there
+            are too few records.
         """
         check_game(self, problem)
         operator, n, rho = problem.operator, problem.n_samples, budget.rho
@@ -146,7 +154,7 @@ class BoostedMirrorDescent:
         if n < least:
             raise ValueError(
                 f"n_samples must be at least {least} for {runs} runs and {responses} responses of "
-                f"either player to each, got {n}: allow a larger failure."
+                f"each player to each run, got {n}. A larger failure needs fewer records."
             )
         own, answer = n // (4 * runs), n // (4 * runs * responses)
         last = n - runs * own - 2 * runs * responses * answer
@@ -154,18 +162,18 @@ class BoostedMirrorDescent:
         if solver is None:
             affine = second_smoothness(operator) == 0.0
             solver = MirrorDescent() if affine else BiasReducedMirrorDescent()
-        allowance = Allowance(rho)  # in zCDP, as all other parts
+        allowance = Allowance(rho)  # in zCDP, like all other parts
         base = solver.plan(VariationalProblem(operator, own), allowance, n_iter)
         check_cost(base.event, allowance)
         planned = [plan_response(problem, k, answer, rho) for k in (0, 1)]
-        # The two terms of a gap change by at most 2 bound each, in either direction.
+        # Each of the two terms of a gap changes by at most 2 bound, in either direction.
         change = 4.0 * replace_one(last + 2, bound)
         return BoostedPlan(
             event=worst_of([ZCDPEvent(rho), base.event]),
             n_iter=base.n_iter,
             summary=(
                 f"boosted mirror-descent: {runs} runs on {own} records, {responses} responses of "
-                f"either player to each on {answer}, a choice on {last}",
+                f"each player to each run on {answer}, a choice on {last}",
                 *base.summary,
             ),
             parts=(own, answer, last),
@@ -186,21 +194,7 @@ class BoostedMirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : BoostedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            One entry per record each.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
@@ -222,17 +216,21 @@ class BoostedMirrorDescent:
         scores = np.empty(runs)
         for i, replies in enumerate(answers):
             totals = [total_value(operator, z, batch) for z in replies]
-            # The first half are replies of the first player, who pays: what both gain at most.
+            # The first half are replies of the first player, who pays. The score bounds what both
+            # players gain.
             scores[i] = min(totals[:responses]) - max(totals[responses:])
         return points[choose_index(rng, scores, plan.choice_grid)]
 
 
 def check_value(solver: Any, operator: Any) -> float:
-    """The bound on the payoffs of records.
+    """The operator's bound on the payoffs of records.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If the operator has no ``value``, or no number as ``value_bound``.
+    ValueError
+        If ``value_bound`` is outside its range.
     """
     bound = getattr(operator, "value_bound", None)
     if bound is None or not hasattr(operator, "value"):
@@ -246,7 +244,7 @@ def check_value(solver: Any, operator: Any) -> float:
 def plan_response(
     problem: VariationalProblem, player: int, n_records: int, rho: float
 ) -> tuple[int, float]:
-    """Steps of a best response on so many records, and the grid of their vertices.
+    """Number of steps of a best response on ``n_records`` records, and the grid of its draws.
 
     Raises
     ------
@@ -255,7 +253,7 @@ def plan_response(
     """
     bound, log_size = lipschitz(problem)[player], log_sizes(problem)[player]
     smoothness = float(np.asarray(problem.operator.smoothness, np.float64)[player, player])
-    # As in `FrankWolfe`; the l1 diameter is 2. One step solves a linear problem.
+    # As in `FrankWolfe`, with l1 diameter 2. A single step solves a linear problem.
     steps = whole_steps(math.sqrt(32.0 * rho) * 2.0 * smoothness * n_records / (bound * log_size))
     change = 2.0 * replace_one(n_records, bound)
     return steps, exponential_grid(change, math.sqrt(8.0 * rho / steps), (n_records + 1) * bound)
@@ -270,10 +268,10 @@ def best_response(
     grid: float,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """``z`` with a private best response of a player in its part, by Frank-Wolfe."""
+    """``z`` with one player's part replaced by a private best response, found by Frank-Wolfe."""
     z, part, runs = z.copy(), problem.geometry.parts[player], runs_of(data)
     for t in range(steps):
-        total = problem.total(z, runs)[part]  # its sign is that of the player
+        total = problem.total(z, runs)[part]  # the sign is the player's own
         step = 2.0 / (t + 2.0)
         z[part] *= 1.0 - step
         z[part.start + choose_index(rng, -total, grid)] += step
@@ -281,7 +279,7 @@ def best_response(
 
 
 def total_value(operator: Any, z: np.ndarray, data: Data) -> float:
-    """Sum of the payoffs of records, each clipped to the bound, whatever `value` does."""
+    """Sum of the records' payoffs, each clipped to the bound whatever `value` returns."""
     bound = operator.value_bound
     values = numbers_or_nan("value", partial(operator.value, z), data)
     return float(within(values, -bound, bound).sum())

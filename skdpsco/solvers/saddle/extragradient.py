@@ -1,7 +1,7 @@
-"""Strongly monotone inequalities, solved to a certified distance by extragradient.
+"""Strongly monotone inequalities, solved up to a certified distance by extragradient.
 
-Nothing here is private: noise on a solution makes it so. Proof: docs/proofs/mirror_prox.md,
-section 6.
+Nothing here is private by itself: the caller adds noise to the solution. Proof:
+docs/proofs/mirror_prox.md, section 6.
 """
 
 import math
@@ -20,30 +20,32 @@ from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProbl
 class AcceleratedTuning:
     """Constants of `AcceleratedRecursive` that were chosen by hand."""
 
-    accuracy: float = 0.02  # error of a round's solution, in units of its stability
-    batch: int = 128  # records of a variance-reduced step
+    accuracy: float = 0.02  # error of a round's solution, relative to its stability
+    batch: int = 128  # number of records in a variance-reduced step
 
 
 ACCELERATED = AcceleratedTuning()
 
 
 class Round(NamedTuple):
-    """Public numbers of one round.
+    """The public numbers that describe one round.
 
     Parameters
     ----------
     n_samples : int
     weights : tuple of float
-        Of the regularisers around the earlier centres.
+        Weights of the regularisers around the earlier centres.
     smoothness : float
-        Lipschitz constant of the records' operator alone, l2.
+        Lipschitz constant of the records' operator alone, in the l2 norm.
     error : float
-        Largest distance between what is released, before noise, and the exact solution.
+        Largest distance between the computed and the exact solution, before noise.
     tolerance : float
-        Largest residual, as computed, of a point that is within ``error``.
+        A point whose computed residual is at most this is within ``error`` of the solution.
     n_warm, n_iter : int
-        Limits on variance-reduced steps, and on steps of extragradient; the latter is enough.
+        Limits on the number of variance-reduced steps and on the number of extragradient steps.
+        The latter suffices for the certificate.
     grid : float
+        Grid of the noise.
     """
 
     n_samples: int
@@ -62,7 +64,7 @@ class Round(NamedTuple):
 
     @property
     def step(self) -> float:
-        """Step of extragradient."""
+        """Step size of extragradient."""
         return 1.0 / (3.0 * (self.smoothness + self.mu))
 
 
@@ -72,7 +74,8 @@ def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
     for block, part in zip(geometry.blocks, geometry.parts, strict=True):
         constraint = block.constraint
         if isinstance(constraint, Simplex):
-            # A constant makes no difference, and non-negative vectors go to the face of the ball.
+            # Adding a constant makes no difference, and non-negative vectors are projected on the
+            # face of the ball.
             z[part] += constraint.radius - z[part].min()
             constraint = L1Ball(constraint.radius)
         _project(constraint, z[part])
@@ -85,7 +88,7 @@ def _project(constraint, w):
 
 
 class Solve:
-    """One round on its records. Nothing here is private, and nothing but `solution` leaves."""
+    """One round on its records; nothing is private yet, and only `solution` may be used outside."""
 
     def __init__(
         self, problem: VariationalProblem, round_: Round, data: Data, centres: list[np.ndarray]
@@ -94,7 +97,7 @@ class Solve:
         self.centre = np.average(centres, axis=0, weights=round_.weights)
 
     def mean(self, z: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
-        """Mean operator of some records."""
+        """Mean operator over some of the records."""
         data = tuple(array[rows] for array in self.data)
         n = len(data[0])
         total = np.zeros(len(z))
@@ -104,14 +107,14 @@ class Solve:
         return self.problem.mean(z, total, n)
 
     def pull(self, z: np.ndarray) -> np.ndarray:
-        """Gradient of the regularisers."""
+        """Gradient of the sum of the regularisers."""
         return self.round.mu * (z - self.centre)
 
     def nearest(self, v: np.ndarray) -> np.ndarray:
         return project_blocks(self.problem.geometry, v)
 
     def solution(self, coins: np.random.Generator) -> np.ndarray:
-        """A point with the certificate of the round, by extragradient."""
+        """A point that extragradient certifies to be within the round's error."""
         step, tolerance = self.round.step, self.round.tolerance
         x = self.warm(coins) if self.round.n_warm > 0 else self.nearest(self.centre)
         for _ in range(self.round.n_iter):
@@ -121,11 +124,12 @@ class Solve:
             if np.linalg.norm(g + (w - y) / step) <= tolerance:
                 return y
             x = self.nearest(x - step * g)
-        # Not for operators that are what they declare. A public point tells less than an exception.
+        # Operators that satisfy what they declare never get here. A public point reveals less than
+        # an exception.
         return self.nearest(self.centre)
 
     def warm(self, coins: np.random.Generator) -> np.ndarray:
-        """Where to start: loopless variance-reduced extragradient, Alacaoglu and Malitsky."""
+        """A starting point: loopless variance-reduced extragradient of Alacaoglu and Malitsky."""
         r, n = self.round, self.round.n_samples
         p = 2.0 * ACCELERATED.batch / n
         tau = 0.5 * math.sqrt(p) / r.smoothness

@@ -1,7 +1,7 @@
-"""Norms of saddle-point problems beyond Euclid.
+"""Norms of saddle-point problems beyond the Euclidean norm.
 
-A block is one player: a convex set in an l_p space, 1 <= p <= 2. Its norm is
-``||u||_pbar / diameter``; the square of the norm of all blocks is the sum of their squares.
+A block is one player, with a convex set in an l_p space, 1 <= p <= 2. Its norm is
+``||u||_pbar / diameter``. The squared norm of a whole vector is the sum of its blocks' squares.
 Proofs: ``docs/proofs/mirror_prox.md``.
 """
 
@@ -19,39 +19,42 @@ from skdpsco.solvers.saddle.prox import order_of, unit_prox
 
 
 def smooth_order(p: float, size: int) -> float:
-    """``pbar``: the order near p whose squared norm is strongly convex, at most 2.
+    """``pbar``, an order near p and at most 2 whose squared norm is strongly convex.
 
-    max(p, 1 + 1 / log d) exceeds 2 for d = 2 and has no value for d = 1. Where it is capped,
-    the l_p norm is at most sqrt(2) times the l2 norm.
+    It is max(p, 1 + 1 / log d), capped at 2. The formula exceeds 2 for d = 2 and is undefined for
+    d = 1; where it is capped, the l_p norm is at most sqrt(2) times the l2 norm.
     """
     return 2.0 if size <= 2 else min(2.0, max(p, 1.0 + 1.0 / math.log(size)))
 
 
 def finite_lp_norm(x: np.ndarray, p: float) -> float:
-    """The l_p norm of a vector, without overflow."""
+    """The l_p norm of a vector, computed without overflow."""
     top = float(np.abs(x).max())
     return top * float(np.linalg.norm(x / top, ord=p)) if 0.0 < top < math.inf else top
 
 
 @dataclass(frozen=True)
 class Block:
-    """One player: where it moves, and what one record may do to its part of the operator.
+    """One player: its set, and how much one record may change its part of the operator.
 
     Parameters
     ----------
     constraint : Simplex, L1Ball, L2Ball or LpBall
-        Its l_p space has p = 1, 1, 2 and the order of the ball.
+        The player's set. Its l_p space has p = 1, 1, 2 and the order of the ball, respectively.
     size : int
         Number of coordinates.
     lipschitz : float
-        Bound on a record's part of the operator in the dual norm, l_{p/(p-1)}, everywhere.
+        Bound, at every point, on the dual norm l_{p/(p-1)} of a record's part of the operator.
     sensitivity : float or None, default=None
-        Bound on the l2 norm of what replacing a record does to the sum over records, if that is
-        less than what follows from ``lipschitz``.
+        Bound on the l2 norm of the change of the sum over records when one record is replaced.
+        None for the bound that follows from ``lipschitz``; give a smaller one if you know it.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a parameter has the wrong type, or ``constraint`` is another set.
+    ValueError
+        If ``size`` is below 1, or a bound or the order of the ball is outside its range.
     """
 
     constraint: Any
@@ -65,7 +68,7 @@ class Block:
         check_bound("constraint.radius", self.constraint.radius)
         if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
             raise ValueError(f"size must be a whole number >= 1, got {self.size!r}.")
-        # As float64: the margins of sensitivities are lost in anything shorter.
+        # In float64: less precise numbers would lose the margins of sensitivities.
         object.__setattr__(self, "size", int(self.size))
         object.__setattr__(self, "lipschitz", check_bound("lipschitz", self.lipschitz))
         if self.sensitivity is not None:
@@ -88,12 +91,12 @@ class Block:
 
     @cached_property
     def scale(self) -> float:
-        """The norm is the l_pbar norm over this, the diameter of the set."""
+        """The diameter of the set, by which the l_pbar norm is divided."""
         return self.constraint.diameter(self.pbar)
 
     @cached_property
     def distortion(self) -> float:
-        """Bound on l_p over l_pbar norms, and on the dual norms l_{pbar*} over l_{p*}."""
+        """Bound on the ratio of l_p to l_pbar norms, and of dual norms l_{pbar*} to l_{p*}."""
         return self.size ** (1.0 / self.p - 1.0 / self.pbar) if self.pbar > self.p else 1.0
 
     @property
@@ -121,7 +124,7 @@ class Block:
         return 0.5
 
     def point(self, centre: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """``centre + u``, in the set whatever the rounding."""
+        """``centre + u``, moved into the set if rounding has left it outside."""
         z, radius = centre + u, self.constraint.radius
         if isinstance(self.constraint, Simplex):
             z = np.maximum(z, 0.0)
@@ -145,7 +148,7 @@ class Block:
         Parameters
         ----------
         g, centre : ndarray of shape (size,)
-            Finite; the centre is in the set.
+            Finite vectors; the centre lies in the set.
         weight : float, > 0
 
         Returns
@@ -158,8 +161,8 @@ class Block:
         c = centre / radius
         signed = not isinstance(self.constraint, Simplex)
         if not signed:
-            unit -= unit.min()  # a constant makes no difference on a simplex
-        # Beyond, the step is one to the end in any case, and powers would overflow.
+            unit -= unit.min()  # adding a constant makes no difference on a simplex
+        # Beyond this the step reaches the boundary in any case, and powers would overflow.
         top = float(np.abs(unit).max())
         if top > 1e12:
             unit *= 1e12 / top
@@ -167,7 +170,7 @@ class Block:
         return radius * u
 
     def gap(self, g: np.ndarray, centre: np.ndarray, weight: float, u: np.ndarray) -> float:
-        """Certificate: ``u`` is within this of the minimum that `prox` looks for."""
+        """Certificate: how far the value of ``u`` may be above the minimum that `prox` seeks."""
         slope = g + weight * self.gradient(u)
         if isinstance(self.constraint, Simplex):
             least = self.constraint.radius * float(slope.min())
@@ -179,13 +182,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The product of the blocks: vectors are the blocks' one after the other."""
+    """The product of the blocks: a vector holds the blocks' vectors one after the other."""
 
     blocks: tuple[Block, ...]
 
     @cached_property
     def parts(self) -> tuple[slice, ...]:
-        """Where each block stands in a vector."""
+        """The slice of a vector that belongs to each block."""
         ends = np.cumsum([block.size for block in self.blocks])
         return tuple(slice(int(e) - b.size, int(e)) for b, e in zip(self.blocks, ends, strict=True))
 
@@ -201,12 +204,12 @@ class Geometry:
 
     @property
     def diameter(self) -> float:
-        """Bound on the diameter; every block has diameter 1."""
+        """Bound on the diameter of the product; every block has diameter 1."""
         return math.sqrt(len(self.blocks))
 
     @property
     def radius(self) -> float:
-        """Largest distance from `start`; 1 where there is nowhere to go."""
+        """Largest distance from `start`; 1 if the set is a single point."""
         return math.hypot(*(block.radius() for block in self.blocks)) or 1.0
 
     @property
@@ -217,8 +220,8 @@ class Geometry:
     def smoothness(self, matrix: np.ndarray) -> float:
         """Lipschitz constant of the operator from bounds between blocks, in l_p norms.
 
-        ``matrix[i, j]`` bounds how much block i of the operator moves, in the dual norm, per unit
-        that block j of the point moves.
+        ``matrix[i, j]`` bounds how far block i of the operator moves in the dual norm when block j
+        of the point moves by one unit.
         """
         weight = np.array([block.scale * block.distortion for block in self.blocks])
         return float(np.linalg.norm(weight[:, None] * matrix * weight, ord=2))
@@ -232,7 +235,7 @@ class Geometry:
         return np.concatenate(self._each("start"))
 
     def point(self, centre: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """``centre + u``, in the set whatever the rounding."""
+        """``centre + u``, moved into the set if rounding has left it outside."""
         return np.concatenate(self._each("point", centre, u))
 
     def norm(self, u: np.ndarray) -> float:

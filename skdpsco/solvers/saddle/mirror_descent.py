@@ -4,6 +4,7 @@ Proof: docs/proofs/mirror_descent.md.
 """
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +29,12 @@ from skdpsco.solvers.saddle.vertex_draws import (
 
 __all__ = ["MirrorDescent", "MirrorDescentPlan"]
 
-MOST_DRAWS = 10**6  # their sums are whole numbers of 64 bits
+MOST_DRAWS = 10**6  # sums over draws must fit into 64-bit integers
 
 
 @dataclass(frozen=True)
 class MirrorDescentPlan(Plan):
-    """Batches, the weights of the points, and how many vertices are drawn for each."""
+    """The batches, the weights of the points, and the number of vertices drawn for each point."""
 
     batches: Batches | None = None
     weight: tuple[float, ...] = ()
@@ -43,38 +44,41 @@ class MirrorDescentPlan(Plan):
 class MirrorDescent:
     """Mirror descent on gradients at privately drawn vertices, with one pass over the records.
 
-    Both players multiply their weights by ``exp(-step * gradient)``. The weights stay secret: what
-    is known of them are vertices that are drawn from them by the exponential mechanism. The mean of
-    the vertices of one step is where the gradient of the next batch of records is taken; the
-    weighted mean of all of them is the result. Noise grows with the logarithm of the number of
-    vertices only. But where good strategies are spread over many actions, a mean of a few hundred
-    vertices is far from them, and may be worse than the uniform strategies.
+    Both players multiply their weights by ``exp(-step * gradient)``. The weights stay secret: only
+    vertices that the exponential mechanism draws from them are released. The gradient of the next
+    batch of records is taken at the mean of a step's vertices, and the result is the weighted mean
+    of all vertices. The noise grows only with the logarithm of the number of vertices. But if good
+    strategies are spread over many actions, a mean of a few hundred vertices is far from them, and
+    may be worse than the uniform strategies.
 
-    Both blocks must be simplices of radius 1. A player in the l1 ball of radius R has the 2 d
-    vertices ``R e_j`` and ``-R e_j``: let it play their weights p, with the point
-    ``R (p[:d] - p[d:])`` and the gradient ``R (g, -g)``.
+    Both blocks must be simplices of radius 1. For a player in the l1 ball of radius R, which has
+    the 2 d vertices ``R e_j`` and ``-R e_j``, let the block hold the weights p of these vertices:
+    the point is ``R (p[:d] - p[d:])`` and the gradient in p is ``R (g, -g)``.
 
     Parameters
     ----------
     n_draws : int or "auto", default="auto"
-        Vertices that are drawn for each point, in [1, 10**6]. "auto" is 1 if the operator's
-        ``second_smoothness`` is 0, which says that it is affine, as in bilinear and quadratic
-        games. Else it balances the error of replacing weights by a few vertices, which needs the
-        operator's ``smoothness``, with what draws cost.
+        Number of vertices drawn for each point, in [1, 10**6]. "auto" is 1 if the operator's
+        ``second_smoothness`` is 0, which means that it is affine, as in bilinear and quadratic
+        games. Otherwise "auto" needs the operator's ``smoothness``, and balances the cost of draws
+        with the error of replacing the weights by a few vertices.
     max_iter : int, default=10000
-        Limit >= 1 on the steps that the automatic rule plans.
+        Largest number of steps, >= 1, that the automatic rule may plan.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``n_draws`` or ``max_iter`` has the wrong type.
+    ValueError
+        If ``n_draws`` or ``max_iter`` is outside its range.
 
     References
     ----------
     T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
     Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024,
-    Algorithm 1. The vertices at which gradients are taken are the result too, so that there are
-    half as many draws; batches shrink towards the end, where a record pays for fewer draws; and the
-    accounting is exact.
+    Algorithm 1, with three changes. The vertices at which gradients are taken also form the result,
+    which halves the number of draws. Batches shrink towards the end, where a record pays for fewer
+    draws. The accounting is exact.
     """
 
     def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter):
@@ -88,15 +92,15 @@ class MirrorDescent:
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
     ) -> MirrorDescentPlan:
-        """Calibrate ``n_iter`` steps, or as many as minimise the bound on the gap.
+        """Calibrate ``n_iter`` steps, or the number that minimises the bound on the gap.
 
         Parameters
         ----------
         problem : VariationalProblem
-            Of two players, on simplices of radius 1.
+            A game of two players on simplices of radius 1.
         budget : Budget or Allowance
         n_iter : int or None
-            Steps, each on its own records.
+            Number of steps, each on records of its own.
 
         Returns
         -------
@@ -105,8 +109,8 @@ class MirrorDescent:
         Raises
         ------
         ValueError
-            If the blocks are not two simplices, if there is no ``smoothness`` and it is needed, or
-            if there are fewer records than steps.
+            If the blocks are not two simplices, if ``smoothness`` is needed but missing, or if
+            there are fewer records than steps.
         """
         check_game(self, problem)
         steps, n_draws = self.schedule(problem, budget.rho, n_iter)
@@ -115,7 +119,7 @@ class MirrorDescent:
         batches = spend(problem, weight[:-1], np.ones(steps), draws, budget.rho)
         summary = (
             f"mirror-descent: {steps} steps on {min(batches.sizes)} to {max(batches.sizes)} "
-            f"records, {n_draws} vertices of either player for each",
+            f"records, {n_draws} vertices of each player per step",
         )
         return MirrorDescentPlan(
             event=ZCDPEvent(batches.rho),
@@ -129,12 +133,12 @@ class MirrorDescent:
     def schedule(
         self, problem: VariationalProblem, rho: float, n_iter: int | None = None
     ) -> tuple[int, int]:
-        """Steps and draws with the smallest bound on the gap: section 4 of the proof.
+        """Numbers of steps and draws with the smallest bound on the gap: section 4 of the proof.
 
         Raises
         ------
         ValueError
-            If the operator has no ``smoothness`` and it is needed.
+            If the operator's ``smoothness`` is needed but missing.
         """
         n, bias, counts = problem.n_samples, 0.0, [1]
         if self.n_draws != "auto":
@@ -142,8 +146,8 @@ class MirrorDescent:
         elif second_smoothness(problem.operator) != 0.0:
             if problem.operator.smoothness is None:
                 raise ValueError(
-                    "MirrorDescent needs the operator's smoothness, or second_smoothness=0, to "
-                    "choose how many vertices to draw. Or pass n_draws."
+                    "To choose the number of vertices, MirrorDescent needs the operator's "
+                    "smoothness, or second_smoothness=0. Alternatively, pass n_draws."
                 )
             smoothness = np.asarray(problem.operator.smoothness, np.float64)
             bias = DESCENT.ease * 2.0 * float(np.trace(smoothness))
@@ -156,7 +160,7 @@ class MirrorDescent:
             lengths = [n_iter]
 
         def bound(steps: int, n_draws: int) -> float:
-            # Sizes in proportion to weights times roots of draws: these sum to 8/15 T^1.5.
+            # Sizes are proportional to weights times roots of draws, which sum to 8/15 T^1.5.
             ratio = n / (8.0 / 15.0 * math.sqrt(n_draws) * (steps + 1.0) ** 1.5)
             rest = left_for(rho, float(n_draws) * steps)
             if not rest > 0.0:
@@ -173,31 +177,35 @@ class MirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : MirrorDescentPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            One entry per record each; the operator's ``total`` gets them.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         assert plan.batches is not None
-        scores, z = Scores(problem), problem.geometry.start()
-        result = plan.weight[0] * z
         batches = walk_batches(rng, plan.batches, problem.n_samples, data)
-        for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
-            scores.add(problem.total(z, batch), grid)
-            z = np.zeros(len(z))
-            scores.draw(rng, plan.n_draws, z)
-            z /= plan.n_draws
-            result += weight * z
-            if progress is not None:
-                progress[0] += 1
-        return result / math.fsum(plan.weight)
+        return descend(problem, batches, plan.weight, plan.n_draws, rng, progress)
+
+
+def descend(
+    problem: VariationalProblem,
+    batches: Iterable[tuple[list[Data], Any]],
+    weight: Sequence[float],
+    n_draws: int,
+    rng: np.random.Generator,
+    progress: np.ndarray | None,
+    total: Callable[..., np.ndarray] | None = None,
+) -> np.ndarray:
+    """Weighted mean of the start and of points that are means of ``n_draws`` drawn vertices each.
+
+    The vertices are drawn by the summed gradients of the batches so far. ``total(z, batch,
+    scores)`` sums up the gradients of a batch, after the point z; None for those at z itself.
+    """
+    scores, z = Scores(problem), problem.geometry.start()
+    result = weight[0] * z
+    for (batch, grid), share in zip(batches, weight[1:], strict=True):
+        gradient = problem.total(z, batch) if total is None else total(z, batch, scores)
+        scores.add(gradient, grid)
+        z = np.zeros(len(z))
+        scores.draw(rng, n_draws, z)
+        z /= n_draws
+        result += share * z
+        if progress is not None:
+            progress[0] += 1
+    return result / math.fsum(weight)

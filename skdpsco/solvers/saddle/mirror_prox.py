@@ -38,10 +38,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MirrorProxTuning:
-    """Limits on the calls of the oracle that the automatic rule plans, chosen by hand."""
+    """Limits, chosen by hand, on the calls of the oracle that the automatic rule plans."""
 
     max_calls: int = 1_000
-    # For estimators: more calls cost time in proportion, and gain less than a point of accuracy.
+    # For estimators. More calls take proportionally more time and gain less than a percentage
+    # point of accuracy.
     max_calls_of_models: int = 200
 
 
@@ -57,7 +58,7 @@ class Pull(NamedTuple):
 
 
 class MirrorSchedule(NamedTuple):
-    """Steps of the mirror map, and the bound on the error that they are chosen for."""
+    """Steps of the mirror map, and the bound on the error that they minimise."""
 
     method: str
     n_iter: int
@@ -67,12 +68,12 @@ class MirrorSchedule(NamedTuple):
 
     @property
     def n_calls(self) -> int:
-        """Calls of the oracle; after the last iterate none is needed."""
+        """Number of calls of the oracle; the last iterate needs no further call."""
         return _calls(self.method, self.n_iter)
 
     @property
     def n_epochs(self) -> int:
-        """Most calls that see one record."""
+        """Largest number of calls that read the same record."""
         return -(-self.n_calls // self.n_batches)
 
 
@@ -91,27 +92,31 @@ class MirrorProx:
     ----------
     method : {"auto", "mirror-prox", "mirror-descent"}, default="auto"
         Mirror prox calls the oracle twice per step and profits from a smooth operator. Mirror
-        descent calls it once. "auto" takes the one with the smaller bound on its error, and for a
-        single step mirror prox: the first point of mirror descent is its start.
+        descent calls it once. "auto" takes the method with the smaller bound on its error. For a
+        single step it takes mirror prox, since the first point of mirror descent is its start.
     max_calls : int, default=1000
-        Limit >= 1 on the calls of the oracle that the automatic rule plans.
+        Largest number of calls of the oracle, >= 1, that the automatic rule may plan.
     n_batches : int, "auto" or None, default=None
-        Disjoint random batches of records, at most one per record, that the calls take in turn: a
-        record pays for the calls on its own batch. None for all records in every call. "auto" is
-        the number with the smallest bound on the error, or, for a given ``n_iter``, the least for
-        which ``n_epochs`` is kept. Batches save time; all records in every call mean less noise.
+        Number of disjoint random batches, at most one per record, that the calls use in turn; a
+        record pays only for the calls on its own batch. None uses all records in every call. "auto"
+        takes the number with the smallest bound on the error or, for a given ``n_iter``, the
+        smallest number that respects ``n_epochs``. Batches save time, whereas all records in every
+        call mean less noise.
     n_epochs : int, default=1
-        Passes over the records, >= 1, that the automatic rules plan if there are batches.
+        Number of passes over the records, >= 1, that the automatic rules plan for batches.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a parameter has the wrong type.
+    ValueError
+        If ``method`` is not one of those listed, or another parameter is outside its range.
 
     References
     ----------
     R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithm 2. Its oracle's
-    noise has an unspecified constant; ours is exact, see docs/errata.md.
+    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithm 2. There the
+    oracle's noise has an unspecified constant; ours is exact, see docs/errata.md.
     """
 
     def __init__(
@@ -138,7 +143,7 @@ class MirrorProx:
         distance: float | None = None,
         drift: float = 0.0,
     ) -> MirrorProxPlan:
-        """Calibrate ``n_iter`` steps, or as many as the noise leaves useful.
+        """Calibrate ``n_iter`` steps, or as many as are useful at this noise.
 
         Parameters
         ----------
@@ -146,10 +151,10 @@ class MirrorProx:
         budget : Budget or Allowance
         n_iter : int or None, default=None
         distance : float or None, default=None
-            Public guess of the distance between start and solution, in the problem's norm, for
-            the step size; None for the largest possible.
+            Public guess of the distance between start and solution in the problem's norm, which
+            decides the step size; None for the largest possible distance.
         drift : float, default=0.0
-            Bound on what public regularisers outside the prox add to the operator's dual norm.
+            Bound on the dual norm that public regularisers outside the prox add to the operator.
 
         Returns
         -------
@@ -165,7 +170,7 @@ class MirrorProx:
         batches = f", {schedule.n_batches} batches" if schedule.n_batches > 1 else ""
         summary = (
             f"{schedule.method}: {schedule.n_iter} steps of size {schedule.step:.3g}, "
-            f"{schedule.n_calls} noisy operators{batches}",
+            f"{schedule.n_calls} noisy calls of the operator{batches}",
         )
         return MirrorProxPlan(
             event=GaussianEvent(1.0 / mu),
@@ -183,13 +188,13 @@ class MirrorProx:
         distance: float | None = None,
         drift: float = 0.0,
     ) -> MirrorSchedule:
-        """The better of the methods that are allowed; parameters as in `plan`."""
+        """The schedule of the best method that is allowed; the parameters are those of `plan`."""
         if distance is None:
             distance = problem.geometry.radius
         noise = calibration(problem, budget.mu)[2]
         methods = MIRROR_METHODS[1:] if self.method == "auto" else (self.method,)
         if self.method == "auto" and n_iter == 1:
-            methods = ("mirror-prox",)  # mirror descent would return its start, for all the budget
+            methods = ("mirror-prox",)  # mirror descent would spend the budget and return its start
         schedules = [
             _schedule(method, problem, noise, distance, drift, steps, self.max_calls, batches)
             for method in methods
@@ -200,7 +205,7 @@ class MirrorProx:
     def _batches(
         self, method: str, n_samples: int, n_iter: int | None
     ) -> list[tuple[int, int | None]]:
-        """Numbers of batches to choose from, each with a number of steps, None for `_schedule`."""
+        """Numbers of batches to choose from, each with its steps (None: `_schedule` decides)."""
         if self.n_batches is None:
             return [(1, n_iter)]
         if n_iter is not None:
@@ -233,11 +238,11 @@ class MirrorProx:
         plan : MirrorProxPlan
         problem : VariationalProblem
         data : tuple of ndarray
-            One entry per record each; the operator's ``total`` gets them.
+            Arrays with one entry per record, which are passed to the operator's ``total``.
         rng : numpy.random.Generator
         progress : ndarray of shape (1,), int64, or None
         pull : Pull or None
-            Regulariser of the prox. Its centre is where the run starts.
+            Regulariser in the prox. The run starts at its centre.
         drift : tuple of Pull
             Regularisers that are added to the operator.
 
@@ -276,7 +281,7 @@ class MirrorProx:
             if schedule.method == "mirror-prox":
                 z = geometry.point(centre, move(oracle(z), u))
             if t == chosen:
-                average = z  # the others are computed all the same
+                average = z  # the other iterates are computed all the same
             elif chosen < 0:
                 average += (z - average) / (t + 1)
             if t < n_iter - 1:
@@ -293,7 +298,7 @@ def _calls(method: str, n_iter: int) -> int:
 def _partition(
     rng: np.random.Generator, n_samples: int, n_batches: int, data: Data
 ) -> list[tuple[int, list[Data]]]:
-    """Size and records of each of ``n_batches`` batches, disjoint and independent of the data."""
+    """Sizes and records of ``n_batches`` disjoint batches, chosen independently of the data."""
     if n_batches == 1:
         return [(n_samples, runs_of(data))]
     batches = np.array_split(rng.permutation(n_samples), n_batches)
@@ -318,20 +323,20 @@ def _schedule(
         useful = max(0.5 * beta * distance * math.sqrt(kappa / variance), drift**2 / variance)
     else:
         useful = (bound + drift) ** 2 / variance
-    # The first point of mirror descent is its start, which knows nothing of the data.
+    # The first point of mirror descent is its start, which does not depend on the data.
     least, longest = (2, max_calls) if method == "mirror-descent" else (1, max_calls // 2)
     T = n_iter if n_iter is not None else math.ceil(max(least, min(useful, longest)))
     size = problem.n_samples // n_batches
     epochs = -(-_calls(method, T) // n_batches)
-    error = epochs * variance * (problem.n_samples / size) ** 2  # of a call, squared dual norm
+    error = epochs * variance * (problem.n_samples / size) ** 2  # squared dual norm, in one call
     limit = math.inf
     if method == "mirror-descent":
-        euclidean = kappa == 1.0  # then the noise is orthogonal to the operator in the mean
+        euclidean = kappa == 1.0  # on average, the noise is then orthogonal to the operator
         b = ((bound + drift) ** 2 + error) * (0.5 if euclidean else 1.0)
     elif math.isinf(beta):
         b = 1.5 * (4.0 * (bound + drift) ** 2 + 2.0 * error)
     else:
-        if n_batches > 1:  # what two batches differ by
+        if n_batches > 1:  # the difference between two batches
             error = 2.0 * (error + 4.0 * kappa * bound**2 / size)
         terms = 3.0 if drift == 0.0 else 4.0
         b = 0.5 * terms * (4.0 * drift**2 + 2.0 * error)

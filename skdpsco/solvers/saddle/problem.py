@@ -1,4 +1,4 @@
-"""Variational inequalities as solvers see them: operators, problems, sensitivities, shares.
+"""Variational inequalities as solvers see them: operators, problems and sensitivities.
 
 Proof: docs/proofs/mirror_prox.md.
 """
@@ -11,41 +11,41 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.pieces import PIECE_ROWS, slice_rows, sum_error, tree_sum
+from skdpsco.data.pieces import PIECE_ROWS, replace_one, slice_rows, tree_sum
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
-OPERATOR_ROWS = 4096  # records that an operator, or its gradients, hold in memory at a time
+OPERATOR_ROWS = 4096  # records whose operators or gradients are in memory at one time
 
 
 class MonotoneOperator(Protocol):
     """The operator G(z; x) of a saddle-point problem or of a variational inequality.
 
     Monotone means ``<G(z; x) - G(z'; x), z - z'> >= 0``, at least for the mean over the records.
-    That of a saddle-point problem ``min_w max_v f(w, v)`` is ``(df/dw, -df/dv)``.
+    A saddle-point problem ``min_w max_v f(w, v)`` has the operator ``(df/dw, -df/dv)``.
 
     Attributes
     ----------
     blocks : tuple of Block
         The players, in the order in which a vector z holds them. Their constants must hold for
-        every record and every z: all privacy rests on them.
+        every record and every z, since privacy rests on them.
     saddle : bool
-        Whether G belongs to a saddle-point problem: then the average of the iterates is a
-        solution, else one that is chosen at random.
+        Whether G belongs to a saddle-point problem. Its solution is then the average of the
+        iterates, otherwise one that is chosen at random.
     smoothness : array-like of shape (n_blocks, n_blocks), or None
-        Entry (i, j) bounds how much block i of G moves, in its dual norm l_{p/(p-1)}, per unit that
-        block j of z moves, in its norm l_p. None if there is no bound.
+        Entry (i, j) bounds how far block i of G moves, in its dual norm l_{p/(p-1)}, when block j
+        of z moves by one unit in its norm l_p. None if there is no bound.
 
     Notes
     -----
     An operator may also have ``weights(z)``, an array like z, and ``largest_weights``, a bound on
-    these for each block. Then the operator is that times the mean of what `total` sums up. The
-    bounds of ``blocks``, hence the noise, are about the latter. The weights must be a function of
-    z, never of data: section 3 of the proof.
+    the weights of each block. The operator is then these weights times the mean of what `total`
+    sums up. The bounds of ``blocks``, and hence the noise, refer to the mean without weights. The
+    weights must be a function of z, never of the data: see section 3 of the proof.
 
-    For the solvers that descend on draws of vertices it may also have ``second_smoothness``: when
-    one block of z moves by h in l1 norm, no entry of G is further than ``second_smoothness / 2 *
-    h**2`` from its linear part. Privacy does not depend on it.
+    Solvers that descend on draws of vertices also use ``second_smoothness``: when one block of z
+    moves by h in the l1 norm, every entry of G stays within ``second_smoothness / 2 * h**2`` of its
+    linear approximation. Privacy does not depend on it.
     """
 
     blocks: tuple[Block, ...]
@@ -53,9 +53,9 @@ class MonotoneOperator(Protocol):
     smoothness: Any
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """Sum of ``G(z; x)`` over the records x in ``data``, each a function of its record only.
+        """Sum of ``G(z; x)`` over the records x in ``data``; each term depends on its record only.
 
-        Solvers ask for the sums over runs of records where there are many, and add them up.
+        If there are many records, solvers ask for sums over runs of records, and add them up.
         """
         ...
 
@@ -75,7 +75,7 @@ class VariationalProblem:
 
     @cached_property
     def geometry(self) -> Geometry:
-        """Norms and sets."""
+        """The norms and sets of all blocks."""
         return Geometry(tuple(self.operator.blocks))
 
     @cached_property
@@ -87,24 +87,24 @@ class VariationalProblem:
 
     @property
     def largest_weights(self) -> tuple[float, ...]:
-        """Bounds on the public weights of the blocks; 1 if there are none."""
+        """Bounds on the public weights of the blocks; 1 for an operator without weights."""
         ones = (1.0,) * len(self.geometry.blocks)
         return getattr(self.operator, "largest_weights", ones)
 
     def total(self, z: np.ndarray, runs: list[Data]) -> np.ndarray:
-        """Sum of the operator over records, cut by `runs_of`."""
+        """Sum of the operator over the records in all runs; see `runs_of`."""
         totals = (np.asarray(self.operator.total(z, data), dtype=np.float64) for data in runs)
         return tree_sum(totals)
 
     def mean(self, z: np.ndarray, total: np.ndarray, n_records: int) -> np.ndarray:
-        """The operator at z from a sum over so many records; post-processing of that sum."""
+        """The operator at z, from its sum over ``n_records`` records; post-processing."""
         weights = getattr(self.operator, "weights", None)
         mean = total / n_records
         return mean if weights is None else mean * weights(z)
 
 
 def runs_of(data: Data) -> list[Data]:
-    """Records in runs, so that `sum_error` bounds the error of their sums."""
+    """The records cut into runs, so that `sum_error` bounds the rounding error of their sum."""
     n = data[0].shape[0]
     if n <= PIECE_ROWS:
         return [data]
@@ -112,19 +112,19 @@ def runs_of(data: Data) -> list[Data]:
 
 
 def _block_sensitivity(block: Block, n_samples: int) -> float:
-    """L2 sensitivity of the float64 sum of a block of the operator, over all records or fewer."""
-    slack = 1.0 + block.size * 2.0**-50  # of norms and of points on the boundary
+    """l2 sensitivity of a block's float64 sum over all records or fewer."""
+    slack = 1.0 + block.size * 2.0**-50  # rounding of norms and of points on the boundary
     exact = block.sensitivity
     if exact is None:
         exact = 2.0 * block.lipschitz_l2
-    return exact * slack + 2.0 * sum_error(n_samples, block.lipschitz_l2 * slack)
+    return replace_one(n_samples, block.lipschitz_l2 * slack, exact * slack)
 
 
 def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:
-    """Sensitivity of each block's sum, its share of mu**2, and the noise that is left.
+    """Sensitivity of each block's sum, each block's share of mu**2, and the level of the noise.
 
-    The shares minimise the mean squared dual norm of the noise of one call; on all records that is
-    the square of the third value times the number of calls.
+    The shares minimise the mean squared dual norm of the noise in one call. For calls on all
+    records, this mean is the squared noise level times the number of calls.
     """
     blocks = problem.geometry.blocks
     sensitivity = [_block_sensitivity(block, problem.n_samples) for block in blocks]

@@ -9,25 +9,28 @@ from typing import Any
 from skdpsco._kernels import inner, kernel, njit
 from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, Simplex, lp_norm
 
-_LONGEST = 4.0  # no displacement within a set of radius 1 is that long in any coordinate
-_SEARCH_STEPS = 200  # of a bracketed search, which ends after a dozen as a rule
-_CLOSE = 2.0**-50  # relative width of a bracket that is narrow enough
-_NEAREST = 1e-15  # a displacement shorter than that is none
+_LONGEST = 4.0  # longer than any coordinate of a displacement within a set of radius 1
+_SEARCH_STEPS = 200  # limit on a bracketed search, which usually ends after a dozen steps
+_CLOSE = 2.0**-50  # relative width at which a bracket is narrow enough
+_NEAREST = 1e-15  # shorter displacements count as 0
 
 
 def order_of(constraint: Any) -> float:
-    """The p of the l_p space that a set is at home in.
+    """The order p of the l_p space to which a set belongs.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``constraint`` is not a `Simplex`, `L1Ball`, `L2Ball` or `LpBall`.
+    ValueError
+        If the order of an `LpBall` is outside (1, 2].
     """
     if type(constraint) is LpBall:
         if not 1.0 < constraint.p <= 2.0:
             raise ValueError(f"The order p of an LpBall must be in (1, 2], got {constraint.p!r}.")
         return float(constraint.p)
     for cls, order in ((Simplex, 1.0), (L1Ball, 1.0), (L2Ball, 2.0)):
-        if type(constraint) is cls:  # a subclass might have kernels of its own
+        if type(constraint) is cls:  # a subclass may have kernels of its own
             return order
     raise TypeError(
         f"constraint must be a Simplex, L1Ball, L2Ball or LpBall, got {type(constraint).__name__}."
@@ -36,18 +39,19 @@ def order_of(constraint: Any) -> float:
 
 @kernel
 def coordinate_step(constraint, c, g, sigma, q, nu, top):
-    """Minimiser z of ``g z + sigma |z - c|**p / p + (top + nu) r(z)``, q = 1 / (p - 1), minus c.
+    """The displacement z - c, for the z that minimises the objective below; q = 1 / (p - 1).
 
-    r is what the set adds up over coordinates (`amount`); a simplex has z >= 0 too. (Added to c,
-    the last bits of the displacement would be lost, and for p near 1 its gradient is steep in
-    them. Likewise the multiplier is measured from ``top``, or a huge g would cancel.)
+    The objective is ``g z + sigma |z - c|**p / p + (top + nu) r(z)``, where r is what a coordinate
+    contributes to the set (`amount`); on a simplex, z >= 0 as well. The displacement is returned
+    rather than z, since adding c would lose its last bits, in which the gradient is steep for p
+    near 1. Likewise the multiplier is measured from ``top``, so that a huge g does not cancel.
     """
     raise NotImplementedError
 
 
 @kernel
 def amount(constraint, z):
-    """What a coordinate contributes to a sum that is at most 1 in the set of radius 1."""
+    """What a coordinate contributes to the sum that is at most 1 in the set of radius 1."""
     raise NotImplementedError
 
 
@@ -64,7 +68,7 @@ def _(constraint):
 
 @inner
 def dual_step(v, sigma, q):
-    """Solve ``sigma |u|**(1 / q) sign(u) = v`` for u, clipped to where no solution is."""
+    """Solve ``sigma |u|**(1 / q) sign(u) = v`` for u, clipped beyond the longest displacement."""
     u = abs(v) / sigma
     if q != 1.0:
         u = math.exp(min(q * math.log(u), 2.0)) if u > 0.0 else 0.0
@@ -114,12 +118,12 @@ def _(constraint, c, g, sigma, q, nu, top):
     u = dual_step(-g, sigma, q)
     if nu == 0.0 or c + u == 0.0:
         return u
-    # Between u and -c, where the slope has two signs: regula falsi, as in `respect`.
+    # The slope changes its sign between u and -c: regula falsi, as in `respect`.
     a, b = u, -c
     f_a = nu * abs(c + u) ** (r - 1.0)
     f_a = f_a if c + u > 0.0 else -f_a
     f_b = g - sigma * abs(c) ** (1.0 / q) if c > 0.0 else g + sigma * abs(c) ** (1.0 / q)
-    side = 0  # that moved last: twice the same, and the other's value is halved
+    side = 0  # the side that moved last; if it moves twice, the other side's value is halved
     for k in range(_SEARCH_STEPS):
         middle = (a * f_b - b * f_a) / (f_b - f_a)
         if k % 8 == 7 or not min(a, b) < middle < max(a, b):
@@ -180,11 +184,11 @@ def respect(constraint, signed, c, g, sigma, q, u):
             stride *= 4.0
             high = largest - top + stride
             f_high = displace(constraint, c, g, sigma, q, high, top, u)
-    else:  # all coordinates rise at the one end, and fall at the other
+    else:  # all coordinates rise at one end of the bracket, and fall at the other
         low, high = -highest, -lowest
         f_low = displace(constraint, c, g, sigma, q, low, top, u)
         f_high = displace(constraint, c, g, sigma, q, high, top, u)
-    tolerance = 1e-15 * math.sqrt(d)  # the rounding of a sum
+    tolerance = 1e-15 * math.sqrt(d)  # rounding error of a sum
     # Regula falsi (Illinois), with a bisection where it is slow.
     side = 0
     for k in range(_SEARCH_STEPS):
@@ -222,7 +226,7 @@ def unit_prox(constraint, signed, p, c, g, u):
     high = math.log(min(2.0 * dual, 4.0))
     low, f_low, f_high = high, -1.0, -1.0
     gap = 1.0
-    while f_low < 0.0:  # down, in growing strides, to where the step is too long
+    while f_low < 0.0:  # go down, in growing strides, until the step is too long
         high, f_high = low, f_low
         low = high - gap
         gap *= 2.0

@@ -1,6 +1,6 @@
-"""What the solvers that descend on private draws of vertices share: batches, steps, draws.
+"""Batches, steps and draws of the solvers that descend on privately drawn vertices.
 
-Proofs: docs/proofs/mirror_descent.md.
+Proof: docs/proofs/mirror_descent.md.
 """
 
 import math
@@ -13,23 +13,23 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import Simplex
+from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
-from skdpsco.solvers.base import replace_one
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 
-LEAST_RANGE = 2.0**-21  # of a draw: the rounding to the grid needs 2.5 * 2**-SCALE_BITS
+LEAST_RANGE = 2.0**-21  # range of a draw; rounding to the grid needs 2.5 * 2**-SCALE_BITS of it
 
 
 @dataclass(frozen=True)
 class DescentTuning:
     """Constants of the automatic rules of mirror descent on draws of vertices."""
 
-    # Bounds assume that a gradient differs between vertices by all that it may in every step, and
-    # that means of vertices bias it by all that they may. On the games that were tried, this part
-    # of these terms gives the best steps: docs/proofs/mirror_descent.md, section 4.
+    # The bounds assume the worst in every step: gradients that differ as much as possible between
+    # vertices, and means of vertices with the largest bias. On the games that were tried, this
+    # fraction of these terms gives the best steps: docs/proofs/mirror_descent.md, section 4.
     ease: float = 0.01
-    # The weight of what levels of bias reduction add to second moments: that is noise, and not
-    # eased as much. docs/proofs/bias_reduced_mirror_descent.md, section 4.
+    # Weight of what the levels of bias reduction add to second moments. This is noise, which is
+    # eased less: docs/proofs/bias_reduced_mirror_descent.md, section 4.
     level_noise: float = 10.0
     max_draws: int = 1 << 14  # vertices for one point
     max_iter: int = 10_000  # steps
@@ -39,18 +39,18 @@ DESCENT = DescentTuning()
 
 
 class Batches(NamedTuple):
-    """Disjoint batches, and the grids on which their gradients enter the scores.
+    """Disjoint batches, and the grids on which their gradients are added to the scores.
 
     Parameters
     ----------
     sizes : tuple of int
-        Records in each batch.
+        Number of records in each batch.
     grid : tuple of (float, float)
-        Of each batch, for either player: a unit of the scores is 2**-SCALE_BITS nats.
+        Grid of each batch, for both players; a unit of the scores is 2**-SCALE_BITS nats.
     step : tuple of (float, float)
-        Of either player, times the bound on its gradient.
+        Step size of each player times the bound on its gradient.
     rho : float
-        The most that the draws cost a record, in zCDP.
+        Largest cost of the draws for any record, in zCDP.
     """
 
     sizes: tuple[int, ...]
@@ -60,38 +60,41 @@ class Batches(NamedTuple):
 
 
 def check_game(solver: Any, problem: VariationalProblem) -> None:
-    """Refuse what is not a saddle-point problem over two unit simplices.
+    """Check that this is a saddle-point problem over two unit simplices.
 
     Raises
     ------
     ValueError
+        If it is not, or if the operator has weights.
     """
     name, operator = type(solver).__name__, problem.operator
     sets = [block.constraint for block in problem.geometry.blocks]
     if len(sets) != 2 or not all(isinstance(c, Simplex) and c.radius == 1.0 for c in sets):
         raise ValueError(
-            f"{name} needs blocks of exactly two players, each on a Simplex of radius 1; got "
-            f"{sets!r}."
+            f"{name} needs exactly two blocks, each with a Simplex of radius 1; got {sets!r}."
         )
     if not operator.saddle:
-        raise ValueError(f"{name} needs saddle=True: it averages points, which solves games only.")
+        raise ValueError(f"{name} needs saddle=True: an average of points solves games only.")
     if hasattr(operator, "weights"):
-        raise ValueError(f"{name} cannot serve an operator with weights.")
+        raise ValueError(f"{name} does not support an operator with weights.")
 
 
 def second_smoothness(operator: Any) -> float | None:
-    """The operator's bound on its second-order terms, if it has one.
+    """The operator's bound on its second-order terms, or None.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If the bound is neither None nor a number.
+    ValueError
+        If it is outside [0, 1e+100].
     """
     value = getattr(operator, "second_smoothness", None)
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"second_smoothness must be a number or None, got {value!r}.")
-    number: Any = value  # as it is: a huge int is no float
+    number: Any = value  # unconverted, since a huge int does not fit into a float
     if not 0.0 <= number <= 1e100:
         raise ValueError(f"second_smoothness must be in [0, 1e+100], got {value!r}.")
     return float(value)
@@ -103,28 +106,28 @@ def log_sizes(problem: VariationalProblem) -> list[float]:
 
 
 def lipschitz(problem: VariationalProblem) -> list[float]:
-    """Bounds on the entries of a record's gradients, whose products are rounded."""
+    """Bounds on the entries of a record's gradients, with a margin for rounding."""
     slack = 1.0 + problem.geometry.size * 2.0**-50
     return [block.lipschitz * slack for block in problem.geometry.blocks]
 
 
 def left_for(rho: float, n_draws: float) -> float:
-    """What ``rho`` leaves if every one of so many draws by either player has the least range."""
+    """What is left of ``rho`` if each player's ``n_draws`` draws all have the least range."""
     return rho - n_draws * LEAST_RANGE**2 / 4.0
 
 
 def linear_weights(n_points: int) -> np.ndarray:
-    """Weights of the points, in proportion to their numbers 1, 2, ..., with mean 1."""
+    """Weights of the points, proportional to 1, 2, ..., with mean 1."""
     return np.arange(1.0, n_points + 1.0) * (2.0 / (n_points + 1.0))
 
 
 def choose_steps(
     problem: VariationalProblem, squares: float, n_points: int, variance: Any = (1.0, 1.0)
 ) -> tuple[tuple[float, float], float]:
-    """Steps times gradient bounds, whose squares sum to at most ``squares``, and their bound.
+    """Step sizes times gradient bounds, and the bound on the gap that they give.
 
-    Minimises the sum over players of ``L (log d / (step T) + ease * 2/3 * variance * step)``:
-    section 4 of the proof.
+    They minimise ``L (log d / (step T) + ease * 2/3 * variance * step)``, summed over players,
+    subject to squares that sum to at most ``squares``: section 4 of the proof.
     """
     logs, bounds = log_sizes(problem), lipschitz(problem)
     weight = np.cbrt([bound * log for bound, log in zip(bounds, logs, strict=True)])
@@ -134,7 +137,7 @@ def choose_steps(
     ]
     free = (math.sqrt(squares) / np.hypot(*weight) * weight).tolist()
     step = [min(s, m) for s, m in zip(free, most, strict=True)]
-    for k in (0, 1):  # what one player cannot use is the other's
+    for k in (0, 1):  # what one player cannot use goes to the other
         step[k] = min(most[k], math.sqrt(max(squares - step[1 - k] ** 2, step[k] ** 2)))
     bound = sum(
         bound * (log / (s * n_points) + DESCENT.ease * v * s / 1.5)
@@ -144,7 +147,7 @@ def choose_steps(
 
 
 def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
-    """Sizes >= 1 with sum ``n_samples`` and the largest possible least ``size / need``.
+    """Sizes >= 1 that sum to ``n_samples``, with the smallest ``size / need`` as large as possible.
 
     Raises
     ------
@@ -153,8 +156,8 @@ def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
     """
     if len(need) > n_samples:
         raise ValueError(
-            f"n_iter must be at most the number of records: each step takes its own. Got "
-            f"{len(need)} steps for n_samples={n_samples}."
+            f"n_iter must be at most the number of records, since each step uses records of its "
+            f"own. Got {len(need)} steps for n_samples={n_samples}."
         )
 
     def at(ratio: float) -> np.ndarray:
@@ -180,20 +183,20 @@ def calibrate_draws(
     draws: np.ndarray,
     step: tuple[float, float],
 ) -> Batches:
-    """Grids of given batches and steps, and what the worst placed record pays.
+    """Grids for given batches and steps, and the largest cost of any record.
 
     Parameters
     ----------
     problem : VariationalProblem
     sizes : ndarray of shape (n_batches,), int
     weight : ndarray of shape (n_batches,)
-        Of each batch's gradient in the scores.
+        Weight of each batch's gradient in the scores.
     change : ndarray of shape (n_batches,)
-        Sum of the absolute coefficients of the gradients of one record that enter its batch's sum.
+        Sum of the absolute coefficients with which one record's gradients enter its batch's sum.
     draws : ndarray of shape (n_batches,), int
-        How many vertices of either player are drawn after each batch.
+        Number of vertices that are drawn for each player after each batch.
     step : tuple of (float, float)
-        Steps times the bounds on the gradients.
+        Step sizes times the bounds on the gradients.
 
     Returns
     -------
@@ -203,7 +206,7 @@ def calibrate_draws(
     epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST_RANGE)
     grid = []
     for size, a, (x, y) in zip(sizes.tolist(), change.tolist(), epsilon.tolist(), strict=True):
-        # Eight more terms cover the rounding of the few sums that are put together.
+        # Eight more terms cover the rounding when a few sums are combined.
         ranges = [2.0 * a * replace_one(size + 8, bound) for bound in bounds]
         most = [a * (size + 8) * bound for bound in bounds]
         grid.append(
@@ -221,9 +224,9 @@ def spend(
     rho: float,
     variance: Any = (1.0, 1.0),
 ) -> Batches:
-    """Batches, and the best steps, for which no record pays more than ``rho``.
+    """Batches with the best steps for which no record costs more than ``rho``.
 
-    Parameters as in `calibrate_draws`; ``variance`` as in `choose_steps`.
+    The parameters are those of `calibrate_draws`, and ``variance`` is that of `choose_steps`.
 
     Raises
     ------
@@ -234,7 +237,7 @@ def spend(
     sizes = divide_records(need, problem.n_samples)
     rest = left_for(rho, float(draws.max()))
     if not rest > 0.0:
-        raise ValueError(f"n_iter={len(weight)} is too large for the budget of rho={rho:.3g}.")
+        raise ValueError(f"n_iter={len(weight)} is too large for a budget of rho={rho:.3g}.")
     squares = 0.5 * rest * float((sizes / need).min()) ** 2
     step, _ = choose_steps(problem, squares, len(weight) + 1, variance)
     return calibrate_draws(problem, sizes, weight, change, draws, step)
@@ -243,7 +246,7 @@ def spend(
 def walk_batches(
     rng: np.random.Generator, batches: Batches, n_samples: int, data: Data
 ) -> Iterator[tuple[list[Data], tuple[float, float]]]:
-    """Records and grids of the batches, in a random order that does not depend on the data."""
+    """Yield each batch's records and grids; which records it holds is independent of the data."""
     rows = rng.permutation(n_samples)
     start = 0
     for size, grid in zip(batches.sizes, batches.grid, strict=True):
@@ -253,10 +256,10 @@ def walk_batches(
 
 
 class Scores:
-    """The scores of all vertices, which stay inside; only draws may leave.
+    """The scores of all vertices. They stay secret, and only draws may be released.
 
-    They are whole numbers of units, so that a record of one batch has no influence on what other
-    batches add.
+    Scores are whole numbers of units, so that a record in one batch does not influence what the
+    other batches add.
     """
 
     def __init__(self, problem: VariationalProblem):
@@ -264,12 +267,12 @@ class Scores:
         self._units = np.zeros(problem.geometry.size, dtype=np.int64)
 
     def add(self, total: np.ndarray, grid: tuple[float, float]) -> None:
-        """Descend along a sum of gradients, for both players: the operator holds their signs."""
+        """Descend along a sum of gradients for both players; the operator contains their signs."""
         for part, width in zip(self._parts, grid, strict=True):
             _descend(np.ascontiguousarray(total[part], np.float64), width, self._units[part])
 
     def draw(self, rng: np.random.Generator, n_draws: int, counts: np.ndarray) -> None:
-        """Add to ``counts`` how often each vertex is drawn, ``n_draws`` times for each player."""
+        """Draw ``n_draws`` vertices for each player, and add the number of each to ``counts``."""
         for part in self._parts:
             _draw_vertices(rng, self._units[part], n_draws, counts[part])
 

@@ -20,13 +20,13 @@ from skdpsco.solvers.synthesis.workload import LinearQueries, QueryProblem
 
 Subset = tuple[int, ...]
 
-MAX_PATTERNS = 2**20  # sets of columns over which a sensitivity is maximised exactly
-SMALL, KEPT = 2**9, 2**13  # cells of tables whose numbers are kept for the next, and how many
-_SLACK = 2.0**-36  # of a sensitivity, for its own rounding
+MAX_PATTERNS = 2**20  # most sets of columns over which a sensitivity is maximised exactly
+SMALL, KEPT = 2**9, 2**13  # cells of a table whose numbers are cached, and number of such tables
+_SLACK = 2.0**-36  # relative margin of a sensitivity for its own rounding
 
 
 def scales(shape: Iterable[int]) -> np.ndarray:
-    """What the output of `helmert` has to be multiplied with, of the same shape; read-only."""
+    """Factors for the output of `helmert`, as a read-only array of the same shape."""
     sizes = tuple(shape)
     return (_small_scales if math.prod(sizes) <= SMALL else _scales)(sizes)
 
@@ -45,10 +45,10 @@ _small_scales = cached(KEPT)(_scales)
 
 
 def helmert(table: np.ndarray, n_axes: int | None = None) -> np.ndarray:
-    """Sums and unscaled contrasts along the first ``n_axes`` axes, by default all.
+    """Sums and unscaled contrasts along the first ``n_axes`` axes, by default along all.
 
-    Index 0 of an axis is the sum, index k is (sum of the values before k) - k * (value k). All are
-    integers for integer counts.
+    Index 0 of an axis is the sum; index k is (sum of the values before k) - k * (value k). They are
+    integers if the counts are.
     """
     found = np.array(table, order="C")
     _transform(found.reshape(-1), np.array(table.shape[:n_axes], dtype=np.int64), False)
@@ -58,8 +58,8 @@ def helmert(table: np.ndarray, n_axes: int | None = None) -> np.ndarray:
 def synthesis(contrasts: np.ndarray) -> np.ndarray:
     """The transpose of `helmert`.
 
-    ``synthesis(scales * contrasts) / n_cells`` is the table whose contrasts, ``scales`` times
-    `helmert`, are given.
+    ``synthesis(scales * contrasts) / n_cells`` is the table that has the given contrasts, which are
+    ``scales`` times the output of `helmert`.
     """
     found = np.array(contrasts, order="C")
     _transform(found.reshape(-1), np.array(contrasts.shape, dtype=np.int64), True)
@@ -68,7 +68,7 @@ def synthesis(contrasts: np.ndarray) -> np.ndarray:
 
 @njit
 def _transform(x, sizes, transposed):
-    """Along one axis after the other, in place. The transpose takes an axis' values backwards."""
+    """Transform one axis after the other, in place; the transpose goes through it backwards."""
     inner = x.size
     for size in sizes:
         outer = x.size // inner
@@ -85,7 +85,7 @@ def _transform(x, sizes, transposed):
 
 
 def positions(table: Subset, subset: Subset, shape: tuple[int, ...]) -> np.ndarray:
-    """Flat indices of a subset's contrasts in the output of `helmert` for a table; read-only."""
+    """Flat indices of a subset's contrasts in a table's output of `helmert`; read-only."""
     sizes = tuple([shape[j] for j in table])
     inside = tuple([j in subset for j in table])
     return (_small_positions if math.prod(sizes) <= SMALL else _positions)(sizes, inside)
@@ -110,13 +110,13 @@ def n_contrasts(subset: Subset, shape: tuple[int, ...]) -> int:
 
 
 def worth_of_subsets(problem: QueryProblem) -> dict[Subset, float]:
-    """The subsets that answers depend on, and how much.
+    """The subsets on which the answers depend, and how strongly.
 
     Returns
     -------
     values : dict
-        Sum over the answers of the squared error that an error of variance 1 in every contrast of
-        the subset makes. Columns of size 1 are in no subset.
+        For every subset, the squared error, summed over the answers, that an error of variance 1 in
+        each of its contrasts causes. Columns of size 1 are in no subset.
     """
     if isinstance(problem.workload, LinearQueries):
         return _values_of_queries(problem)
@@ -129,7 +129,7 @@ def worth_of_subsets(problem: QueryProblem) -> dict[Subset, float]:
             for subset in combinations(columns, order):
                 found[subset] = found.get(subset, 0.0) + 1.0 / cells
     found = {subset: value * n_contrasts(subset, shape) for subset, value in found.items()}
-    if interchangeable(problem):  # equal up to rounding: make them equal
+    if interchangeable(problem):  # they are equal up to rounding, and are made equal
         first: dict[tuple[int, ...], float] = {}
         for subset, value in found.items():
             found[subset] = first.setdefault(tuple(sorted(shape[j] for j in subset)), value)
@@ -137,7 +137,7 @@ def worth_of_subsets(problem: QueryProblem) -> dict[Subset, float]:
 
 
 def singles(problem: QueryProblem) -> dict[Subset, float]:
-    """Each column for itself, for tables that need nothing since they have one cell each."""
+    """The subsets of single columns, for workloads whose tables have one cell each."""
     found: dict[Subset, float] = {(j,): 1.0 for j, size in enumerate(problem.shape) if size > 1}
     if not found:
         raise ValueError("shape must have a column of more than one value.")
@@ -161,7 +161,7 @@ def _values_of_queries(problem: QueryProblem) -> dict[Subset, float]:
     for axis, size in enumerate(shape):
         squares = np.add.reduceat(squares, [0, 1] if size > 1 else [0], axis=axis)
     squares.flat[0] = 0.0
-    least = 1e-12 * squares.sum()  # below is rounding
+    least = 1e-12 * squares.sum()  # anything below is rounding error
     found = {
         tuple(columns[a] for a in np.flatnonzero(pattern)): float(squares[tuple(pattern)])
         * largest**2
@@ -171,14 +171,14 @@ def _values_of_queries(problem: QueryProblem) -> dict[Subset, float]:
 
 
 def interchangeable(problem: QueryProblem) -> bool:
-    """Whether all columns of one size play the same part in the workload."""
+    """Whether columns of the same size can be exchanged without changing the workload."""
     return not isinstance(problem.workload, LinearQueries) and isinstance(
         problem.workload.tables, int
     )
 
 
 def largest_move(subset: Subset, shape: tuple[int, ...]) -> float:
-    """Largest squared distance of two records in the contrasts of one subset."""
+    """Largest squared distance between two records in the contrasts of one subset."""
     ones = [shape[j] - 1 for j in subset]
     return 2.0 * math.prod(ones) * (1.0 + 1.0 / min(ones))
 
@@ -186,7 +186,7 @@ def largest_move(subset: Subset, shape: tuple[int, ...]) -> float:
 def sensitivity(
     shape: tuple[int, ...], squared_weights: dict[Subset, float], alike: bool = False
 ) -> float:
-    """How far, in l2, one replaced record can move the sums of weighted contrasts.
+    """Largest l2 change of the sums of weighted contrasts when one record is replaced.
 
     Two records that differ in the columns D have the squared distance ``2 sum_S w_S**2 (prod_S (s -
     1) - prod_{S - D} (s - 1) (-1)**|S & D|)``: section 2 of the proof. The maximum over D is exact
@@ -196,10 +196,10 @@ def sensitivity(
     ----------
     shape : tuple of int
     squared_weights : dict
-        One weight for all contrasts of a subset. No column of size 1.
+        The weight that all contrasts of a subset share. No subset has a column of size 1.
     alike : bool, default=False
-        Whether columns of the same size are interchangeable: the weights then depend on the sizes
-        of a subset's columns only, and all subsets of the same sizes are there.
+        Whether columns of the same size are interchangeable: the weights then depend only on the
+        sizes of a subset's columns, and ``squared_weights`` holds all subsets with these sizes.
     """
     columns = sorted({j for subset in squared_weights for j in subset})
     sizes = [shape[j] for j in columns]
@@ -214,20 +214,20 @@ def sensitivity(
     if math.prod(len(m) + 1 for m in members) > MAX_PATTERNS:
         total = sum(w * largest_move(subset, shape) for subset, w in squared_weights.items())
         return math.sqrt(total) * (1 + _SLACK)
-    # Entry (o_1, o_2, ...): the squared weight of subsets with so many columns of every group.
+    # Entry (o_1, o_2, ...) is the squared weight of subsets with o_i columns of group i.
     tensor = np.zeros([min(len(m), order) + 1 for m in members])
     for subset, w in squared_weights.items():
         tensor[tuple(np.bincount([group[j] for j in subset], minlength=len(groups)))] = w
     for m in members:
         tensor = np.tensordot(tensor, _polynomials(m[0], len(m), order), axes=(0, 1))
-    same = float(tensor.flat[0])  # D is empty
+    same = float(tensor.flat[0])  # the term of the empty D
     return math.sqrt(2.0 * (same - float(tensor.min())) + _SLACK * same) * (1 + _SLACK)
 
 
 def _polynomials(size: int, n: int, order: int) -> np.ndarray:
     """Elementary symmetric polynomials of (n - m) numbers ``size - 1`` and m numbers -1.
 
-    Row m = 0, ..., n; column o = 0, ..., min(n, order) is the sum over all products of o of them.
+    Row m = 0, ..., n has in column o = 0, ..., min(n, order) the sum of all products of o numbers.
     """
     order = min(n, order)
     rows = []

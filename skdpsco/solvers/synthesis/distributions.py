@@ -1,4 +1,4 @@
-"""Distributions of records of categories: dense, or a mixture of products for large domains."""
+"""Distributions of categorical records: dense, or a mixture of products for large domains."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Histogram:
     Parameters
     ----------
     p : ndarray of shape (n_cells,)
-        Not negative, of sum 1; cells in C order.
+        Probabilities, which are not negative and sum to 1; cells are in C order.
     shape : tuple of int
         Sizes of the columns.
     """
@@ -58,7 +58,7 @@ class Histogram:
 
 
 class Factored:
-    """What distributions share whose cells are too many to be kept: all follows from marginals."""
+    """Base of distributions with too many cells for an array: all follows from marginals."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,9 +96,9 @@ class ProductMixture(Factored):
     Parameters
     ----------
     weights : ndarray of shape (n_components,)
-        Not negative, of sum 1.
+        Weights of the components, which are not negative and sum to 1.
     probabilities : tuple of ndarray of shape (n_components, size)
-        One for each column; rows are not negative, of sum 1.
+        One array per column, whose rows are not negative and sum to 1.
     """
 
     weights: np.ndarray
@@ -133,12 +133,12 @@ class ProductMixture(Factored):
 
 @dataclass(frozen=True, eq=False)
 class ProductHistogram(Factored):
-    """Groups of columns that are independent of each other, and a histogram for each.
+    """Groups of columns that are independent of each other, with one histogram per group.
 
     Parameters
     ----------
     groups : tuple of tuple of int
-        Every column is in one of them.
+        A partition of the columns.
     histograms : tuple of Histogram
     """
 
@@ -182,7 +182,7 @@ class ProductHistogram(Factored):
         return {}
 
     def _part(self, group: int, columns: tuple[int, ...]) -> np.ndarray:
-        """Table of columns of one group: tables share these."""
+        """Table of columns of one group, which several tables share."""
         if columns not in self._parts:
             members = self.groups[group]
             inside = tuple(members.index(j) for j in columns)
@@ -198,7 +198,7 @@ def nearest_distribution(
     variances: np.ndarray,
     max_iter: int,
 ) -> np.ndarray:
-    """The p near a distribution ``base`` of which ``targets`` are noisy linear functions A p.
+    """The distribution p near ``base`` whose linear functions A p are close to ``targets``.
 
     It minimises ``KL(p, base) + sum (A p - targets)**2 / (2 variances)``. The dual is smooth and
     has one unknown per target; p is ``base`` times the exponential of a combination of A's rows.
@@ -207,8 +207,9 @@ def nearest_distribution(
     ----------
     base : ndarray of shape (n_cells,)
     apply, transpose : callable
-        Products of A, and of its transpose, with a vector.
+        Functions that return the product of A, and of its transpose, with a vector.
     targets, variances : ndarray of shape (n_targets,)
+        Noisy values of A p, and the variances of their noise.
     max_iter : int
 
     Returns
@@ -240,17 +241,17 @@ def nearest_distribution(
 
 
 def _draw_by_inversion(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Indices drawn by inversion from unscaled cumulative probabilities."""
+    """Draw indices by inversion from unscaled cumulative probabilities."""
     found = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
-    # The last index that has a probability: a product may be rounded up to the total.
+    # The last index with a positive probability, since a product may be rounded up to the total.
     return np.minimum(found, np.searchsorted(cumulative, cumulative[-1]))
 
 
 def _marginals(tensor, columns, kept, wanted):
-    """All wanted marginals of a tensor with these columns, by summing out one column at a time.
+    """All wanted marginals of a tensor with these columns, summing out one column at a time.
 
-    The first ``kept`` columns are in all that is wanted. Sums are shared: the work is that of a
-    few passes over the tensor, whatever the number of tables.
+    Every wanted marginal contains the first ``kept`` columns. Marginals share their sums, so that
+    the work is that of a few passes over the tensor, whatever the number of tables.
     """
     if kept == len(columns):
         return {frozenset(columns): tensor}

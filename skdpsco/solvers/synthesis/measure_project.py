@@ -1,7 +1,7 @@
 """Synthetic data by measuring once: noisy contrasts, a model of them, and a projection.
 
-Proof: docs/proofs/measure_project.md. All noise is in one release; what is made of it is in
-`skdpsco.solvers.synthesis.reconstruction`.
+Proof: docs/proofs/measure_project.md. All noise is in one release, from which
+`skdpsco.solvers.synthesis.reconstruction` computes everything else.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.synthesis.contrasts import (
@@ -36,24 +36,24 @@ from skdpsco.solvers.synthesis.workload import (
 
 CONTRASTS, CELLS, QUERIES = "contrasts", "cells", "queries"
 
-MAX_SUBSETS = 2**15  # for linear queries, contrasts are measured if they depend on at most so many
+MAX_SUBSETS = 2**15  # contrasts are measured if linear queries depend on at most so many subsets
 
 
 class MeasureTuning(NamedTuple):
-    """Constants of the choice of what is measured, and how precisely.
+    """Constants that decide what is measured, and how precisely.
 
     They were chosen on simulated data, see docs/proofs/measure_project.md.
 
     Parameters
     ----------
     prior : float
-        A model is taken to know contrasts of means to within a variance of ``prior / n_samples``.
+        A model is assumed to know contrasts of means with a variance of ``prior / n_samples``.
     prior_share : float
-        Share of the budget that is divided as if that were so; the rest is divided as if the model
-        knew nothing.
+        Share of the budget that is divided under this assumption; the rest is divided as if the
+        model knew nothing.
     clear : float
         A strategy is preferred to a simpler one if its predicted error is less than ``clear`` times
-        the simpler one's.
+        that of the simpler one.
     """
 
     prior: float = 4.0
@@ -74,13 +74,13 @@ class MeasurePlan(Plan):
     strategy : str
         "contrasts", "cells" or "queries".
     grid : float
-        In records, times the weights.
+        Grid of the noise, in records times the weights.
     subsets : tuple of tuple of int
-        Whose contrasts are measured, if the strategy is that; small subsets first.
+        Subsets whose contrasts are measured, for the strategy "contrasts"; small subsets first.
     weights : tuple of float
-        What the contrasts of each are multiplied with before noise is added.
+        Factor of each subset's contrasts before noise is added.
     error : float
-        Predicted: sum of the squared errors of all answers, times n_samples.
+        Predicted sum of the squared errors of all answers, times n_samples.
     """
 
     strategy: str = CELLS
@@ -91,13 +91,13 @@ class MeasurePlan(Plan):
 
 
 class MeasureProject:
-    """Measure contrasts, cells or queries, all at once; then find a distribution that fits.
+    """Measure contrasts, cells or queries, all at once, and fit a distribution to them.
 
-    What is measured is what promises the smallest error of the answers, by public numbers: the
-    contrasts that the answers depend on, weighted by how much they matter; all cells of a small
-    domain; or the queries themselves. The answers are those of the distribution. But for a domain
-    of more than 2**20 cells the distribution is only a model, a mixture of products, and the
-    answers are its answers corrected by what it leaves of the measurements.
+    Public numbers decide what is measured, so that the answers promise to have the smallest error:
+    the contrasts on which the answers depend, weighted by how much they matter; all cells of a
+    small domain; or the queries themselves. The answers are those of the distribution. If the
+    domain has more than 2**20 cells, the distribution is only a model, a mixture of products, and
+    its answers are corrected by the residuals of the measurements.
 
     References
     ----------
@@ -110,7 +110,8 @@ class MeasureProject:
         Raises
         ------
         ValueError
-            For another ``n_iter``, too many records, or noise that is too large for the grids.
+            If ``n_iter`` is something else, there are too many records, or the noise is too large
+            for the grids.
         """
         if n_iter not in (None, 1):
             raise ValueError(
@@ -124,7 +125,7 @@ class MeasureProject:
         if 0 < len(worth) <= MAX_SUBSETS:
             plan = _better(plan_contrasts(problem, mu, worth), plan)
         workload = problem.workload
-        # The sensitivity is at least the reach, which is found sooner.
+        # The sensitivity is at least the reach, which is faster to compute.
         if isinstance(workload, LinearQueries) and (
             _error_of_queries(problem, mu, workload.reach) < MEASURE.clear * plan.error
         ):
@@ -136,10 +137,9 @@ class MeasureProject:
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         measured = statistic(plan, problem, codes)
-        gaussian_mechanism(rng, measured, plan.grid)
+        deviation = gaussian_mechanism(rng, measured, plan.grid) / problem.n_samples
         progress[0] += 1
         measured /= problem.n_samples
-        deviation = plan.grid * 2.0**SCALE_BITS / problem.n_samples
         if plan.strategy == QUERIES:
             return project_queries(
                 problem, slice(None), measured, np.full(measured.size, deviation)
@@ -159,21 +159,21 @@ def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
 
 
 def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), weights=()):
-    """A plan to release ``size`` numbers within ``magnitude``, of l2 sensitivity ``change``."""
+    """A plan to release ``size`` numbers up to ``magnitude``, with l2 sensitivity ``change``."""
     grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
-    noise = grid * 2.0**SCALE_BITS / problem.n_samples
+    noise = deviation_on(grid) / problem.n_samples
     summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} over their weights")
     event = GaussianEvent(1.0 / mu)
     return MeasurePlan(event, 1, summary, strategy, grid, tuple(subsets), tuple(weights), error)
 
 
 def _precision(problem: QueryProblem, mu: float, change: float) -> float:
-    """Precision of a mean, over that of the model, with noise for a change of the sum."""
+    """Precision of a noisy mean relative to the model; one record moves the sum by ``change``."""
     return MEASURE.prior * problem.n_samples * (mu / change) ** 2
 
 
 def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
-    """Counts of all cells; one record leaves a cell for another."""
+    """Measure the counts of all cells; a replaced record moves from one cell to another."""
     x = _precision(problem, mu, math.sqrt(2.0)) / problem.n_cells
     error = MEASURE.prior * sum(worth.values()) / (1.0 + x)
     n = problem.n_samples
@@ -181,10 +181,10 @@ def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) ->
 
 
 def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
-    """Contrasts of the subsets of ``worth``, weighted.
+    """Measure weighted contrasts of the subsets of ``worth``.
 
-    With precision x of the contrasts of a subset over that of the model, the error is about the sum
-    of worth / (1 + x), and x times `largest_move`, summed, at most what the budget allows.
+    If x is the precision of a subset's contrasts relative to the model's, the error is about the
+    sum of worth / (1 + x), where the budget limits the sum of x times `largest_move`.
     """
     shape = problem.shape
     subsets = by_size(worth, shape)
@@ -209,7 +209,7 @@ def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float])
 def plan_weighted(
     problem: QueryProblem, mu: float, subsets: list[Subset], squares: np.ndarray, worths: np.ndarray
 ) -> MeasurePlan:
-    """Contrasts of some subsets with given squared weights, the largest 1."""
+    """Measure contrasts of some subsets with given squared weights, the largest of which is 1."""
     shape, n = problem.shape, problem.n_samples
     tables = (table for table, _ in _sources(problem, subsets))
     if n * max(math.prod(shape[j] for j in table) for table in tables) > EXACT:
@@ -222,15 +222,15 @@ def plan_weighted(
         w * math.sqrt(math.prod(shape[j] for j in s)) for s, w in zip(subsets, weights, strict=True)
     )
     size = sum(n_contrasts(s, shape) for s in subsets)
-    # A contrast is a whole number times a constant: one rounding in each of two data sets.
+    # A contrast is an integer times a constant, so it is rounded once in each of two data sets.
     change = exact + 2.0 * math.sqrt(size) * magnitude * 2.0**-52
     return _plan(problem, mu, CONTRASTS, change, size, magnitude, error, subsets, weights.tolist())
 
 
 def _plan_answers(problem: QueryProblem, mu: float) -> MeasurePlan:
-    """The queries themselves, centred."""
+    """Measure the centred queries themselves."""
     m, n_cells = problem.workload.matrix.shape
-    # Products of a matrix and counts: Higham's bound for sums of n_cells products, twice.
+    # The matrix is multiplied with counts: Higham's bound for sums of n_cells products, twice.
     rounding = 2.0 * math.sqrt(m) * (n_cells + 2) * 2.0**-52 * problem.n_samples
     change = problem.workload.sensitivity + rounding
     error = _error_of_queries(problem, mu, change)
@@ -238,7 +238,7 @@ def _plan_answers(problem: QueryProblem, mu: float) -> MeasurePlan:
 
 
 def _error_of_queries(problem: QueryProblem, mu: float, change: float) -> float:
-    """Where one record moves the sums of the centred queries by ``change``."""
+    """Predicted error if one record moves the sums of the centred queries by ``change``."""
     variances = problem.workload.centred.var(axis=1)
     noise = 1.0 / _precision(problem, mu, change) if change else 0.0
     left = (variances * noise / (variances + noise + 1e-300)).sum()
@@ -246,7 +246,7 @@ def _error_of_queries(problem: QueryProblem, mu: float, change: float) -> float:
 
 
 def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]]:
-    """Tables to count, each with the subsets whose contrasts are taken from it."""
+    """The tables to count, each with the subsets whose contrasts are computed from it."""
     everything = tuple(range(problem.n_columns))
     if problem.dense:
         return [(everything, list(subsets))]
@@ -262,7 +262,7 @@ def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]
 
 
 def statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
-    """What is released, before noise; float64."""
+    """The statistic that is released, before noise, as float64."""
     everything = tuple(range(problem.n_columns))
     if plan.strategy != CONTRASTS:
         counts = count_table(codes, everything, problem.shape).ravel().astype(np.float64)

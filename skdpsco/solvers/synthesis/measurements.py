@@ -1,6 +1,6 @@
-"""What has been measured so far, of tables or of queries, and the distribution that fits it.
+"""The measurements of tables or queries so far, and the distribution that fits them.
 
-All of it is post-processing. Source: docs/proofs/select_measure.md, section 4.
+Everything here is post-processing. Source: docs/proofs/select_measure.md, section 4.
 """
 
 import math
@@ -20,15 +20,15 @@ from skdpsco.solvers.synthesis.reconstruction import (
 )
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, SynthesisResult
 
-ROUGH = 8  # A fit that is only used to choose by takes so many times fewer steps; chosen by hand.
-GROUP_CELLS = 2**16  # Most cells of a group of columns if the domain is too large for a histogram.
+ROUGH = 8  # A fit that only serves choices takes this many times fewer steps; chosen by hand.
+GROUP_CELLS = 2**16  # Most cells of a group of columns, if the domain is too large for a histogram.
 
 
 class MeasuredTables:
-    """Noisy contrasts of tables; a group for all columns that hang together.
+    """Noisy contrasts of tables, and groups of columns that depend on each other.
 
-    Columns of different groups are taken to be independent. Within a group, the distribution is the
-    one that is nearest to independent columns.
+    Columns of different groups are assumed to be independent. Within a group, the distribution is
+    the one nearest to independent columns that fits the contrasts.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class MeasuredTables:
         self.limit = problem.n_cells if problem.dense else GROUP_CELLS
         self.groups: list[Subset] = [(j,) for j in range(problem.n_columns)]
         self.precisions: dict[Subset, float] = {}
-        self.sums: dict[Subset, np.ndarray] = {}  # of values, times precisions
-        self.fitted: dict[Subset, Histogram] = {}  # of groups in which nothing new was measured
+        self.sums: dict[Subset, np.ndarray] = {}  # sums of values times precisions
+        self.fitted: dict[Subset, Histogram] = {}  # groups without new measurements
         self.rough = False
         self.base = ProductMixture(np.ones(1), tuple(np.full((1, s), 1 / s) for s in problem.shape))
 
     def start(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray, rng):
-        """Independent columns, from noisy contrasts of single columns."""
+        """Start with independent columns, from noisy contrasts of single columns."""
         shape, n = self.problem.shape, self.problem.n_samples
         terms = _latent_class.terms(subsets, shape)
         precisions = 1.0 / (np.square(deviations) + 1.0 / n)
@@ -54,7 +54,7 @@ class MeasuredTables:
         self.add(subsets, values, deviations)
 
     def add(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray) -> None:
-        """Count in a measurement of contrasts of some subsets, one subset after the other."""
+        """Include measured contrasts of some subsets, one subset after the other."""
         counts = [n_contrasts(subset, self.problem.shape) for subset in subsets]
         ends = np.concatenate([[0], np.cumsum(counts)])
         for subset, (start, end) in zip(subsets, pairwise(ends), strict=True):
@@ -66,10 +66,10 @@ class MeasuredTables:
                     self.fitted.pop(group, None)
 
     def _join(self) -> None:
-        """Put the columns of a subset in one group where they are clearly not independent.
+        """Put the columns of a subset in one group if they are clearly not independent.
 
-        Of k squares of Gaussian numbers of variance 1 the sum exceeds k + 2 sqrt(k t) + 2 t with
-        probability exp(-t) at most (Laurent and Massart 2000): t is such that none should.
+        The sum of k squared standard normal numbers exceeds k + 2 sqrt(k t) + 2 t with probability
+        at most exp(-t) (Laurent and Massart 2000). t is large enough that none should exceed it.
         """
         t, model = math.log(1.0 + len(self.precisions)), self._model()
         for subset in self._across():
@@ -85,7 +85,7 @@ class MeasuredTables:
                 self.fitted = {g: h for g, h in self.fitted.items() if g not in met}
 
     def _across(self) -> list[Subset]:
-        """What was measured of subsets of no group."""
+        """Measured subsets whose columns are not all in one group."""
         group_of = {j: group for group in self.groups for j in group}
         across = (s for s in self.precisions if not set(s) <= set(group_of[s[0]]))
         return by_size(across, self.problem.shape)
@@ -95,7 +95,7 @@ class MeasuredTables:
         return ProductHistogram(groups, tuple(self._histogram(group) for group in groups))
 
     def _contrasts(self, problem: QueryProblem, subsets: list[Subset], columns: Subset):
-        """What was measured of some subsets of ``columns``, the columns of a problem."""
+        """Measured contrasts of some subsets of ``columns``, which are the problem's columns."""
         counts = [n_contrasts(subset, self.problem.shape) for subset in subsets]
         precisions = np.array([self.precisions[subset] for subset in subsets])
         parts = [self.sums[s] / p for s, p in zip(subsets, precisions, strict=True)]
@@ -126,9 +126,9 @@ class MeasuredTables:
         return self.fitted[group]
 
     def fit(self, tables: Marginals, rough: bool = False) -> SynthesisResult:
-        """A distribution, and answers to ``tables``; what was measured across groups corrects them.
+        """A distribution, and answers to ``tables``, corrected by measurements across groups.
 
-        A ``rough`` fit, good enough to choose by, takes less time.
+        A ``rough`` fit is good enough for choices and takes less time.
         """
         if not rough:
             self.fitted = {}
@@ -156,7 +156,7 @@ class MeasuredQueries:
         self.sums = np.zeros(problem.n_answers)
 
     def add(self, query: int, value: float, deviation: float) -> None:
-        """Count in a measurement."""
+        """Include a measured answer."""
         self.precisions[query] += deviation**-2
         self.sums[query] += value * deviation**-2
 

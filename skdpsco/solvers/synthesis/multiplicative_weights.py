@@ -1,4 +1,4 @@
-"""Synthetic data by private multiplicative weights: one query is chosen at a time.
+"""Synthetic data by private multiplicative weights, which choose one query at a time.
 
 Proof: docs/proofs/multiplicative_weights.md.
 """
@@ -38,9 +38,9 @@ class WeightsTuning(NamedTuple):
     max_iter : int
         Largest number of draws.
     work : int
-        Numbers that are read in all rounds together.
+        Limit on the numbers that all rounds together read.
     enough : int
-        So many draws may be made whatever the work.
+        Number of draws that are allowed whatever the work.
     """
 
     max_iter: int = 10_000
@@ -58,11 +58,11 @@ class WeightsPlan(Plan):
     Parameters
     ----------
     step : float
-        Of the logarithms of probabilities, along queries in [-1, 1].
+        Step of the logarithms of probabilities, along queries in [-1, 1].
     multiples : tuple of int, length n_iter
-        How often the answers of the data are counted in the scores of each draw.
+        Factor of the data's answers in the scores of each draw.
     grids : tuple of float, length n_iter
-        Of the scores, in records times answers.
+        Grids of the scores, in records times answers.
     error : float
         Bound on the expected largest error of an answer.
     """
@@ -74,22 +74,24 @@ class WeightsPlan(Plan):
 
 
 class MultiplicativeWeights:
-    """A game of a histogram against queries: they seek its errors, it moves towards them.
+    """A game between queries, which seek the errors of a histogram, and the histogram.
 
     In each round the exponential mechanism draws a query, or the negation of one, and the
     histogram's probabilities are multiplied by the exponential of a multiple of it. The mean of all
-    histograms is released. Nothing is measured: the draws alone tell about the data. For domains of
-    at most 2**20 cells.
+    histograms is released. Nothing is measured: only the draws depend on the data. The domain may
+    have at most 2**20 cells.
 
     Parameters
     ----------
     variant : {"best-response", "mirror-descent"}, default="best-response"
-        Draws by the errors of the newest histogram, or by the sums of the errors of all so far.
-        The latter is the algorithm of the paper; the former has the better constants.
+        Whether the scores of a draw are the errors of the newest histogram, or the summed errors of
+        all histograms so far. The latter is the algorithm of the paper; the former has the better
+        constants.
 
     Raises
     ------
     ValueError
+        If ``variant`` is not one of these.
 
     References
     ----------
@@ -103,13 +105,15 @@ class MultiplicativeWeights:
         self.variant = variant
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> WeightsPlan:
-        """Calibrate ``n_iter`` draws, or as many as minimise the bound on the largest error.
+        """Calibrate ``n_iter`` draws, or the number that minimises the bound on the largest error.
 
         Raises
         ------
-        TypeError, ValueError
-            For an ``n_iter`` that is not an int >= 1, a domain of too many cells, or noise that is
-            too large for the grids.
+        TypeError
+            If ``n_iter`` is not an integer.
+        ValueError
+            If ``n_iter`` is below 1, the domain has too many cells, or the noise is too large for
+            the grids.
         """
         if not problem.dense:
             raise ValueError(
@@ -143,7 +147,7 @@ class MultiplicativeWeights:
         n_draws, rate = int(draws[least]), float(rates[least])
         once = self.variant == BEST_RESPONSE
         multiples = (1,) * n_draws if once else tuple(range(n_draws))
-        # The first draw of mirror descent does not look at the data.
+        # The first draw of mirror descent does not depend on the data.
         epsilons = [4.0 * rate * k / n + LEAST_EPSILON0 if k else 0.0 for k in multiples]
         grids = {
             k: _draw_grid(problem, k, epsilon) if k else 1.0
@@ -186,9 +190,10 @@ class MultiplicativeWeights:
 
 
 def _per_multiple(rho: float, count: Any, sums: Any, squares: Any) -> np.ndarray:
-    """The u of draws that cost (u k + `LEAST_EPSILON0`)**2 / 8 each, ``rho`` in all; 0 if too many.
+    """The u for which draws that cost (u k + `LEAST_EPSILON0`)**2 / 8 each cost ``rho`` together.
 
-    There are ``count`` of them; the multiples k and their squares have these sums.
+    There are ``count`` draws, with multiples k. ``sums`` and ``squares`` are the sums of these
+    multiples and of their squares. u is 0 if there are too many draws for ``rho``.
     """
     linear = LEAST_EPSILON0 * sums
     left = np.maximum(8.0 * rho - LEAST_EPSILON0**2 * count, 0.0)
@@ -196,12 +201,12 @@ def _per_multiple(rho: float, count: Any, sums: Any, squares: Any) -> np.ndarray
 
 
 def _factor(problem: QueryProblem) -> float:
-    """What an error of a query in [-1, 1] is worth in answers, within `_answers`."""
+    """The factor from errors of queries in [-1, 1], as in `_answers`, to errors of answers."""
     return problem.workload.scale if isinstance(problem.workload, LinearQueries) else 0.5
 
 
 def _width(problem: QueryProblem) -> float:
-    """How much one record can move an answer, summed over records."""
+    """Largest change of an answer's sum over records when one record is replaced."""
     return 2.0 if isinstance(problem.workload, LinearQueries) else 1.0
 
 
@@ -215,14 +220,14 @@ def _draw_grid(problem: QueryProblem, multiple: int, epsilon0: float) -> float:
 
 
 def _answers(problem: QueryProblem, p: np.ndarray) -> np.ndarray:
-    """Answers of a histogram: centred queries, or shares of cells."""
+    """A histogram's answers to centred queries, or its shares of cells."""
     if isinstance(problem.workload, LinearQueries):
         return problem.workload.centred @ p
     return Histogram(p, problem.shape).answers(problem.workload)
 
 
 def _totals(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
-    """The same of data, summed over records."""
+    """The answers of the data, summed over records; see `_answers`."""
     if isinstance(problem.workload, LinearQueries):
         counts = count_table(codes, tuple(range(problem.n_columns)), problem.shape).ravel()
         return problem.workload.centred @ counts.astype(np.float64)
@@ -232,7 +237,7 @@ def _totals(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
 
 
 def _move(problem: QueryProblem, query: int, step: float, logits: np.ndarray) -> None:
-    """Add ``step`` times a query, in [-1, 1] up to a constant, to ``logits``."""
+    """Add ``step`` times a query, which is in [-1, 1] up to a constant, to ``logits``."""
     if isinstance(problem.workload, LinearQueries):
         logits += step * problem.workload.centred[query]
         return

@@ -1,4 +1,4 @@
-"""Fit a mixture of products (a latent-class model) to noisy contrasts; post-processing."""
+"""Fit a mixture of products (a latent-class model) to noisy contrasts, as post-processing."""
 
 import math
 from itertools import pairwise
@@ -10,18 +10,18 @@ from skdpsco._kernels import njit
 from skdpsco.solvers.synthesis.contrasts import Subset
 from skdpsco.solvers.synthesis.distributions import ProductMixture
 
-# Weight of half the squared norm of the logits, which keeps probabilities off 0; chosen by hand.
+# Weight of half the squared norm of the logits, which keeps probabilities above 0; chosen by hand.
 LOGIT_RIDGE = 0.5
 
 
 def terms(subsets: tuple[Subset, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """For every contrast of some subsets the contrasts of single columns that it multiplies.
+    """For every contrast of some subsets, the contrasts of single columns whose product it is.
 
     Returns
     -------
     terms : ndarray of shape (n_contrasts, n_factors)
-        Numbers of single columns' contrasts, counted through the columns. Where there are fewer
-        factors, the number of all of these, which stands for 1.
+        Indices of single columns' contrasts, counted through the columns. If a contrast has fewer
+        factors, the rest of its row holds the total number of these contrasts, which stands for 1.
     """
     starts = np.concatenate([[0], np.cumsum(np.array(shape) - 1)])
     order = max(map(len, subsets))
@@ -50,13 +50,13 @@ def fit(
     ----------
     shape : tuple of int
     factors : ndarray of shape (n_contrasts, n_factors)
-        Of `terms`.
+        The result of `terms`.
     targets, precisions : ndarray of shape (n_contrasts,)
     n_components : int
     rng : numpy.random.Generator
-        For starting points.
+        Draws the starting points.
     n_starts : int, default=3
-        The best of so many runs is returned.
+        Number of runs, of which the best is returned.
     max_iter : int, default=100
     """
     starts = np.concatenate([[0], np.cumsum(shape)])
@@ -86,11 +86,11 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def objective(x, n_components, starts, factors, targets, precisions, ridge):
-    """Value and gradient; x holds the logits of the components, then those of all columns."""
+    """Value and gradient at x, the logits of the components followed by those of all columns."""
     p = _softmax(x[:n_components])
     logits = x[n_components:].reshape(n_components, -1)
     to_p, to_logits = np.zeros_like(p), np.zeros_like(logits)
-    # One column's contrasts by component, and 1; their derivatives; a product of them.
+    # The contrasts of single columns by component, and 1; their derivatives; a product of them.
     m = np.ones((starts[-1] - len(starts) + 2, n_components))
     value = _accumulate(
         p,
@@ -114,7 +114,7 @@ def objective(x, n_components, starts, factors, targets, precisions, ridge):
 def _accumulate(
     p, logits, starts, factors, targets, precisions, q, m, to_m, product, to_p, to_logits
 ):
-    """Value without the ridge; adds to derivatives by p and by the logits of columns."""
+    """Return the value without the ridge; add derivatives to ``to_p`` and to ``to_logits``."""
     K, d = p.size, starts.size - 1
     one = m.shape[0] - 1
     for k in range(K):
@@ -158,7 +158,7 @@ def _accumulate(
     for k in range(K):
         for j in range(d):
             a, b = starts[j], starts[j + 1]
-            # Derivatives by the probabilities, last value first; then through the softmax.
+            # Derivatives in the probabilities, last value first; then through the softmax.
             behind = 0.0
             mean = 0.0
             for i in range(b - a - 1, -1, -1):

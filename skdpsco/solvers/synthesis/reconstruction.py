@@ -1,4 +1,4 @@
-"""From noisy contrasts, or noisy queries, to a distribution; all of it is post-processing.
+"""From noisy contrasts or noisy queries to a distribution, by post-processing only.
 
 Source: docs/proofs/measure_project.md, section 5.
 """
@@ -34,22 +34,22 @@ class ReconstructionTuning(NamedTuple):
     Parameters
     ----------
     components, large_components : int
-        Number of components of a model that is projected, and of one that is itself released.
+        Number of components of a model that is projected, and of one that is released as it is.
     model_order : int
-        Largest number of columns of the contrasts that a model is fitted to.
+        Largest order of the contrasts to which a model is fitted.
     model_size : int
         Largest number of these contrasts.
     model_steps, large_model_steps : int
-        Steps of the fit of a model that is projected, and of one that is itself released.
+        Number of fitting steps for a model that is projected, and for one that is released as it
+        is.
     steps : int
         Largest number of steps of a projection.
     work : int
-        Largest number of its steps times that of cells.
+        Largest product of the number of steps and the number of cells.
     enough : int
-        So many steps are made whatever the work.
+        Number of steps that are allowed whatever the work.
     least_variance : float
-        Least variance, times n_samples, of what a model leaves: that of sampling, and as much
-        again.
+        Least variance, times n_samples, of a model's residuals: twice the variance of sampling.
     """
 
     components: int = 4
@@ -69,7 +69,7 @@ RECONSTRUCTION = ReconstructionTuning()
 
 @dataclass(frozen=True)
 class NoisyContrasts:
-    """Contrasts of a mean over records, with the standard deviation of the noise in them.
+    """Noisy contrasts of a mean over records, with the standard deviations of the noise.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class NoisyContrasts:
     values, deviations, orders : ndarray of shape (n_contrasts,)
         The order of a contrast is the number of its columns.
     subsets : tuple of tuple of int
-        If not empty, what the contrasts are of, one subset after the other. If empty, all contrasts
-        of the domain were measured, in the order of its cells.
+        The subsets to which the contrasts belong, one after the other. If empty, all contrasts of
+        the domain were measured, in the order of its cells.
     """
 
     problem: QueryProblem
@@ -89,7 +89,7 @@ class NoisyContrasts:
 
     @classmethod
     def of_cells(cls, problem: QueryProblem, cells: np.ndarray, deviation: float):
-        """From noisy shares of all cells."""
+        """Make noisy contrasts from noisy shares of all cells."""
         shape = problem.shape
         values = (scales(shape) * helmert(cells.reshape(shape))).ravel()[1:]
         orders = reduce(np.add.outer, [np.minimum(np.arange(s), 1) for s in shape]).ravel()[1:]
@@ -98,7 +98,7 @@ class NoisyContrasts:
 
     @classmethod
     def of_subsets(cls, problem: QueryProblem, subsets, weights, weighted, deviation: float):
-        """From noisy contrasts of subsets, each with its weight."""
+        """Make noisy contrasts from weighted ones of some subsets."""
         counts = [n_contrasts(subset, problem.shape) for subset in subsets]
         weight = np.repeat(weights, counts)
         orders = np.repeat([len(subset) for subset in subsets], counts)
@@ -106,7 +106,7 @@ class NoisyContrasts:
 
     @cached_property
     def _positions(self) -> np.ndarray | slice:
-        """Where in the output of `helmert` for the domain the contrasts are."""
+        """Indices of the contrasts in the output of `helmert` for the domain."""
         if not self.subsets:
             return slice(1, None)
         return _in_domain(self.problem, self.subsets)
@@ -121,7 +121,7 @@ class NoisyContrasts:
         return found.ravel()[self._positions]
 
     def _combine(self, coefficients: np.ndarray) -> np.ndarray:
-        """Combination of the functions whose means the contrasts are, on all cells."""
+        """Linear combination, on all cells, of the functions whose means the contrasts are."""
         tensor = np.zeros(self.problem.n_cells)
         tensor[self._positions] = coefficients
         return synthesis(self._scales * tensor.reshape(self.problem.shape)).ravel()
@@ -135,7 +135,7 @@ class NoisyContrasts:
             chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
         else:
             chosen = _in_domain(problem, low) - 1
-        # A perfect model would differ from records by the noise, and as one sample from another.
+        # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
         tuning = RECONSTRUCTION
         return _latent_class.fit(
@@ -151,7 +151,7 @@ class NoisyContrasts:
         )
 
     def _low(self) -> tuple[Subset, ...]:
-        """Subsets of low order, first those with few contrasts; a prefix of `subsets`."""
+        """Subsets of low order, those with few contrasts first; a prefix of `subsets`."""
         subsets: Iterable[Subset] = self.subsets
         low: list[Subset] = []
         total = 0
@@ -172,11 +172,11 @@ class NoisyContrasts:
         return tuple(low)
 
     def _variances(self, residuals: np.ndarray) -> np.ndarray:
-        """Mean squares of what a model leaves of contrasts, without the noise.
+        """Mean squares of a model's residuals in the contrasts, without the noise.
 
-        For every order of contrasts the mean, less one standard error, with the weights that are
-        best if the least is true. A subset whose residuals are larger than that and noise explain
-        has its own mean.
+        There is one mean for every order of contrasts, less one standard error; its weights are
+        optimal if the least variance is the true one. A subset whose residuals are larger than this
+        mean and the noise explain has a mean of its own.
         """
         least = RECONSTRUCTION.least_variance / self.problem.n_samples
         noise = np.square(self.deviations)
@@ -187,8 +187,8 @@ class NoisyContrasts:
             weights = 1.0 / np.square(noise[here] + least)
             excess = weights @ (squares[here] - noise[here]) - math.sqrt(2.0 * weights.sum())
             found[here] = max(least, excess / weights.sum())
-        # Of k squares of Gaussian numbers of variance 1 the mean exceeds 1 + 2 sqrt(t/k) + 2 t/k
-        # with probability exp(-t) at most (Laurent and Massart 2000): t is such that none should.
+        # The mean of k squared standard normal numbers exceeds 1 + 2 sqrt(t/k) + 2 t/k with
+        # probability at most exp(-t) (Laurent and Massart 2000). t is such that none should.
         t, end = math.log(1 + len(self.subsets)), 0
         for subset in self.subsets:
             k = n_contrasts(subset, self.problem.shape)
@@ -204,9 +204,10 @@ class NoisyContrasts:
         return SynthesisResult(distribution, distribution.answers(self.problem.workload), 1)
 
     def nearest(self, model: ProductMixture, steps: int, alike: bool = False) -> Histogram:
-        """The same, without answers, after so many steps.
+        """The distribution of `project`, without answers, after ``steps`` steps.
 
-        If ``alike``, the model may be as wrong about contrasts that it fits as about the others.
+        With ``alike``, the model is assumed to err as much on contrasts to which it was fitted as
+        on the others.
         """
         base = model.histogram().p
         found = base
@@ -225,7 +226,7 @@ class NoisyContrasts:
         return Histogram(found, self.problem.shape)
 
     def correct(self, model: Any) -> SynthesisResult:
-        """The model, and its tables with what it leaves of the contrasts, shrunken."""
+        """The model, with answers corrected by the shrunken residuals of the contrasts."""
         shape = self.problem.shape
         parts = [
             (scales(p.shape) * helmert(p)).flat[positions(subset, subset, shape)]
@@ -256,7 +257,7 @@ def project_queries(
     ----------
     problem : QueryProblem
     rows : slice or ndarray of int
-        Which queries were answered.
+        Indices of the queries that were answered.
     centred, deviations : ndarray of shape (n_rows,)
         Answers, and the standard deviations of the noise in them.
     """
@@ -282,12 +283,12 @@ def project_queries(
 
 
 def by_size(subsets: Iterable[Subset], shape: tuple[int, ...]) -> list[Subset]:
-    """Small subsets first, and of these the ones with few contrasts."""
+    """Sort subsets by their number of columns, then by their number of contrasts."""
     return sorted(subsets, key=lambda s: (len(s), n_contrasts(s, shape), s))
 
 
 def projection_steps(problem: QueryProblem) -> int:
-    """Steps of a projection that take a few seconds at most."""
+    """Number of steps of a projection, which takes a few seconds at most."""
     return min(
         RECONSTRUCTION.steps, max(RECONSTRUCTION.enough, RECONSTRUCTION.work // problem.n_cells)
     )
@@ -299,7 +300,7 @@ def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
 
 
 def _corrected(model: Any, corrections: dict[Subset, np.ndarray], table: Subset) -> np.ndarray:
-    """A model's table with other contrasts; the nearest one that is not negative."""
+    """The nearest non-negative table to a model's table with corrected contrasts."""
     columns = tuple(sorted(table))
     p = model.marginal(columns)
     wide = [j for j in columns if p.shape[columns.index(j)] > 1]

@@ -1,7 +1,7 @@
 """Synthetic data by choosing what to measure: the worst table or query, one after the other.
 
-Proof: docs/proofs/select_measure.md. What is made of the measurements is in
-`skdpsco.solvers.synthesis.measurements`.
+Proof: docs/proofs/select_measure.md. `skdpsco.solvers.synthesis.measurements` turns the
+measurements into a distribution.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._validation import check_positive_int
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
+    deviation_on,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
@@ -44,7 +44,7 @@ from skdpsco.solvers.synthesis.workload import (
     count_table,
 )
 
-# Limits on the candidates and on their cells. All pairs of columns are candidates in any case.
+# Limits on the number of candidates and of their cells. Pairs of columns are always candidates.
 MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22
 
 
@@ -56,12 +56,12 @@ class SelectTuning(NamedTuple):
     first : float
         Share of the budget for single columns.
     choice : float
-        Share of what is left that is for choices; the rest is for measurements.
+        Share of the remaining budget for choices; the rest is for measurements.
     clear_error : float
-        l1 error, relative to the number of records, that the worst table is assumed to have.
+        Assumed l1 error of the worst table, relative to the number of records.
     query_factor : int
-        There are so many times as many choices of queries as there would be of tables, since a
-        query tells less than a table.
+        Factor by which there are more choices of queries than there would be of tables, since a
+        query contains less information than a table.
     max_iter : int
         Largest number of choices of tables; that of queries is ``query_factor`` times as large.
     fits : int
@@ -81,12 +81,12 @@ SELECT = SelectTuning()
 
 @dataclass(frozen=True)
 class Kind:
-    """How a table of some sizes is measured.
+    """How a table whose columns have given sizes is measured.
 
     Parameters
     ----------
     problem : QueryProblem
-        Of the columns of that table alone.
+        Problem that has only the columns of this table.
     plan : MeasurePlan
     noise : float
         Expected l1 norm of the noise in the table, in records.
@@ -99,18 +99,18 @@ class Kind:
 
 @dataclass(frozen=True)
 class SelectPlan(Plan):
-    """What may be chosen, and the grids of choices and measurements.
+    """The candidates, and the grids of choices and measurements.
 
     Parameters
     ----------
     first : MeasurePlan or None
-        Of single columns.
+        Plan for measuring single columns.
     candidates : tuple of tuple of int
         Tables that may be chosen. Empty for linear queries, all of which are candidates.
     kinds : dict
-        For the sizes of a candidate's columns.
+        The `Kind` of a candidate, by the sizes of its columns.
     choice_grid, measure_grid : float
-        Of scores, in records; of answers to centred queries, in records.
+        Grids of scores and of answers to centred queries, both in records.
     """
 
     first: MeasurePlan | None = None
@@ -121,13 +121,13 @@ class SelectPlan(Plan):
 
 
 class SelectMeasure:
-    """Choose the table that is fitted worst, measure it, fit anew; then again.
+    """Repeatedly choose the table with the worst fit, measure it, and fit the distribution again.
 
-    All single columns are measured first. A table, of those that are asked for or one of some of
-    their columns, is chosen by the exponential mechanism, by the l1 distance of its counts from
-    what the distribution so far expects; then its contrasts of two columns and more are measured.
-    Of linear queries one at a time is chosen. Best where a few of many tables matter: what is not
-    chosen costs nothing.
+    All single columns are measured first. Then the exponential mechanism chooses a table, either
+    one of the workload or one of some of its columns. Its score is the l1 distance between its
+    counts and those that the current distribution predicts. The contrasts of two or more of its
+    columns are then measured. Linear queries are chosen one at a time. This is best if only a few
+    of many tables matter, since a table that is not chosen costs nothing.
 
     References
     ----------
@@ -135,15 +135,17 @@ class SelectMeasure:
     """
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> SelectPlan:
-        """Spend ``budget`` on ``n_iter`` choices and measurements, by default of a public number.
+        """Spend ``budget`` on ``n_iter`` choices and measurements; None chooses a public number.
 
-        Where all tables are of one column nothing is chosen.
+        If all tables have a single column, nothing is chosen.
 
         Raises
         ------
-        TypeError, ValueError
-            For an ``n_iter`` that is not an int >= 1, too many records, or noise that is too large
-            for the grids.
+        TypeError
+            If ``n_iter`` is not an integer.
+        ValueError
+            If ``n_iter`` is below 1, there are too many records, or the noise is too large for the
+            grids.
         """
         if n_iter is not None:
             n_iter = check_positive_int("n_iter", n_iter)
@@ -172,7 +174,7 @@ class SelectMeasure:
 
 
 def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
-    """What a choice and a measurement may cost: epsilon0, mu, and the event of all of them."""
+    """epsilon0 of a choice, mu of a measurement, and the event of all of them together."""
     epsilon0 = math.sqrt(8.0 * SELECT.choice * rho / n_iter)
     mu = math.sqrt(2.0 * (1.0 - SELECT.choice) * rho / n_iter)
     chosen = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_iter)
@@ -180,10 +182,10 @@ def _split(rho: float, n_iter: int) -> tuple[float, float, Any]:
 
 
 def _n_iter(n_samples: int, rho: float, n_candidates: int, times: int = 1) -> int:
-    """So many that the last choice is of something worse than what a choice falls short by.
+    """Number of choices for which even the last finds an error that is larger than its own.
 
-    That is 4 log(n_candidates) / epsilon0 at most, in expectation; the k-th worst table is taken to
-    have the error SELECT.clear_error * n_samples / sqrt(k).
+    The expected error of a choice is at most 4 log(n_candidates) / epsilon0; the k-th worst table
+    is assumed to have the error SELECT.clear_error * n_samples / sqrt(k).
     """
     short = 4.0 * math.log(max(2, n_candidates))
     useful = SELECT.clear_error * n_samples * math.sqrt(8.0 * SELECT.choice * rho) / short
@@ -191,7 +193,7 @@ def _n_iter(n_samples: int, rho: float, n_candidates: int, times: int = 1) -> in
 
 
 def _candidate_tables(tables: list[Subset], shape: tuple[int, ...]) -> list[Subset]:
-    """Tables of two columns and more of which ``tables`` are made, small ones first."""
+    """Tables of two or more columns that are contained in ``tables``, small ones first."""
     found: set[Subset] = set()
     for order in range(2, max(map(len, tables)) + 1):
         more = {s for table in tables for s in combinations(table, order)}
@@ -203,19 +205,19 @@ def _candidate_tables(tables: list[Subset], shape: tuple[int, ...]) -> list[Subs
 
 
 def _plan_columns(problem: QueryProblem, mu: float, columns: list[int]) -> MeasurePlan:
-    """Contrasts of single columns."""
+    """Plan to measure contrasts of single columns."""
     worth: dict[Subset, float] = {(j,): 1.0 - 1.0 / problem.shape[j] for j in columns}
     return plan_contrasts(problem, mu, worth)
 
 
 def _measured_kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
-    """Contrasts of two columns and more of a table, all with the same weight."""
+    """Measure a table's contrasts of two or more columns, all with the same weight."""
     columns = tuple(range(len(sizes)))
     problem = QueryProblem(sizes, Marginals((columns,)), n_samples)
     subsets = [s for order in columns[1:] for s in combinations(columns, order + 1)]
     plan = plan_weighted(problem, mu, subsets, np.ones(len(subsets)), np.ones(len(subsets)))
     count = sum(n_contrasts(s, sizes) for s in subsets)
-    return Kind(problem, plan, plan.grid * 2.0**SCALE_BITS * math.sqrt(2.0 / math.pi * count))
+    return Kind(problem, plan, deviation_on(plan.grid) * math.sqrt(2.0 / math.pi * count))
 
 
 def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
@@ -231,7 +233,7 @@ def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
             kinds[sizes] = _measured_kind(sizes, mu, n)
     noise = max(kind.noise for kind in kinds.values())
     cells = max(map(math.prod, kinds))
-    # A record leaves one cell of a table for another: its score changes by 2 at most, up or down.
+    # A replaced record moves from one cell of a table to another: the score changes by at most 2.
     change = 4.0 + 4.0 * (cells + 8) * 2.0**-50 * (n + noise)
     return SelectPlan(
         compose(first.event, event),
@@ -251,7 +253,7 @@ def _plan_query_choices(problem, rho, n_iter) -> SelectPlan:
     n, m = problem.n_samples, problem.n_answers
     n_iter = n_iter or _n_iter(n, rho, m, SELECT.query_factor)
     epsilon0, mu, event = _split(rho, n_iter)
-    # Sums of products with counts are rounded, in both of two data sets.
+    # Sums of products with counts are rounded in each of two data sets.
     rounding = (problem.n_cells + 8) * 2.0**-51 * n
     return SelectPlan(
         event,
@@ -269,7 +271,7 @@ def _rounds(n_iter: int, n_candidates: int) -> list[int]:
 
 
 def _choices(rng, scores: np.ndarray, grid: float, count: int):
-    """Different candidates, one after the other."""
+    """Choose ``count`` different candidates, one after the other."""
     left = np.arange(scores.size)
     for _ in range(count):
         drawn = choose_index(rng, scores[left], grid)
@@ -280,10 +282,10 @@ def _choices(rng, scores: np.ndarray, grid: float, count: int):
 def _noisy_contrasts(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng):
     """Noisy contrasts of means, and the standard deviations of the noise."""
     measured = statistic(plan, problem, codes)
-    gaussian_mechanism(rng, measured, plan.grid)
+    deviation = gaussian_mechanism(rng, measured, plan.grid)
     counts = [n_contrasts(subset, problem.shape) for subset in plan.subsets]
     weights = np.repeat(plan.weights, counts) * problem.n_samples
-    return measured / weights, plan.grid * 2.0**SCALE_BITS / weights
+    return measured / weights, deviation / weights
 
 
 def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
@@ -324,8 +326,8 @@ def _run_queries(plan, problem, codes, rng, progress) -> SynthesisResult:
         errors = np.abs(sums - n * (matrix @ measured.fit().distribution.p))
         for query in _choices(rng, errors, plan.choice_grid, count):
             value = sums[[query]]
-            gaussian_mechanism(rng, value, plan.measure_grid)
-            measured.add(query, value[0] / n, plan.measure_grid * 2.0**SCALE_BITS / n)
+            deviation = gaussian_mechanism(rng, value, plan.measure_grid)
+            measured.add(query, value[0] / n, deviation / n)
             progress[0] += 1
     result = measured.fit()
     result.n_iter = plan.n_iter

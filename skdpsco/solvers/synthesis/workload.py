@@ -1,4 +1,4 @@
-"""Queries about tables of categories: what is asked, of what domain, and the answers of data.
+"""Queries about tables of categories, their domain, and the answers of data.
 
 A record is a row of codes, one per column, each below its column's public size. A cell is one value
 of all columns; cells are numbered in C order. An answer is a mean over records.
@@ -17,8 +17,8 @@ from skdpsco._validation import check_positive_int
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
 MAX_ANSWERS = 2**24
 MAX_TABLES = 2**18
-MAX_AXES = 30  # of an array over a domain
-MAX_PRODUCTS = 2**31  # multiplications that an exact sensitivity may take
+MAX_AXES = 30  # most axes of an array over a domain
+MAX_PRODUCTS = 2**31  # most multiplications that an exact sensitivity may take
 
 
 def _dense(shape: tuple[int, ...]) -> bool:
@@ -27,17 +27,20 @@ def _dense(shape: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Marginals:
-    """The shares of records in every cell of some tables of counts.
+    """The share of records in every cell of some tables.
 
     Parameters
     ----------
     tables : int or tuple of tuple of int
         The columns of each table, in the order of its axes. An int k >= 1 means all tables of k
-        columns, or the one of all columns if there are fewer.
+        columns, or the single table of all columns if there are fewer than k.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``tables`` is neither an integer nor a list of tuples of column numbers.
+    ValueError
+        If it is below 1, is empty, or repeats a table or a column.
     """
 
     tables: Any
@@ -80,7 +83,7 @@ class Marginals:
 
 _TOO_MANY = (
     f"tables must be at most {MAX_TABLES}, and have at most {MAX_ANSWERS} cells together: ask for "
-    "fewer or smaller ones."
+    "fewer or smaller tables."
 )
 
 
@@ -103,11 +106,15 @@ class LinearQueries:
     Parameters
     ----------
     matrix : array-like of shape (n_queries, n_cells)
-        Finite public numbers. What a record may change follows from them.
+        Finite public numbers, from which the sensitivity follows.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``matrix`` does not hold real numbers.
+    ValueError
+        If ``matrix`` is not two-dimensional, is empty, or has entries that are not finite or
+        exceed 2**100.
     """
 
     matrix: Any
@@ -127,7 +134,7 @@ class LinearQueries:
         object.__setattr__(self, "matrix", matrix)
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError if a domain of this shape has other cells, or too many."""
+        """Raise ValueError if the domain has too many cells, or not one for each matrix column."""
         n_cells = math.prod(shape)
         if not _dense(shape):
             raise ValueError(
@@ -142,7 +149,7 @@ class LinearQueries:
 
     @cached_property
     def scale(self) -> float:
-        """Largest distance of a value from the middle of its query's range; 1 if there is none."""
+        """Largest distance of a value from its query's mid-range; 1 if all queries are constant."""
         return float(np.abs(self.matrix - self._middle[:, None]).max()) or 1.0
 
     @cached_property
@@ -151,22 +158,23 @@ class LinearQueries:
 
     @cached_property
     def centred(self) -> np.ndarray:
-        """The matrix, each query without the middle of its range, over `scale`: within +-1.
+        """The matrix with the middle of each query's range subtracted, divided by `scale`.
 
-        It asks for the same, and its numbers are not larger than what a record may change.
+        It asks for the same information. Its entries are in [-1, 1] and not larger than the change
+        that one record may cause.
         """
         return np.clip((self.matrix - self._middle[:, None]) / self.scale, -1.0, 1.0)
 
     @cached_property
     def reach(self) -> float:
-        """Largest l2 distance of the first column of `centred` from another: >= sensitivity / 2."""
+        """Largest l2 distance from the first to another column of `centred`; >= sensitivity / 2."""
         return math.sqrt(np.square(self.centred - self.centred[:, :1]).sum(axis=0).max())
 
     @cached_property
     def sensitivity(self) -> float:
-        """How far, in l2, one replaced record can move the sums of the `centred` queries.
+        """Largest l2 change of the sums of the `centred` queries when one record is replaced.
 
-        The largest distance of two columns of that matrix; if it is large, an upper bound.
+        It is the largest distance between two columns, or an upper bound if the matrix is large.
         """
         matrix = self.centred
         n_queries, n_cells = matrix.shape
@@ -179,7 +187,7 @@ class LinearQueries:
                 part = slice(start, start + block)
                 apart = squares[part, None] + squares - 2.0 * (matrix[:, part].T @ matrix)
                 found = max(found, float(apart.max()))
-        # Sums of n_queries products err by less than the last term.
+        # The last term bounds the rounding errors of sums of n_queries products.
         return math.sqrt(found + (n_queries + 16) * 2.0**-48 * largest) * (1.0 + 2.0**-40)
 
     def n_answers(self, shape: tuple[int, ...]) -> int:
@@ -189,7 +197,7 @@ class LinearQueries:
 
 @dataclass(frozen=True)
 class QueryProblem:
-    """What a planner may know: the domain, the queries, the number of records; never a record.
+    """What a planner may know: the domain, the queries and the number of records.
 
     Parameters
     ----------
@@ -200,7 +208,10 @@ class QueryProblem:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a size or ``n_samples`` is not an integer.
+    ValueError
+        If there are no columns, a number is below 1, or the workload does not fit the domain.
     """
 
     shape: tuple[int, ...]
@@ -222,12 +233,12 @@ class QueryProblem:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells of the domain; may be astronomical."""
+        """Number of cells of the domain, which may be astronomical."""
         return math.prod(self.shape)
 
     @property
     def dense(self) -> bool:
-        """Whether arrays over the whole domain may be made."""
+        """Whether the domain is small enough for arrays over all cells."""
         return _dense(self.shape)
 
     @property
@@ -244,7 +255,7 @@ class SynthesisResult:
     ----------
     distribution : Histogram or ProductMixture
     answers : ndarray of shape (n_answers,)
-        To the workload, in its order: tables one after the other, cells in C order.
+        Answers to the workload, in its order: one table after the other, cells in C order.
     n_iter : int
     """
 
@@ -254,7 +265,7 @@ class SynthesisResult:
 
 
 def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Number of records in every cell of the table of some columns; int64, one axis per column."""
+    """Number of records in every cell of the table of some columns, as int64."""
     sizes = tuple(shape[j] for j in columns)
     cells = np.zeros(codes.shape[0], dtype=np.intp)
     for j in columns:
@@ -264,7 +275,7 @@ def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, .
 
 
 def true_answers(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
-    """Exact answers of data, to compare with; never a part of a release."""
+    """Exact answers of data, for comparison only; they are never released."""
     everything = tuple(range(problem.n_columns))
     if isinstance(problem.workload, LinearQueries):
         shares = count_table(codes, everything, problem.shape).ravel() / codes.shape[0]

@@ -19,7 +19,7 @@ from skdpsco.solvers.saddle.mirror_prox import (
     VariationalProblem,
 )
 
-MAX_RECURSIONS = 40  # halvings of the error: theory asks for less than log2(n_samples)
+MAX_RECURSIONS = 40  # each halves the error; theory asks for fewer than log2(n_samples)
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class RecursivePlan(Plan):
     Parameters
     ----------
     sizes : tuple of int
-        Records of each round.
+        Number of records in each round.
     plans : tuple of MirrorProxPlan
     lam : float
-        Strength of the first regulariser. With 0 there is none, and a single round.
+        Strength of the first regulariser. 0 means a single round without a regulariser.
     gap : float
-        Bound on the expected gap that theory has; infinite if it has none.
+        Theoretical bound on the expected gap; infinite if theory gives no bound.
     """
 
     sizes: tuple[int, ...] = ()
@@ -44,11 +44,14 @@ class RecursivePlan(Plan):
 
 
 def check_rounds(n_rounds: Any) -> int | None:
-    """None, or a number of rounds.
+    """Check a number of rounds, which may be None.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is neither None nor an integer.
+    ValueError
+        If it is outside [1, 40].
     """
     if n_rounds is None:
         return None
@@ -58,23 +61,27 @@ def check_rounds(n_rounds: Any) -> int | None:
     return number
 
 
-class RecursiveRegularization:
-    """Rounds on disjoint parts of the data, each pulled towards the solutions of those before.
+class RecursiveRegularisation:
+    """Rounds on disjoint parts of the data, each regularised towards the earlier solutions.
 
     Parameters
     ----------
     solver : MirrorProx or None, default=None
-        What solves each round.
+        Solver of each round; None for ``MirrorProx()``.
     n_rounds : int or None, default=None
-        In [1, 40], at most one per record. None for as many as theory asks for. Its constants ask
-        for thousands of calls of the operator: within the limit of the default solver, 1000 calls,
-        there is as a rule a single round without a regulariser, which is `MirrorProx`, however
-        many records there are. The plan's ``warnings`` say so. With ``MirrorProx(max_calls=10**6)``
-        there are several rounds from about 10,000 to 100,000 records on.
+        Number of rounds, in [1, 40] and at most one per record. None for the number that theory
+        asks for. Its constants require thousands of calls of the operator. Within the 1000 calls of
+        the default solver there is therefore usually a single round without a regulariser, however
+        many records there are. This is the same as `MirrorProx`, and the plan's ``warnings`` say
+        so. With ``MirrorProx(max_calls=10**6)`` there are several rounds from about 10,000 to
+        100,000 records on.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``solver`` is not a `MirrorProx`, or ``n_rounds`` is not an integer.
+    ValueError
+        If ``n_rounds`` is outside [1, 40].
 
     References
     ----------
@@ -100,9 +107,9 @@ class RecursiveRegularization:
         ----------
         problem : VariationalProblem
         budget : Budget or Allowance
-            A record is in one round only, so each round spends all of it.
+            Every record belongs to one round only, so each round may spend all of the budget.
         n_iter : int or None, default=None
-            Steps of every round.
+            Number of steps of every round.
         """
         n, geometry = problem.n_samples, problem.geometry
         rounds, lam = self.rounds(problem, budget, n_iter)
@@ -111,7 +118,7 @@ class RecursiveRegularization:
         for t, size in enumerate(sizes, start=1):
             weights = pull_weights(problem, lam, t)
             drift = sum(weights[:-1] if problem.operator.saddle else weights) * geometry.diameter
-            # 2.25 B / 2**t, but no further than the solution can be.
+            # 2.25 B / 2**t, but at most the largest possible distance of the solution.
             reach = geometry.radius if t == 1 else geometry.diameter
             distance = min(2.25 * geometry.diameter / 2**t, reach) if lam > 0.0 else reach
             part = replace(problem, n_samples=size)
@@ -144,7 +151,7 @@ class RecursiveRegularization:
         geometry, operator = problem.geometry, problem.operator
         L, B, kappa = geometry.bound, geometry.diameter, geometry.kappa
         if self.n_rounds is not None:
-            # The sum of all regularisers stays below the operator itself, whatever else.
+            # Whatever else holds, the sum of all regularisers stays below the operator itself.
             n_rounds = min(self.n_rounds, problem.n_samples)
             return n_rounds, L / (B * 2**n_rounds)
         if not operator.saddle and math.isinf(problem.smoothness):
@@ -153,10 +160,11 @@ class RecursiveRegularization:
             part = replace(problem, n_samples=problem.n_samples // T)
             alpha = self.solver.schedule(part, budget, n_iter, B, 2.0 * L).bound / B
             drift = L * L if operator.saddle else 2.0 * L * (L + problem.smoothness * B)
-            drift *= max(problem.largest_weights) ** 2  # a record's operator, and not the mean's
+            drift *= max(problem.largest_weights) ** 2  # of a record's operator, not of the mean
             lam = 4.0 * kappa / B * (alpha + math.sqrt(drift / part.n_samples))
             if 2**T * lam * B <= L:
-                # More pull than needed is fine; with less, the last round would end too far off.
+                # More regularisation than needed does no harm; less would leave the last round too
+                # far from the solution.
                 return T, max(lam, L / (B * 2 ** (T + 1)))
         return 1, 0.0
 
@@ -177,7 +185,7 @@ class RecursiveRegularization:
             weights = pull_weights(problem, plan.lam, t)
             pulls = tuple(Pull(w, c) for w, c in zip(weights, centres, strict=True))
             newest = pulls[-1]
-            if not problem.operator.saddle:  # all are part of the operator
+            if not problem.operator.saddle:  # all regularisers are part of the operator
                 newest = Pull(0.0, centres[-1])
             z = self.solver.run(
                 plan.plans[t - 1],
@@ -199,11 +207,11 @@ def _no_recursion(problem: VariationalProblem) -> str:
     return (
         f"Recursive regularisation does not recurse on {problem.n_samples} records: its theory "
         f"asks for {why}. It runs a single round, as mirror prox does. "
-        "RecursiveRegularization(n_rounds=...) insists on rounds."
+        "RecursiveRegularisation(n_rounds=...) enforces several rounds."
     )
 
 
 def pull_weights(problem: VariationalProblem, lam: float, t: int) -> list[float]:
-    """Weights of the regularisers of round t, the one around the newest centre last."""
+    """Weights of the regularisers in round t; the one around the newest centre comes last."""
     power = 2 if problem.operator.saddle else 1
     return [2.0 ** (k + power) * lam for k in range(t)]

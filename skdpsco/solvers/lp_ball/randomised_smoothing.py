@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import (
     Event,
     GaussianEvent,
@@ -39,20 +39,20 @@ SMOOTHING = SmoothingTuning()
 
 @dataclass(frozen=True)
 class SmoothedPlan(Plan):
-    """What the accelerated steps need.
+    """The plan of the accelerated steps.
 
     Parameters
     ----------
     step : float
-        Step t = 1, 2, ... is ``t * step`` long.
+        Step t = 1, 2, ... has length ``t * step``.
     radius : float
-        Of the ball over which the loss is averaged; 0 for a loss that is smooth enough.
+        Radius of the ball over which the loss is averaged; 0 for a loss that is smooth enough.
     slope : float
-        Derivatives are clipped to this l2 norm.
+        The l2 norm to which derivatives are clipped.
     grid : float
-        Of every sum of gradients.
+        Grid of every sum of gradients.
     sampling : PoissonSampledGaussianEvent or None
-        None for all records in every step.
+        Event of a sampled step. None if every step uses all records.
     """
 
     step: float = 0.0
@@ -63,10 +63,10 @@ class SmoothedPlan(Plan):
 
 
 def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> SmoothedPlan:
-    """Choose the number of steps, the size of samples and the radius by the bound on the error."""
+    """Choose the number of steps, the sample size and the radius by the bound on the error."""
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
     mu, reach, x = budget.mu, euclidean_radius(problem), problem.feature_norm(2.0)
-    event: Event = GaussianEvent(1.0 / mu)  # first: it refuses what would overflow
+    event: Event = GaussianEvent(1.0 / mu)  # comes first, since it refuses what would overflow
     sampled = hasattr(budget, "delta")
     T = n_iter
     if T is None:
@@ -92,7 +92,7 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         grid = step_grid(problem, n, slope, multiplier, 1.0)
     else:
         grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    variance = (slope * x) ** 2 / size + D * (grid * 2.0**SCALE_BITS / size) ** 2
+    variance = (slope * x) ** 2 / size + D * (deviation_on(grid) / size) ** 2
     step = reach * math.sqrt(3.0 / (variance * T * (T + 1.0) * (2.0 * T + 1.0)))
     return SmoothedPlan(
         event=event,
@@ -119,7 +119,8 @@ def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> R
             rows = members[: poisson_sample(rng, plan.sampling.threshold, members)]
         shifts = None
         if plan.radius > 0.0:
-            # From the secret generator: how many were drawn before would tell of the sample.
+            # The seed comes from the secret generator, since the number of earlier draws depends on
+            # the secret samples.
             shifts = plan.radius * marginals(rng, len(rows), problem.loss.n_outputs, D)
         share = 2.0 / (t + 1.0)
         at = (1.0 - share) * mean + share * x
@@ -130,9 +131,9 @@ def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> R
 
 
 def marginals(rng: np.random.Generator, size: int, k: int, D: int) -> np.ndarray:
-    """First k coordinates of ``size`` points that are uniform in the unit ball of D dimensions.
+    """First k coordinates of ``size`` uniformly random points in the unit ball of D dimensions.
 
-    They are the first of a point that is uniform on the sphere of D + 2 dimensions.
+    They have the distribution of the first k coordinates on the unit sphere in D + 2 dimensions.
     """
     normal = rng.standard_normal((size, k))
     rest = rng.chisquare(D + 2 - k, size)
