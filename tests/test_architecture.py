@@ -182,7 +182,7 @@ def test_imports_have_no_circles():
 def test_a_name_has_one_meaning():
     """No function, class or constant is defined in two modules: who looks for it finds one."""
     places: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for name in definitions(tree):
             places.setdefault(name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
