@@ -50,6 +50,7 @@ CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
 CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
+    "calibration": [None, StrOptions({"auto"})],
     "clip_features": ["boolean"],
 }
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
