@@ -50,12 +50,13 @@ CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
 CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
-    "calibration": [None, StrOptions({"auto"})],
     "clip_features": ["boolean"],
 }
+CALIBRATION_CONSTRAINTS: dict[str, list[Any]] = {"calibration": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -15,7 +14,7 @@ from skdpsco.solvers import (
     Allowance,
     Block,
     MirrorProx,
-    RecursiveRegularization,
+    RecursiveRegularisation,
 )
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
@@ -80,6 +79,8 @@ def first_round(operator, data, n_rounds=2, budget=NOISELESS):
 
 
 def test_a_regularised_game_is_solved():
+    import cvxpy as cp
+
     m, k, n = 5, 4, 60
     A = payoffs(n, m, k)
     operator = _operator(MatrixGame(m, k), None, None, None)
@@ -377,7 +378,7 @@ def test_gap_next_to_noisy_operators():
     operator, data = Rotations(d), (unit_rows(n, d), unit_rows(n, d, seed=1))
     problem = VariationalProblem(operator, n)
     gaps = []
-    for solver in (AcceleratedRecursive(4), MirrorProx(), RecursiveRegularization()):
+    for solver in (AcceleratedRecursive(4), MirrorProx(), RecursiveRegularisation()):
         plan = solver.plan(problem, Budget(1.0, 1e-6))
         z = solver.run(plan, problem, data, np.random.default_rng(0))
         gaps.append(operator.gap(z, *data))

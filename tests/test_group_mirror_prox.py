@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -24,7 +23,7 @@ from skdpsco.solvers.groups.mirror_prox import (
 )
 from skdpsco.solvers.groups.moments import GroupProblem, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 CLASSIFICATION = [LogisticMoments(), HingeLoss()]
@@ -219,7 +218,7 @@ def test_the_noise_of_the_operator_is_in_the_units_of_the_point():
 def test_plan_spends_exactly_its_budget(private, budget):
     membership = memberships(np.arange(3000) % 3, 3)
     problem = problem_for(LogisticMoments(), membership, 5, private=private)
-    for solver in (None, MirrorProx(n_batches=7, n_epochs=2), RecursiveRegularization(n_rounds=2)):
+    for solver in (None, MirrorProx(n_batches=7, n_epochs=2), RecursiveRegularisation(n_rounds=2)):
         plan = GroupMirrorProx(solver).plan(problem, budget)
         assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-12)
 
@@ -255,6 +254,8 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 @pytest.mark.parametrize("average_weight", [0.0, 0.4])
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):
+    import cvxpy as cp
+
     X, t, group = records(loss)
     membership = memberships(group, 3)
     radius = 2.0 if loss in CLASSIFICATION else 0.5  # no loss is cut
@@ -301,6 +302,8 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
 
 @pytest.mark.parametrize("options", [{"objective": "average"}, {"average_weight": 1.0}])
 def test_without_a_choice_of_groups_the_mean_loss_is_minimised(options):
+    import cvxpy as cp
+
     loss = LogisticMoments()
     X, t, group = records(loss)
     membership = memberships(group, 3)
@@ -318,7 +321,7 @@ def test_without_a_choice_of_groups_the_mean_loss_is_minimised(options):
 
 
 @pytest.mark.parametrize(
-    "solver", [MirrorProx(n_batches="auto"), RecursiveRegularization(n_rounds=2)]
+    "solver", [MirrorProx(n_batches="auto"), RecursiveRegularisation(n_rounds=2)]
 )
 def test_a_worst_group_is_better_off_than_with_the_average(solver):
     rng = np.random.default_rng(0)
@@ -358,7 +361,7 @@ def test_bad_parameters(options, error, match):
         GroupMirrorProx(**options)
 
 
-@pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularization()])
+@pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularisation()])
 def test_solvers_of_other_problems(solver):
     with pytest.raises(TypeError, match="solver must be one for groups"):
         group_solver(solver, LogisticMoments())

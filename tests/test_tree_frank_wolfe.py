@@ -4,12 +4,11 @@ import itertools
 import math
 from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimizer
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
@@ -96,7 +95,7 @@ def test_plans_spend_the_budget(loss, ball):
             assert sum(plan.batches) == n
             assert hash(plan) is not None
             r = noise_order(problem)
-            asked = "gaussian" if noise == "generalized-gaussian" and r == 2 else noise
+            asked = "gaussian" if noise == "generalised-gaussian" and r == 2 else noise
             assert plan.noise == asked or noise == "auto"
 
 
@@ -176,7 +175,7 @@ def published_run(problem, X, y, batches):
             point, v = new, v + gradient(new, rows) - gradient(point, rows)
         if len(s) == phase:
             w = np.empty(len(v))
-            minimizer(problem.constraint, v, w)
+            minimiser(problem.constraint, v, w)
             eta = 2 / (2**phase + int(s, 2) + 1)
             state["x"] = (1 - eta) * state["x"] + eta * w
             return
@@ -206,6 +205,8 @@ def risk(loss, X, y, w):
 
 
 def optimum(loss, ball, X, y):
+    import cvxpy as cp
+
     w = cp.Variable(X.shape[1])
     risks = {
         Logistic: lambda z: cp.sum(cp.logistic(-cp.multiply(y, z))),

@@ -25,8 +25,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     C : float, default=1.0
         Inverse weight of the penalty, > 0; infinity means no penalty.
     penalty : {"l1", "l2", "elasticnet"} or None, default="l2"

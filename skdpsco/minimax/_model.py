@@ -8,11 +8,9 @@ import numpy as np
 from skdpsco._quiet import quietly, score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
     HasMethods,
-    Interval,
-    Real,
     StrOptions,
-    check_bound,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -22,8 +20,8 @@ from skdpsco.scaling.target import Target
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
+    **CONDITIONING_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
-    "radius": [Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", "moments", *MINIMAX_SOLVERS}), HasMethods(["plan", "run"])],
 }
 
@@ -34,7 +32,8 @@ class MinimaxModel(PrivateLinearModel):
     losses: Any
     tasks: Any
 
-    _foreign_losses: ClassVar[tuple[type, ...]]  # those of another kind of target
+    _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
+    _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 
     def _named_losses(self) -> dict[str, Any]:
@@ -42,11 +41,14 @@ class MinimaxModel(PrivateLinearModel):
         raise NotImplementedError
 
     def _resolved_losses(self) -> tuple[Any, ...]:
-        """The losses, each by its name or as it was given, which is then probed.
+        """The losses, by name or as given; losses of the user are probed.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``losses`` holds something that is not a loss, or a class instead of an instance.
+        ValueError
+            If a name is unknown, or a loss is for other targets.
         """
         given = self.losses
         one = isinstance(given, str) or hasattr(given, "n_outputs")
@@ -67,7 +69,7 @@ class MinimaxModel(PrivateLinearModel):
             raise TypeError(f"losses must be instances, {loss.__name__}(...), not classes.")
         if isinstance(loss, self._foreign_losses):
             raise ValueError(
-                f"losses must be for the targets of {type(self).__name__}, which {loss!r} is not."
+                f"losses must be for the targets of {type(self).__name__}; {loss!r} is not."
             )
         try:
             library.check_loss(loss, self._probes)
@@ -76,21 +78,13 @@ class MinimaxModel(PrivateLinearModel):
             raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error
         return loss
 
-    def _unit(self) -> float:
-        """How large a prediction 1 of the kernels is."""
-        return 1.0
-
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)
         mu = math.sqrt(2.0 * rho)
         return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius, _ = self._radius_and_bounds(len(bounds))
-        assert radius is not None
-        unit, largest = self._unit(), float(bounds.max())
-        name = f"radius * max(feature_bound){' / target_bound' if unit != 1.0 else ''}"
-        radius = check_bound(name, radius * largest / unit)
+        radius = self._ball_radius(n_samples, bounds)
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
 
@@ -102,11 +96,14 @@ class MinimaxModel(PrivateLinearModel):
         return result
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
-        """X, and y with a column for each target of a record.
+        """X, and y with one column per target of a record.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If X or y has the wrong type.
+        ValueError
+            If X or y has the wrong shape, or is not finite and numeric.
         """
         several = self.tasks == "columns"
         X, y = check_X_y(self, X, y, y_numeric, multi_output=several)
@@ -117,7 +114,7 @@ class MinimaxModel(PrivateLinearModel):
         return X, y.reshape(len(y), -1)
 
     def _worst(self, metric: Any, X: Any, y: Any, sample_weight: Any) -> float:
-        """The score, the least one if there are several targets."""
+        """The score; with several targets, the smallest of their scores."""
         predicted, y = self.predict(X), quietly("y must hold targets.", np.asarray, y)
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)
