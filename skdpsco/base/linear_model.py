@@ -8,21 +8,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
+from skdpsco._validation import (
+    check_bound,
+    check_feature_bound,
+    check_fit_params,
+    check_n_iter,
+    check_X,
+)
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.calibration import calibration_pays, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -38,7 +46,8 @@ from skdpsco.solvers import (
     check_supported,
 )
 
-# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
+# their features a centre is found, and their scores are calibrated.
 CONDITIONED = (
     "auto",
     "stagewise",
@@ -47,6 +56,10 @@ CONDITIONED = (
     "greedy-coordinate-descent",
     "gradient-descent",
 )
+
+# With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
+# default should keep a model from its optimum where nothing else does.
+REACH_RATIO, LARGEST_REACH = 250.0, 16.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -93,6 +106,8 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -103,6 +118,49 @@ class PrivateLinearModel(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
+            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
+            of pairs (X, y) with that many records; each is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
+            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
+            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
+            first.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        return self._accept(draft)
+
+    def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Check the records, and fit this draft; return coefficients and intercept.
+
+        It is called by `fit` only, as warnings name the line that called that.
+        """
+        raise NotImplementedError
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
@@ -137,6 +195,33 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _unit(self) -> float:
+        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        return 1.0
+
+    def _reach(self, n_samples: int, n_features: int) -> float:
+        """How many times as large an automatic radius is as where noise matters."""
+        ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
+        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+        """Radius of a ball that holds the intercept too, in the solver's units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is out of range.
+        """
+        radius, _ = self._radius_and_bounds(len(bounds))
+        if radius is None:
+            return self._auto_radius * self._reach(n_samples, len(bounds))
+        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
+        return check_bound(name, radius * float(bounds.max()) / self._unit())
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        """What users should know about the accuracy of a fit, from public numbers alone."""
+        return ()
+
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
@@ -146,8 +231,19 @@ class PrivateLinearModel(PrivateEstimator):
             and bool(self.fit_intercept)
             and not is_sparse
             and isinstance(self.solver, str)
-            and self.solver in CONDITIONED
+            and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
+        )
+
+    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+        """Whether scores get a private slope and offset, from public values alone."""
+        return (
+            getattr(self, "calibration", None) == "auto"
+            and bool(self.fit_intercept)
+            and type(loss) in (Logistic, Squared)
+            and isinstance(self.solver, str)
+            and self.solver in self._conditioned_solvers
+            and calibration_pays(n, d, mu)
         )
 
     def _fit(
@@ -161,7 +257,8 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
-        Called on a draft: attributes that it sets count only once the whole fit has succeeded.
+        It is called by `_learn` only, on a draft: attributes that it sets count only once the
+        whole fit has succeeded.
 
         Parameters
         ----------
@@ -217,7 +314,13 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(
                 planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
             )
-        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+        calibration = None
+        if self._calibrates(loss, n, d, budget.mu):
+            calibration = planned(
+                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+            )
+        last = NoOpEvent() if calibration is None else calibration.event
+        released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
@@ -233,11 +336,13 @@ class PrivateLinearModel(PrivateEstimator):
             check_supported(solver, problem)
             plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        # What the fit costs is known: what is released first, and what the plan says, or all of
-        # `available` if the plan still follows from that. Warnings name the line that called fit.
-        event, warnings = compose(released, cost), plan.warnings
+        # What the fit costs is known: what is released first and last, and what the plan says, or
+        # all of `available` if the plan still follows from that. Warnings name the line that
+        # called fit.
+        event = compose(released, cost)
+        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
-            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
                 units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
                 if not isinstance(released, NoOpEvent):
@@ -246,6 +351,10 @@ class PrivateLinearModel(PrivateEstimator):
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                if calibration is not None:
+                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    units = units._replace(calibration=found)
+                    notes = (*notes, calibration.note)
                 said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -256,13 +365,14 @@ class PrivateLinearModel(PrivateEstimator):
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        shape = {"intercept": intercept, "n_outputs": loss.n_outputs}
         length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
+            unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        return unscale(result.coef)
+        return units.unscale(result.coef, **shape)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""
@@ -312,7 +422,56 @@ def refuse_blocks(X: Any) -> None:
         )
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class ScoreMixin:
+    """The score of a `PrivateLinearModel`."""
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy of a classifier, or R^2 of a regressor, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        metric = accuracy_score if is_classifier(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class LinearRegressorMixin(ScoreMixin, RegressorMixin):
+    """Predictions of a `PrivateLinearModel` of one target."""
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
     """Predictions of a `PrivateLinearModel` of two or more classes."""
 
     classes_: np.ndarray
@@ -346,28 +505,6 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X, y=None, sample_weight=None):
-        """Accuracy, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Has to be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            For `RowBlocks`: score them one by one.
-        """
-        refuse_blocks(X)
-        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -3,25 +3,18 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
-from skdpsco._quiet import score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
-    check_fit_params,
-    check_n_iter,
     check_X_y,
 )
-from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.design import as_design
 from skdpsco.linear_model.links import Link, resolve_link
-from skdpsco.scaling.feature_bounds import clipping_note
-from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
@@ -31,7 +24,7 @@ LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features l
 GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
-class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
+class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
     Fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
@@ -68,6 +61,14 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         Public bound on ``|y|``, which ``link="identity"`` needs, and no other link takes.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. None takes columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     solver : {"auto", "moments", "mirror-prox"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
         "mirror-prox" releases a noisy operator in every step; it needs more records, and no memory
@@ -88,6 +89,9 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         Which predictions are made with.
     n_iter_ : int
         Number of private rounds or steps.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -124,10 +128,13 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **CONDITIONING_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "link": [str, Link],
         "solver": [str],
     }
+    _conditioned_solvers = ("auto", *GLM_SOLVERS)
+    _link_unit = 1.0  # of a draft: the unit of the table's argument
 
     def __init__(
         self,
@@ -140,6 +147,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         feature_bound=1.0,
         target_bound=None,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         solver="auto",
         n_iter="auto",
         verbose=0,
@@ -153,70 +162,40 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
+    def _learn(self, X, y):
         check_progress(self.verbose)
-        draft = self._draft()
-        draft.link_ = link = resolve_link(self.link, self.target_bound)
-        loss, unit = link.moments()
-        X, y = check_X_y(draft, X, y, y_numeric=True)
+        self.link_ = link = resolve_link(self.link, self.target_bound)
+        loss, self._link_unit = link.moments()
+        X, y = check_X_y(self, X, y, y_numeric=True)
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t = link.encode(y)
-        n, d = X.shape
-        budget = self._budget()
-        radius, bounds = self._radius_and_bounds(d)
-        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / unit
-        intercept, n_iter = bool(self.fit_intercept), check_n_iter(self.n_iter)
-        problem = Problem(loss, L2Ball(radius), n, d + intercept, intercept)
-        best = "moments" if problem.n_features <= MAX_GROUP_FEATURES else "mirror-prox"
-        solver = resolve_solver(self.solver, {"auto": GLM_SOLVERS[best], **GLM_SOLVERS})
-        available = self._available(budget)
-        plan = self._planned(
-            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "radius", "n_iter"
-        )
-        design = as_design(X, bounds, intercept)
-        assumptions = (
-            clipping_note(bounds),
+        notes = (
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
-            *plan.assumptions,
         )
-        with self._releasing(
-            draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
-        ) as release:
-            result = self._follow(solver, plan, problem, design, t, release.rng)
-        units = Units(bounds, Target(1.0, 0.0, unit))
-        draft.coef_, draft.intercept_ = units.unscale(result.coef, intercept, 1)
-        draft.n_iter_ = result.n_iter
-        return self._accept(draft)
+        coef, intercept = self._fit(X, t, loss, None, notes)
+        return self._unit() * coef, self._unit() * intercept
+
+    def _unit(self) -> float:
+        return self._link_unit
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
+        best = GLM_SOLVERS["moments" if small else "mirror-prox"]
+        return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
+
+    def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
+        radius, _ = self._radius_and_bounds(len(bounds))
+        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / self._unit()
+        intercept = bool(self.fit_intercept)
+        return Problem(loss, L2Ball(radius), n_samples, len(bounds) + intercept, intercept)
 
     def predict(self, X):
         """Expected targets: the link of the linear predictions.
@@ -232,23 +211,3 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         """
         z = self._predictions(X)
         return self.link_(z)
-
-    def score(self, X, y, sample_weight=None):
-        """R^2 of the predictions, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return score_by(r2_score, y, self.predict(X), sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

@@ -3,16 +3,14 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
     check_bound,
-    check_fit_params,
 )
-from skdpsco.base.progress import check_progress
+from skdpsco.base.linear_model import LinearRegressorMixin
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
@@ -26,7 +24,7 @@ from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._solver import Tasks
 
 
-class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
+class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
     It minimises, over an l1 ball, the maximum of the mean losses of several tasks. These are
@@ -55,10 +53,12 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    radius : float, default=1.0
+    radius : float or "auto", default="auto"
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
-        in [-1, 1] predictions are at most ``radius``. The noise grows with it.
+        in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
+        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 16
+        where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.
     target_bound : float, default=1.0
@@ -66,6 +66,16 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         tight, and centre y.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
+        and there are enough records: columns on one side of 0, or that use a small part of their
+        bounds, then cost little. The intercept that counts in the ball is then that of centred
+        features: the prediction at the centre in place of that at 0. None takes columns as they
+        are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
             "mirror-prox", "recursive-regularisation"} or object, default="auto"
         See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
@@ -85,6 +95,9 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     task_weights_ : ndarray of shape (n_losses, n_tasks)
         Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
         of columns of y.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
@@ -131,6 +144,7 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _probes = (-1.0, 0.0, 1.0)
+    _auto_radius = 1.0
 
     def __init__(
         self,
@@ -140,10 +154,12 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         epsilon=1.0,
         delta=1e-6,
         ledger=None,
-        radius=1.0,
+        radius="auto",
         feature_bound=1.0,
         target_bound=1.0,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         solver="auto",
         n_iter="auto",
         verbose=0,
@@ -158,6 +174,8 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
@@ -170,54 +188,14 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         # "huber" is that of scikit-learn's SGDRegressor.
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        check_progress(self.verbose)
-        draft = self._draft()
-        losses, unit = draft._resolved_losses(), draft._unit()
-        X, y = draft._checked(X, y, y_numeric=True)
+    def _learn(self, X, y):
+        losses, unit = self._resolved_losses(), self._unit()
+        X, y = self._checked(X, y, y_numeric=True)
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             targets = np.clip(y, -unit, unit) / unit
         notes = (f"targets are clipped to +-{unit:g}",)
-        coef, intercept = draft._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
-        draft.coef_, draft.intercept_ = coef * unit, intercept * unit
-        return self._accept(draft)
-
-    def predict(self, X):
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)
+        coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
+        return coef * unit, intercept * unit
 
     def score(self, X, y, sample_weight=None):
         """R^2, on the worst column if y has several; without noise.
@@ -233,8 +211,3 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         score : float
         """
         return self._worst(r2_score, X, y, sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

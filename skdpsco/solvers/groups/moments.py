@@ -15,8 +15,8 @@ import numpy as np
 
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
-from skdpsco.data.pieces import sum_error, tree_sum
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.pieces import replace_one, tree_sum
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Plan, share_mu
 from skdpsco.solvers.groups.problem import (
     GroupProblem,
@@ -69,6 +69,7 @@ class GroupMomentsTuning:
     ratio_per_round: float = 40.0  # the number of rounds is the root of the ratio over this
     quiet_ratio: float = 1e3  # above it the noise is so small that no row is shortened
     max_rounds: int = 20
+    blind_rounds: int = 2  # the fewest without a matrix: the first finds the curvature
     clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
     most_concentrated: float = 50.0  # the mean square is assumed to be at least n_features / this
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
@@ -116,6 +117,8 @@ class GroupMoments:
     Proof and sources: docs/proofs/group_dro.md.
     """
 
+    fixed_cost = True
+
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
     ) -> GroupMomentsPlan:
@@ -137,9 +140,10 @@ class GroupMoments:
         sizes = problem.expected_sizes
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
-        n_rounds = n_iter or int(min(max(1, useful), tuning.max_rounds))
-        levels = not problem.theta_is_fixed
         matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
+        fewest = 1 if matrix else tuning.blind_rounds
+        n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
+        levels = not problem.theta_is_fixed
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
         parts = {  # share of one release, and number of such releases
             "counts": (tuning.count_share, int(private and problem.prior is None)),
@@ -162,7 +166,7 @@ class GroupMoments:
             """One grid per group, for sums of terms of norm ``bound``."""
             return tuple(
                 gaussian_grid(
-                    change + 2.0 * math.sqrt(others) * sum_error(m, bound),
+                    replace_one(m, bound, change, parts=others),
                     multipliers[name] * math.sqrt(r),
                     others * dimension,
                     m * bound,
@@ -170,27 +174,27 @@ class GroupMoments:
                 for m in terms
             )
 
-        square = 2.0 * sum_error(n, 1.0, F)
         row = math.sqrt(2.0) * slack
-        matrix_error = 2.0 * sum_error(n, row)
         changed = min(2 * r, k)  # number of counts that one record changes by 1
         loss_grids, smoothing = (), tuning.smoothing[1]
         if levels:
             range_ = cut * (1.0 + 2.0**-50) if private else cut  # centring is rounded
             loss_grids = per_group("losses", range_, cut, 1)
-            noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
+            noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
             event=event,
             n_iter=n_rounds,
-            norm_grid=gaussian_grid(F + square, multipliers["norm"], 1, n * F),
+            norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
                 gaussian_grid(math.sqrt(changed), multipliers["counts"], changed, n)
                 if parts["counts"][1]
                 else None
             ),
             matrix_grid=(
-                gaussian_grid(row + matrix_error, multipliers["matrix"], F * (F + 1) // 2, n * row)
+                gaussian_grid(
+                    replace_one(n, row, row), multipliers["matrix"], F * (F + 1) // 2, n * row
+                )
                 if matrix
                 else None
             ),
@@ -216,6 +220,7 @@ class _GroupFit:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y, self.membership = X, y, membership
         self.F, self.k = problem.n_features, problem.n_groups
+        self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
     def run(self, progress) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
@@ -243,17 +248,23 @@ class _GroupFit:
         w, theta = saddle_point(B, level, w, own)
         for t in range(self.plan.n_iter):
             (responses, deviation), losses = self._responses_and_losses(w)
+            if self.plan.matrix_grid is None:
+                noise = float(np.linalg.norm(pi * deviation))
+                phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes = phi.slopes(w)[0]
             error = slopes - responses  # error of the model
-            # If predictions do not have the assumed distribution, the model errs along the slopes,
-            # where there is little noise. In other directions, errors below the noise count as 0.
-            along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
-            along = (pi @ error @ along) * along
+            along = np.zeros(self.F)
+            if self.plan.matrix_grid is not None:
+                # If predictions do not have the assumed distribution, the model errs along the
+                # slopes, where there is little noise. In other directions, errors below the noise
+                # count as 0.
+                along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
+                along = (pi @ error @ along) * along
             error, added = shrink_groups(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
-                noise = np.array(self.plan.loss_grids) * 2.0**SCALE_BITS / self.sizes
+                noise = deviation_on(np.array(self.plan.loss_grids)) / self.sizes
                 gap = losses - (phi.value(w) - B @ w + level)
                 C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
             v, theta = saddle_point(corrected, C, w, own + added)
@@ -291,9 +302,8 @@ class _GroupFit:
 
     def _release(self, sums, grids):
         """Release one row of ``sums`` per group, in place; return the deviations of the noise."""
-        for values, grid in zip(sums, grids, strict=True):
-            gaussian_mechanism(self.rng, values, grid)
-        return np.array(grids) * 2.0**SCALE_BITS
+        pairs = zip(sums, grids, strict=True)
+        return np.array([gaussian_mechanism(self.rng, *pair) for pair in pairs])
 
     def _clip_norm(self):
         F = self.F
@@ -315,21 +325,44 @@ class _GroupFit:
             return (moment,) if grid is None else (moment, U.T @ U)
 
         moments, *second = self._sum(sums)
-        intercept = self.problem.intercept
-        if grid is None:  # assume equal second moments of all features
-            rest = self.moment - intercept
-            M = np.diag(np.full(F, max(rest, self.moment / F) / max(F - intercept, 1)))
-            if intercept:
-                M[-1, -1] = 1.0
+        if grid is None:
+            # Features that go together have a larger curvature than those that do not: take one
+            # between the extremes, 1 and F times the mean, until a response is known.
+            self.stiffness = math.sqrt(F)
+            phi = self._model(self.stiffness)
         else:
             M = self._second_moments(second[0], grid) * (self.c**2 / n)
-        mean = M[-1] if intercept else np.zeros(F)
-        return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
+            phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
+        return phi, *self._means(moments, self.plan.moment_grids)
+
+    def _model(self, stiffness: float) -> Any:
+        """The model of phi if second moments of all features are ``stiffness`` times the mean."""
+        intercept = self.problem.intercept
+        square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
+        M = np.diag(np.full(self.F, stiffness * square))
+        mean = np.zeros(self.F)
+        if intercept:
+            M[-1, -1] = mean[-1] = 1.0
+        return self.problem.loss.model(M, mean)
+
+    def _stiffness_at(self, w: np.ndarray, response: np.ndarray, noise: float) -> float:
+        """The stiffness of a model whose slopes at ``w`` are as long as the mean response there.
+
+        A model with less curvature than the data would make the next step too long.
+        """
+        n_ball = self.F - self.problem.intercept
+        square = float(np.square(response[:n_ball]).sum()) - n_ball * noise**2
+        low, high = (self.stiffness if self.responded else 1.0), float(self.F)
+        for _ in range(30):
+            middle = math.sqrt(low * high)
+            slopes = self._model(middle).slopes(w)[0][:n_ball]
+            low, high = (middle, high) if slopes @ slopes < square else (low, middle)
+        self.stiffness, self.responded = low, True
+        return low
 
     def _second_moments(self, second, grid):
         entries = upper_triangle(second)
-        gaussian_mechanism(self.rng, entries, grid)
-        return positive_definite(entries, grid * 2.0**SCALE_BITS)
+        return positive_definite(entries, gaussian_mechanism(self.rng, entries, grid))
 
     def _means(self, sums, grids):
         """Release sums of bounded vectors by group; return means and deviations."""
