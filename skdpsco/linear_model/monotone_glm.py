@@ -2,23 +2,15 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     TARGET_CONSTRAINTS,
-    check_n_iter,
     check_X_y,
 )
 from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.design import as_design
 from skdpsco.linear_model.links import Link, resolve_link
-from skdpsco.scaling.feature_bounds import clipping_note
-from skdpsco.scaling.stages import Units
-from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
@@ -155,37 +147,26 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.random_state = random_state
 
     def _learn(self, X, y):
-        check_progress(self.verbose)
         self.link_ = link = resolve_link(self.link, self.target_bound)
-        loss, unit = link.moments()
+        loss, self._unit = link.moments()
         X, y = check_X_y(self, X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t = link.encode(y)
-        n, d = X.shape
-        budget = self._budget()
-        radius, bounds = self._radius_and_bounds(d)
-        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / unit
-        intercept, n_iter = bool(self.fit_intercept), check_n_iter(self.n_iter)
-        problem = Problem(loss, L2Ball(radius), n, d + intercept, intercept)
-        best = "moments" if problem.n_features <= MAX_GROUP_FEATURES else "mirror-prox"
-        solver = resolve_solver(self.solver, {"auto": GLM_SOLVERS[best], **GLM_SOLVERS})
-        available = self._available(budget)
-        plan = self._planned(
-            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "radius", "n_iter"
-        )
-        design = as_design(X, bounds, intercept)
-        assumptions = (
-            clipping_note(bounds),
+        notes = (
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
-            *plan.assumptions,
         )
-        said = {"assumptions": assumptions, "warnings": plan.warnings}
-        with self._releasing(self, plan.event, budget, stacklevel=3, **said) as release:
-            result = self._follow(solver, plan, problem, design, t, release.rng)
-        units = Units(bounds, Target(1.0, 0.0, unit))
-        self.n_iter_ = result.n_iter
-        return units.unscale(result.coef, intercept, 1)
+        coef, intercept = self._fit(X, link.encode(y), loss, None, notes)
+        return self._unit * coef, self._unit * intercept
+
+    def _resolved_solver(self, loss, n_samples, n_features, rho):
+        few = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
+        best = GLM_SOLVERS["moments" if few else "mirror-prox"]
+        return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
+
+    def _problem(self, loss, n_samples, bounds, target):
+        radius, _ = self._radius_and_bounds(len(bounds))
+        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / self._unit
+        intercept = bool(self.fit_intercept)
+        return Problem(loss, L2Ball(radius), n_samples, len(bounds) + intercept, intercept)
 
     def predict(self, X):
         """Expected targets: the link of the linear predictions.
