@@ -28,7 +28,9 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.calibration import calibration_pays, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -44,7 +46,8 @@ from skdpsco.solvers import (
     check_supported,
 )
 
-# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
+# their features a centre is found, and their scores are calibrated.
 CONDITIONED = (
     "auto",
     "stagewise",
@@ -53,6 +56,10 @@ CONDITIONED = (
     "greedy-coordinate-descent",
     "gradient-descent",
 )
+
+# With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
+# default should keep a model from its optimum where nothing else does.
+REACH_RATIO, LARGEST_REACH = 250.0, 16.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -99,6 +106,8 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -186,6 +195,33 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _unit(self) -> float:
+        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        return 1.0
+
+    def _reach(self, n_samples: int, n_features: int) -> float:
+        """How many times as large an automatic radius is as where noise matters."""
+        ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
+        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+        """Radius of a ball that holds the intercept too, in the solver's units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is out of range.
+        """
+        radius, _ = self._radius_and_bounds(len(bounds))
+        if radius is None:
+            return self._auto_radius * self._reach(n_samples, len(bounds))
+        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
+        return check_bound(name, radius * float(bounds.max()) / self._unit())
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        """What users should know about the accuracy of a fit, from public numbers alone."""
+        return ()
+
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
@@ -195,8 +231,19 @@ class PrivateLinearModel(PrivateEstimator):
             and bool(self.fit_intercept)
             and not is_sparse
             and isinstance(self.solver, str)
-            and self.solver in CONDITIONED
+            and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
+        )
+
+    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+        """Whether scores get a private slope and offset, from public values alone."""
+        return (
+            getattr(self, "calibration", None) == "auto"
+            and bool(self.fit_intercept)
+            and type(loss) in (Logistic, Squared)
+            and isinstance(self.solver, str)
+            and self.solver in self._conditioned_solvers
+            and calibration_pays(n, d, mu)
         )
 
     def _fit(
@@ -267,7 +314,13 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(
                 planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
             )
-        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+        calibration = None
+        if self._calibrates(loss, n, d, budget.mu):
+            calibration = planned(
+                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+            )
+        last = NoOpEvent() if calibration is None else calibration.event
+        released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
@@ -283,9 +336,11 @@ class PrivateLinearModel(PrivateEstimator):
             check_supported(solver, problem)
             plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        # What the fit costs is known: what is released first, and what the plan says, or all of
-        # `available` if the plan still follows from that. Warnings name the line that called fit.
-        event, warnings = compose(released, cost), plan.warnings
+        # What the fit costs is known: what is released first and last, and what the plan says, or
+        # all of `available` if the plan still follows from that. Warnings name the line that
+        # called fit.
+        event = compose(released, cost)
+        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
@@ -296,6 +351,10 @@ class PrivateLinearModel(PrivateEstimator):
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                if calibration is not None:
+                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    units = units._replace(calibration=found)
+                    notes = (*notes, calibration.note)
                 said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -306,13 +365,14 @@ class PrivateLinearModel(PrivateEstimator):
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        shape = {"intercept": intercept, "n_outputs": loss.n_outputs}
         length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
+            unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        return unscale(result.coef)
+        return units.unscale(result.coef, **shape)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""
