@@ -62,7 +62,6 @@ class TabulatedMoments:
         Non-decreasing values of ``phi'`` in [-1, 1]. Beyond the knots ``phi'`` is constant.
     """
 
-    n_outputs: ClassVar[int] = 1
     bound: ClassVar[float] = 1.0  # of targets and of the response
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
