@@ -1,5 +1,6 @@
 """The one private fit path that every linear estimator shares."""
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -99,6 +100,9 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    # A wider scale, which clips less where there is little noise, would leave features small beside
+    # the intercept: steps that are short enough for it are too short for them.
+    _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -266,9 +270,10 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            stages.append(
-                planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
+            plan_of = planned(
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
             )
+            stages.append(replace(plan_of, width=min(plan_of.width, self._widest)))
         released = compose(NoOpEvent(), *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
