@@ -1,4 +1,4 @@
-"""Models of groups, of maximal losses, of links and in balls: centre and scale, and their optima."""
+"""Models of groups, maximal losses, links and in balls: centre and scale, and their optima."""
 
 import numpy as np
 import pytest

@@ -2,14 +2,14 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.solvers import Problem
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1.refit import (
@@ -52,6 +52,8 @@ def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, hard=0.0, se
 @pytest.mark.parametrize("n_ball", [6, 4])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 30.0])
 def test_minimize_quadratic_by_cvxpy(radius, n_ball):
+    import cvxpy as cp
+
     rng = np.random.default_rng(0)
     B = rng.normal(size=(20, 6))
     H, g, start = B.T @ B / 20, rng.normal(size=6), 0.1 * rng.normal(size=6)
@@ -151,14 +153,15 @@ def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
 def test_every_release_is_on_its_public_grid(monkeypatch):
     """Whatever the data, outputs are whole numbers of grid units; the noise has its scale."""
     released = []
-    mechanism = refit_module.gaussian_mechanism
+    mechanism = samplers.gaussian_mechanism
 
     def spy(rng, values, grid):
         before = values.copy()
         mechanism(rng, values, grid)
         released.append((values.copy(), before, grid))
+        return deviation_on(grid)
 
-    monkeypatch.setattr(refit_module, "gaussian_mechanism", spy)
+    monkeypatch.setattr(samplers, "gaussian_mechanism", spy)
     loss = Logistic()
     for scale, mu in ((1.0, 0.3), (0.0, 0.3), (1 / 3, 300.0)):
         X, y = data(loss)
@@ -207,6 +210,8 @@ def test_newton_without_noise_finds_a_stationary_point(loss):
 
 @pytest.mark.parametrize("radius", [0.2, 0.8])
 def test_newton_stays_in_the_ball_and_frees_the_intercept(radius):
+    import cvxpy as cp
+
     X, y = data(Squared(1.0))
     y = y * 0.5 + 0.45
     coef, _ = refit(Squared(1.0), X, y, range(5), 1e6, intercept=True, radius=radius)

@@ -9,14 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin, is_regressor
-from sklearn.metrics import accuracy_score
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
+from skdpsco._validation import (
+    check_bound,
+    check_feature_bound,
+    check_fit_params,
+    check_n_iter,
+    check_X,
+)
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
@@ -24,7 +30,9 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.calibration import calibration_pays, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -40,7 +48,8 @@ from skdpsco.solvers import (
     check_supported,
 )
 
-# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
+# their features a centre is found, and their scores are calibrated.
 CONDITIONED = (
     "auto",
     "stagewise",
@@ -114,6 +123,49 @@ class PrivateLinearModel(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
+            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
+            of pairs (X, y) with that many records; each is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
+            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
+            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
+            first.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        return self._accept(draft)
+
+    def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Check the records, and fit this draft; return coefficients and intercept.
+
+        It is called by `fit` only, as warnings name the line that called that.
+        """
+        raise NotImplementedError
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
@@ -206,6 +258,17 @@ class PrivateLinearModel(PrivateEstimator):
             and conditioning_pays(n, d, mu)
         )
 
+    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+        """Whether scores get a private slope and offset, from public values alone."""
+        return (
+            getattr(self, "calibration", None) == "auto"
+            and bool(self.fit_intercept)
+            and type(loss) in (Logistic, Squared)
+            and isinstance(self.solver, str)
+            and self.solver in self._conditioned_solvers
+            and calibration_pays(n, d, mu)
+        )
+
     def _fit(
         self,
         X,
@@ -217,7 +280,8 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
-        Called on a draft: attributes that it sets count only once the whole fit has succeeded.
+        It is called by `_learn` only, on a draft: attributes that it sets count only once the
+        whole fit has succeeded.
 
         Parameters
         ----------
@@ -270,11 +334,17 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            plan_of = planned(
+            centring = planned(
                 lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
             )
-            stages.append(replace(plan_of, width=min(plan_of.width, self._widest)))
-        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+            stages.append(replace(centring, width=min(centring.width, self._widest)))
+        calibration = None
+        if self._calibrates(loss, n, d, budget.mu):
+            calibration = planned(
+                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+            )
+        last = NoOpEvent() if calibration is None else calibration.event
+        released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
@@ -290,12 +360,13 @@ class PrivateLinearModel(PrivateEstimator):
             check_supported(solver, problem)
             plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        # What the fit costs is known: what is released first, and what the plan says, or all of
-        # `available` if the plan still follows from that. Warnings name the line that called fit.
+        # What the fit costs is known: what is released first and last, and what the plan says, or
+        # all of `available` if the plan still follows from that. Warnings name the line that
+        # called fit.
         event = compose(released, cost)
         warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
-            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
                 units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
                 if not isinstance(released, NoOpEvent):
@@ -304,6 +375,10 @@ class PrivateLinearModel(PrivateEstimator):
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                if calibration is not None:
+                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    units = units._replace(calibration=found)
+                    notes = (*notes, calibration.note)
                 said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -314,13 +389,14 @@ class PrivateLinearModel(PrivateEstimator):
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        shape = {"intercept": intercept, "n_outputs": loss.n_outputs}
         length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
+            unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        return unscale(result.coef)
+        return units.unscale(result.coef, **shape)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""
@@ -370,7 +446,56 @@ def refuse_blocks(X: Any) -> None:
         )
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class ScoreMixin:
+    """The score of a `PrivateLinearModel`."""
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy of a classifier, or R^2 of a regressor, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        metric = accuracy_score if is_classifier(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class LinearRegressorMixin(ScoreMixin, RegressorMixin):
+    """Predictions of a `PrivateLinearModel` of one target."""
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
     """Predictions of a `PrivateLinearModel` of two or more classes."""
 
     classes_: np.ndarray
@@ -404,28 +529,6 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X, y=None, sample_weight=None):
-        """Accuracy, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Has to be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            For `RowBlocks`: score them one by one.
-        """
-        refuse_blocks(X)
-        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

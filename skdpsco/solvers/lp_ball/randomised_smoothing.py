@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import (
     Event,
     GaussianEvent,
@@ -92,7 +92,7 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         grid = step_grid(problem, n, slope, multiplier, 1.0)
     else:
         grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    variance = (slope * x) ** 2 / size + D * (grid * 2.0**SCALE_BITS / size) ** 2
+    variance = (slope * x) ** 2 / size + D * (deviation_on(grid) / size) ** 2
     step = reach * math.sqrt(3.0 / (variance * T * (T + 1.0) * (2.0 * T + 1.0)))
     return SmoothedPlan(
         event=event,
@@ -124,7 +124,8 @@ def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> R
             shifts = plan.radius * marginals(rng, len(rows), problem.loss.n_outputs, D)
         share = 2.0 / (t + 1.0)
         at = (1.0 - share) * mean + share * x
-        steps.take(rows, size, at, x, t * plan.step, plan.grid, rng, shifts=shifts)
+        gradient = steps.gradient(rows, size, at, plan.grid, rng, shifts)
+        steps.move(x, gradient, t * plan.step)
         mean = (1.0 - share) * mean + share * x
         progress[0] += 1
     return Result(mean, plan.n_iter, n_gradients=round(steps.n_gradients))

@@ -25,7 +25,7 @@ from skdpsco.scaling.column_scales import (
     release_scales,
 )
 from skdpsco.solvers.base import Plan, Result, check_bound_on
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
 PARTIAL_SUMS = 512  # of a column: so many records are worked on at a time
 
@@ -98,6 +98,25 @@ class CoordinateDescentPlan(Plan):
     length: float = 1.0
 
 
+class PassSteps(NamedTuple):
+    """The steps of a pass.
+
+    Parameters
+    ----------
+    order : ndarray of int
+        Features, in the order of their steps.
+    step : ndarray
+        Lengths of the steps, in that order.
+    bound, grid : ndarray of shape (n_features,)
+        Bound on a record's derivative in the coefficients of a feature, and grid of their sum.
+    """
+
+    order: np.ndarray
+    step: np.ndarray
+    bound: np.ndarray
+    grid: np.ndarray
+
+
 class CoordinateDescent:
     """Proximal coordinate descent with clipped derivatives and Gaussian noise.
 
@@ -160,7 +179,7 @@ class CoordinateDescent:
         settle_slopes(problem.loss)
         multiplier = math.sqrt(n_passes * D) / mu_steps
         bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
-        sensitivity = 2.0 * bound + 2.0 * partial_sums_error(n, bound)
+        sensitivity = replace_in_partial_sums(n, bound)
         return CoordinateDescentPlan(
             event=compose(scales.event, RepeatedEvent(GaussianEvent(multiplier), n_passes * D)),
             n_iter=n_passes,
@@ -178,13 +197,17 @@ class CoordinateDescent:
         assert plan.scales is not None
         scales = release_scales(plan.scales, X, y, rng)
         bound = clip_bounds(problem, scales, self.clip, plan.slack)
-        smooth = loss.smoothness() * scales.mean_square
-        penalised = problem.penalty_curvature
-        unit, grid = np.array(problem.unit), bound * plan.grid
+        model = CoordinateModel(
+            problem.penalty,
+            problem.weight,
+            np.array(problem.unit),
+            loss.smoothness() * scales.mean_square,
+            problem.penalty_curvature,
+        )
         columns = as_columns(X)
         Z_block, R, sums = (column_major(PARTIAL_SUMS, K) for _ in range(3))
-        work = (Z_block, np.empty(PARTIAL_SUMS), R, sums)
-        w, Z, g = np.zeros(K * D), column_major(problem.n_samples, K), np.empty(K)
+        room = np.empty(K), (Z_block, np.empty(PARTIAL_SUMS), R, sums)
+        w, Z = np.zeros(K * D), column_major(problem.n_samples, K)
         last_w, last_Z = np.zeros_like(w), np.zeros_like(Z)
         tuning, total = COORDINATE_DESCENT, np.zeros(K * D)
         n_averaged = max(1, round(tuning.averaged * plan.n_iter))
@@ -196,17 +219,15 @@ class CoordinateDescent:
             # part of the step, so that it is shortened too.
             length = np.minimum(2.0 - 2.0 * (p + np.arange(D) / D) / plan.n_iter, 1.0)
             length *= plan.length
-            step = length / (smooth[order] + (1.0 - length) * penalised[order])
-            sweep(
-                columns, loss, y, problem.penalty, unit, problem.weight, order, step, bound, grid,
-                rng, w, Z, g, work,
-            )  # fmt: skip
+            step = length / (model.smooth[order] + (1.0 - length) * model.curved[order])
+            steps = PassSteps(order, step, bound, bound * plan.grid)
+            sweep(columns, y, loss, model, steps, rng, (w, Z), room)
             progress[0] += 1
             if p >= plan.n_iter - n_averaged:
                 total += w
             if p < plan.n_iter - 1:
                 move = w - last_w
-                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ smooth)
+                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ model.smooth)
                 shortest = min(shortest, length_squared)
                 # It may diverge if features are correlated.
                 if length_squared > tuning.diverging * shortest:
@@ -216,9 +237,10 @@ class CoordinateDescent:
         return Result(total / n_averaged if self.average else w, plan.n_iter)
 
 
-def partial_sums_error(n_samples: int, bound: float) -> float:
-    """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
-    return summation_error(n_samples, bound, n_samples // PARTIAL_SUMS + PARTIAL_SUMS)
+def replace_in_partial_sums(n_samples: int, bound: float) -> float:
+    """Sensitivity of `clipped_sum` for records within ``bound``, both roundings included."""
+    depth = n_samples // PARTIAL_SUMS + PARTIAL_SUMS
+    return 2.0 * bound + 2.0 * summation_error(n_samples, bound, depth)
 
 
 def column_major(n: int, K: int) -> np.ndarray:
@@ -376,8 +398,16 @@ def add_up(sums, out):
 
 
 @njit
-def sweep(X, loss, y, penalty, unit, weight, order, step, bound, grid, rng, w, Z, g, work):
-    """One noisy proximal step for every column in ``order``; ``Z`` are the predictions of ``w``."""
+def sweep(X, y, loss, model, steps, rng, point, room):
+    """One noisy proximal step for every column in ``steps.order``.
+
+    ``point`` holds the coefficients and their predictions; ``room`` is for the derivatives of a
+    feature, and for the ``work`` of `clipped_sum`.
+    """
+    penalty, weight, unit, _, _ = model
+    order, step, bound, grid = steps
+    w, Z = point
+    g, work = room
     n, D = y.shape[0], unit.shape[0]
     for t in range(order.shape[0]):
         j = order[t]

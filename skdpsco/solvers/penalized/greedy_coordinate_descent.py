@@ -33,11 +33,11 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     clip_bounds,
     column_major,
     largest_slope,
-    partial_sums_error,
+    replace_in_partial_sums,
     settle_slopes,
     slopes,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
 
 class GreedyTuning(NamedTuple):
@@ -166,7 +166,7 @@ class GreedyCoordinateDescent:
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
-        change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
+        change = replace_in_partial_sums(n, 1.0)
         return GreedyPlan(
             event=compose(
                 scales.event,
@@ -190,25 +190,27 @@ class GreedyCoordinateDescent:
         scales = release_scales(plan.scales, X, y, rng)
         # One entry per coefficient from here on, outputs apart.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
-        smooth = np.tile(loss.smoothness() * scales.mean_square, K)
-        terms = (
-            problem.penalty, problem.weight, np.tile(problem.unit, K), smooth,
+        model = CoordinateModel(
+            problem.penalty,
+            problem.weight,
+            np.tile(problem.unit, K),
+            np.tile(loss.smoothness() * scales.mean_square, K),
             np.tile(problem.penalty_curvature, K),
-        )  # fmt: skip
+        )
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
         sums, units, step = np.empty(PARTIAL_SUMS), np.empty(K * D, dtype=np.int64), np.empty(1)
         for _ in range(plan.n_iter):
             write_gradient(columns, loss, Z, y, bound, R, sums, g)
-            write_scores(*terms, self.rule == "gs-r", w, g / n, score)
-            write_sizes(*terms, w, bound, size)
-            moved = plan.change / n * bound / np.sqrt(smooth) + 2.0**-47 * size
+            write_scores(model, self.rule == "gs-r", w, g / n, score)
+            write_sizes(model, w, bound, size)
+            moved = plan.change / n * bound / np.sqrt(model.smooth) + 2.0**-47 * size
             grid = exponential_grid(2.0 * float(moved.max()), plan.epsilon0, float(size.max()))
             j = choose_score(score, grid, EXPONENTIAL, rng, units)
             step[0] = g[j]
             gaussian_mechanism(rng, step, plan.grid * bound[j])
-            take_step(*terms, columns, j, step[0] / n, plan.length, w, Z)
+            take_step(model, columns, j, step[0] / n, plan.length, w, Z)
             progress[0] += 1
         return Result(w, plan.n_iter)
 
@@ -257,8 +259,9 @@ def write_gradient(X, loss, Z, y, bound, R, sums, g):
 
 
 @njit
-def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
+def write_scores(model, by_step, w, slope, out):
     """Write what a step in every coefficient would gain; ``slope`` are those of the mean loss."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         if by_step:
             v = w[j] - slope[j] / smooth[j]
@@ -270,8 +273,9 @@ def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
 
 
 @njit
-def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
+def write_sizes(model, w, bound, out):
     """Write what bounds every number that a score is computed from, in its units; all public."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         still = scaled_prox(penalty, w[j], weight / smooth[j], unit[j])
         size = (abs(w[j]) + abs(still) + bound[j] / smooth[j]) * (smooth[j] + curved[j])
@@ -282,8 +286,9 @@ def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
 
 
 @njit
-def take_step(penalty, weight, unit, smooth, curved, X, j, slope, length, w, Z):
+def take_step(model, X, j, slope, length, w, Z):
     """Proximal step in coefficient j; the whole step has ``length`` 1."""
+    penalty, weight, unit, smooth, curved = model
     D = w.shape[0] // Z.shape[1]
     step = length / (smooth[j] + (1.0 - length) * curved[j])
     v = scaled_prox(penalty, w[j] - step * slope, step * weight, unit[j])
