@@ -23,7 +23,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
 from skdpsco.scaling.target import Target, plan_target
@@ -205,7 +205,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         def problem_in(units: Units) -> Any:
             problem = self._problem(loss, n, units.features, units.target)
-            return _with_layout(problem, X, self._conditioned)
+            return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []
         if bounds is None:
@@ -398,8 +398,13 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
-def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
         return problem
-    return replace(problem, sparse=sparse.issparse(X), centred=centred)
+    known = None
+    if conditioning is not None and conditioning.mean_square is not None:
+        known = tuple(conditioning.mean_square.tolist())
+    return replace(
+        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+    )

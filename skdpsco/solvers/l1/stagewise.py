@@ -283,6 +283,8 @@ def unpenalised(problem: Problem) -> CompositeProblem:
         problem.intercept,
         problem.target_bound,
         sparse=problem.sparse,
+        centred=problem.centred,
+        mean_square=problem.mean_square,
         penalty=L2(0.0),
         unit=(0.0,) * problem.n_features,
     )

@@ -20,6 +20,7 @@ from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
+TARGET_SHARE = 0.02  # where those of the columns are known
 PASSES = 50  # where noise matters
 MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
 PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
@@ -191,11 +192,13 @@ def share_scales(
     slope = lipschitz_l2(problem.loss)
     if slope < math.inf or (solver.clip == "auto" and not target):
         check_bound_on("derivative", problem.loss, slope)
-    if not (solver.preconditioned or target):
+    known = problem.mean_square is not None
+    if not target and (known or not solver.preconditioned):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.
-    scales = plan_scales(problem, mu * math.sqrt(SCALE_SHARE), target=target)
-    return scales, mu * math.sqrt(1.0 - SCALE_SHARE)
+    share = TARGET_SHARE if known else SCALE_SHARE
+    scales = plan_scales(problem, mu * math.sqrt(share), target, known)
+    return scales, mu * math.sqrt(1.0 - share)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
@@ -211,11 +214,13 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
+    mean_square: Any = problem.mean_square
     if plan.scales is not None:
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
-        if plan.preconditioned:
-            scale = np.sqrt(released.mean_square)
+        mean_square = mean_square or released.mean_square[: d - problem.intercept]
+    if plan.preconditioned and mean_square is not None:
+        scale[: d - problem.intercept] = np.sqrt(mean_square)
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
