@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skdpsco import PrivateLinearClassifier
-from skdpsco.constraints import minimizer
+from skdpsco.constraints import minimiser
 from skdpsco.data.design import columns_of
 from skdpsco.data.record_stream import one_pass
 from skdpsco.losses import derivative, derivatives, lipschitz_l2
@@ -37,7 +37,7 @@ class OneGradientPlan(Plan):
 class OneGradient:
     """One noisy gradient at 0, followed to the boundary of the ball."""
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
     streams = True  # `run` reads every record once, so X may yield blocks
 
     def plan(self, problem, budget, n_iter=None):
@@ -62,7 +62,7 @@ class OneGradient:
         gaussian_mechanism(rng, coef, plan.grid)
         progress[0] += 1
         direction = coef.copy()
-        minimizer(problem.constraint, direction, coef)
+        minimiser(problem.constraint, direction, coef)
         return Result(coef, plan.n_iter)
 
 

@@ -70,7 +70,7 @@ KERNELS = {
     constraints.n_vertices: lambda constraint, D: 2 * D,
     constraints.vertex: lambda constraint, k, out: constraints.vertex(L1BALL, k, out),
     constraints.coordinate: lambda constraint, k, D: constraints.coordinate(L1BALL, k, D),
-    constraints.minimizer: lambda constraint, g, out: constraints.minimizer(L1BALL, g, out),
+    constraints.minimiser: lambda constraint, g, out: constraints.minimiser(L1BALL, g, out),
     penalties.prox: lambda penalty, v, step: penalties.prox(ELASTIC, v, step),
     penalties.subdifferential: lambda penalty, w: penalties.subdifferential(ELASTIC, w),
 }
@@ -143,12 +143,12 @@ SETS = [
     (OnePassFrankWolfe(), L1BALL, 60, "csr", BUDGET, None),
     (AnytimeMirrorDescent(1), L1BALL, 20, "dense", BUDGET, 3),
     (TreeFrankWolfe("gaussian"), BALL, 20, "dense", BUDGET, 6),
-    (TreeFrankWolfe("generalized-gaussian"), constraints.LpBall(1.2, 1.0), 20, "csr", BUDGET, 6),
+    (TreeFrankWolfe("generalised-gaussian"), constraints.LpBall(1.2, 1.0), 20, "csr", BUDGET, 6),
     (TreeFrankWolfe("exponential"), SMALL, 20, "dense", BUDGET, 6),
     (PhasedSGD(), constraints.LpBall(1.5, 1.0), 20, "csr", BUDGET, 2),
     (PhasedERM(), SMALL, 20, "dense", BUDGET, 2),
-    (PhasedERM("localized"), BALL, 20, "csr", BUDGET, 6),
-    (PhasedERM(smoothing="randomized"), BALL, 20, "dense", BUDGET, 2),
+    (PhasedERM("localised"), BALL, 20, "csr", BUDGET, 6),
+    (PhasedERM(smoothing="randomised"), BALL, 20, "dense", BUDGET, 2),
     (Stagewise(), None, 30, "dense", BUDGET, 3),  # a path and a point of it
     (Stagewise(), None, 30, "csr", BUDGET, 40),  # the same of few sparse records
     (Stagewise(), SMALL, 30, "dense", BUDGET, 3),

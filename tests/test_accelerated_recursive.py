@@ -15,7 +15,7 @@ from skdpsco.solvers import (
     Allowance,
     Block,
     MirrorProx,
-    RecursiveRegularization,
+    RecursiveRegularisation,
 )
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
@@ -377,7 +377,7 @@ def test_gap_next_to_noisy_operators():
     operator, data = Rotations(d), (unit_rows(n, d), unit_rows(n, d, seed=1))
     problem = VariationalProblem(operator, n)
     gaps = []
-    for solver in (AcceleratedRecursive(4), MirrorProx(), RecursiveRegularization()):
+    for solver in (AcceleratedRecursive(4), MirrorProx(), RecursiveRegularisation()):
         plan = solver.plan(problem, Budget(1.0, 1e-6))
         z = solver.run(plan, problem, data, np.random.default_rng(0))
         gaps.append(operator.gap(z, *data))

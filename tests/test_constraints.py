@@ -13,7 +13,7 @@ from skdpsco.constraints import (
     Polytope,
     Simplex,
     coordinate,
-    minimizer,
+    minimiser,
     n_vertices,
     project,
     vertex,
@@ -79,12 +79,12 @@ def compiled_vertices(constraint, g, scores, V, places, factors, point):
         vertex(constraint, k, V[k])
         j, a = coordinate(constraint, k, g.shape[0])
         places[k], factors[k] = j, a
-    minimizer(constraint, g, point)
+    minimiser(constraint, g, point)
 
 
 @njit
-def compiled_minimizer(constraint, g, point):
-    minimizer(constraint, g, point)
+def compiled_minimiser(constraint, g, point):
+    minimiser(constraint, g, point)
 
 
 @njit
@@ -124,27 +124,27 @@ def test_compiled_vertices_agree_with_python(constraint):
         pairs = [coordinate(constraint, k, D) for k in range(m)]
         assert list(zip(places, factors, strict=True)) == pairs
         expected = np.empty(D)
-        minimizer(constraint, g, expected)
+        minimiser(constraint, g, expected)
         np.testing.assert_array_equal(point, expected)
 
 
 @with_vertices
-def test_minimizer_is_the_best_vertex(constraint):
+def test_minimiser_is_the_best_vertex(constraint):
     V = vertices(constraint)
     for g in gradients():
         point = np.full(D, np.nan)
-        minimizer(constraint, g, point)
+        minimiser(constraint, g, point)
         assert (V == point).all(axis=1).any()
         error = 1e-15 * D * (np.abs(V) @ np.abs(g)).max()
         assert point @ g <= (V @ g).min() + error
 
 
 @pytest.mark.parametrize("constraint", BALLS, ids=name)
-def test_minimizer_of_an_l2_ball(constraint):
+def test_minimiser_of_an_l2_ball(constraint):
     for g in gradients():
         point, compiled = np.full((2, D), np.nan)
-        minimizer(constraint, g, point)
-        compiled_minimizer(constraint, g, compiled)
+        minimiser(constraint, g, point)
+        compiled_minimiser(constraint, g, compiled)
         np.testing.assert_allclose(compiled, point, rtol=1e-14)
         largest = np.abs(g).max()
         if largest == 0.0:

@@ -87,7 +87,7 @@ def test_what_is_beyond_the_bounds_is_clipped(solver, constraint, d, rho, n_iter
     for module, name in (
         (_vertex_path, "vertex_path"),
         (_block_sums, "add_gradients"),
-        (_refit, "linearize"),
+        (_refit, "linearise"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
     rng = np.random.default_rng(0)

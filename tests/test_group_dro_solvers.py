@@ -9,7 +9,7 @@ from skdpsco.group_dro import group_report
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 LOSSES = ["logistic", "hinge", "squared", "absolute"]
 GAIN = {"logistic": 0.02, "hinge": 0.02, "squared": 0.005, "absolute": 0.005}
-SOLVERS = ["mirror-prox", "recursive-regularization"]
+SOLVERS = ["mirror-prox", "recursive-regularisation"]
 
 rng = np.random.default_rng(0)
 N = 4000

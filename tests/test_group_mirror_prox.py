@@ -24,7 +24,7 @@ from skdpsco.solvers.groups.mirror_prox import (
 )
 from skdpsco.solvers.groups.moments import GroupProblem, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, calibration
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 CLASSIFICATION = [LogisticMoments(), HingeLoss()]
@@ -219,7 +219,7 @@ def test_the_noise_of_the_operator_is_in_the_units_of_the_point():
 def test_plan_spends_exactly_its_budget(private, budget):
     membership = memberships(np.arange(3000) % 3, 3)
     problem = problem_for(LogisticMoments(), membership, 5, private=private)
-    for solver in (None, MirrorProx(n_batches=7, n_epochs=2), RecursiveRegularization(n_rounds=2)):
+    for solver in (None, MirrorProx(n_batches=7, n_epochs=2), RecursiveRegularisation(n_rounds=2)):
         plan = GroupMirrorProx(solver).plan(problem, budget)
         assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-12)
 
@@ -318,7 +318,7 @@ def test_without_a_choice_of_groups_the_mean_loss_is_minimised(options):
 
 
 @pytest.mark.parametrize(
-    "solver", [MirrorProx(n_batches="auto"), RecursiveRegularization(n_rounds=2)]
+    "solver", [MirrorProx(n_batches="auto"), RecursiveRegularisation(n_rounds=2)]
 )
 def test_a_worst_group_is_better_off_than_with_the_average(solver):
     rng = np.random.default_rng(0)
@@ -358,7 +358,7 @@ def test_bad_parameters(options, error, match):
         GroupMirrorProx(**options)
 
 
-@pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularization()])
+@pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularisation()])
 def test_solvers_of_other_problems(solver):
     with pytest.raises(TypeError, match="solver must be one for groups"):
         group_solver(solver, LogisticMoments())

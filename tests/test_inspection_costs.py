@@ -319,7 +319,7 @@ def test_searches_whose_cost_is_not_known():
     [
         PrivateLogisticRegression(solver="sgd"),
         PrivateLogisticRegression(solver=SGD(batch_size=10)),
-        PrivateLinearClassifier(solver=PhasedERM(smoothing="randomized")),
+        PrivateLinearClassifier(solver=PhasedERM(smoothing="randomised")),
     ],
 )
 def test_noise_on_samples_has_no_planned_rho(model):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdpsco._kernels import njit
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, lp_norm, minimizer, project, regularity
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, lp_norm, minimiser, project, regularity
 from skdpsco.constraints.norms import conjugate
 
 UNIT = 2.0**-53
@@ -24,8 +24,8 @@ def compiled_project(constraint, w):
 
 
 @njit
-def compiled_minimizer(constraint, g, out):
-    minimizer(constraint, g, out)
+def compiled_minimiser(constraint, g, out):
+    minimiser(constraint, g, out)
 
 
 @njit
@@ -66,7 +66,7 @@ def outside(p, D, seed=0):
 
 
 @each_order
-def test_minimizer_attains_the_dual_norm(p):
+def test_minimiser_attains_the_dual_norm(p):
     rng = np.random.default_rng(0)
     q = conjugate(p)
     for k in range(60):
@@ -74,9 +74,9 @@ def test_minimizer_attains_the_dual_norm(p):
         g[k % 6] = 0.7
         for scale in (1e-300, 1e-160, 1.0, 1e160, 1e300):
             w, plain = np.full((2, 6), np.nan)
-            compiled_minimizer(LpBall(p, 2.5), scale * g, w)
+            compiled_minimiser(LpBall(p, 2.5), scale * g, w)
             with np.errstate(over="ignore", under="ignore"):  # what is not compiled warns
-                minimizer(LpBall(p, 2.5), scale * g, plain)
+                minimiser(LpBall(p, 2.5), scale * g, plain)
             np.testing.assert_allclose(plain, w, rtol=1e-13, atol=1e-300)
             assert norm(w, p) == pytest.approx(2.5, rel=1e-14)
             assert w @ g == pytest.approx(-2.5 * norm(g, q), rel=1e-13)
@@ -84,9 +84,9 @@ def test_minimizer_attains_the_dual_norm(p):
 
 
 @each_order
-def test_minimizer_of_nothing_is_in_the_ball(p):
+def test_minimiser_of_nothing_is_in_the_ball(p):
     w = np.full(3, np.nan)
-    compiled_minimizer(LpBall(p, 2.5), np.zeros(3), w)
+    compiled_minimiser(LpBall(p, 2.5), np.zeros(3), w)
     assert norm(w, p) in (0.0, 2.5)
 
 
@@ -291,8 +291,8 @@ def test_orders_1_and_2_are_those_balls(p, ball):
         w, same, vertex = v.copy(), np.empty(9), np.empty(9)
         compiled_project(ball(0.8), w)
         np.testing.assert_array_equal(projected(p, 0.8, v), w)
-        compiled_minimizer(ball(0.8), v, vertex)
-        compiled_minimizer(LpBall(p, 0.8), v, same)
+        compiled_minimiser(ball(0.8), v, vertex)
+        compiled_minimiser(LpBall(p, 0.8), v, same)
         np.testing.assert_allclose(same, vertex, rtol=1e-14)
     assert LpBall(p, 0.8).gaussian_width(9) == pytest.approx(ball(0.8).gaussian_width(9))
     assert LpBall(p, 0.8).norm_bound() == ball(0.8).norm_bound()

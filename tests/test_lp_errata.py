@@ -10,7 +10,7 @@ from skdpsco.privacy import gaussian_delta, zcdp_delta
 
 
 def fisher(order, d):
-    """Of generalized Gaussian noise of scale 1, in the direction (1, ..., 1)."""
+    """Of generalised Gaussian noise of scale 1, in the direction (1, ..., 1)."""
     return d**2 * math.exp(
         special.gammaln(2 - 1 / order)
         - special.gammaln(1 / order)

@@ -234,7 +234,7 @@ class Lying(NamedTuple):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([], F), ValueError, "losses must be at least one"),
+        (([], F), ValueError, "losses must be one or more"),
         ((Logistic, F), TypeError, "losses must be"),
         (("logistic", F), TypeError, "losses must be"),
         (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),

@@ -23,7 +23,7 @@ from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Square
 from skdpsco.minimax._solver import ClassMoments, Tasks, minimax_solver
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent, MirrorProx
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -241,7 +241,7 @@ def test_automatic(n_classes, loss, n, d, mu, moments):
     [
         "bias-reduced-mirror-descent",
         "boosted-mirror-descent",
-        "recursive-regularization",
+        "recursive-regularisation",
         MirrorDescent(n_draws=2),
         MirrorProx("mirror-prox", n_batches=2),
     ],
@@ -265,7 +265,7 @@ def test_steps_are_those_that_were_asked_for(prior):
             return super().run(plan, *data)
 
     inner = Counting()
-    solver = RecursiveRegularization(inner, n_rounds=3)
+    solver = RecursiveRegularisation(inner, n_rounds=3)
     model = classifier(solver=solver, class_prior=prior, n_iter=5).fit(*classification(600))
     assert model.n_iter_ == inner.steps == 15
 

@@ -17,7 +17,7 @@ from skdpsco.solvers.saddle.mirror_prox import (
     VariationalProblem,
     calibration,
 )
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization, pull_weights
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation, pull_weights
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
 
@@ -298,7 +298,7 @@ def test_inequalities_return_a_uniformly_random_iterate():
 
 
 def test_constants_of_the_recursion():
-    solver = RecursiveRegularization(MirrorProx(max_calls=10**6))
+    solver = RecursiveRegularisation(MirrorProx(max_calls=10**6))
     for operator in (Game(3, 3), Rotation()):
         problem = VariationalProblem(operator, 10**8)
         plan = solver.plan(problem, Allowance(1.0))
@@ -336,7 +336,7 @@ def test_constants_of_the_recursion():
 
 def test_few_records_have_one_round_and_no_regulariser():
     problem = VariationalProblem(Game(3, 3), 100)
-    plan = RecursiveRegularization().plan(problem, Allowance(0.1))
+    plan = RecursiveRegularisation().plan(problem, Allowance(0.1))
     assert plan.sizes == (100,)
     assert plan.lam == 0.0
     assert plan.plans[0].schedule == MirrorProx().schedule(problem, Allowance(0.1))
@@ -351,7 +351,7 @@ def test_every_record_is_in_one_round():
             return super().total(z, data)
 
     data = (payoffs(10, 3, 3), np.arange(10.0))
-    _, plan = solve(RecursiveRegularization(n_rounds=3), Logging(3, 3), data, NOISELESS, n_iter=2)
+    _, plan = solve(RecursiveRegularisation(n_rounds=3), Logging(3, 3), data, NOISELESS, n_iter=2)
     rounds = list(dict.fromkeys(seen))
     assert [len(rows) for rows in rounds] == list(plan.sizes) == [4, 3, 3]
     assert sorted(sum(rounds, ())) == list(range(10))
@@ -364,7 +364,7 @@ def test_more_rounds_pull_less(operator):
     for n_rounds in (1, 3, 6):
         values = []
         for seed in range(1 if operator.saddle else 5):
-            solver = RecursiveRegularization(n_rounds=n_rounds)
+            solver = RecursiveRegularisation(n_rounds=n_rounds)
             # Parts of the data must look alike: all records are the same.
             same = (np.repeat(data[0].mean(axis=0)[None], 300, axis=0),)
             z, plan = solve(solver, operator, same, NOISELESS, seed, n_iter=200)
@@ -385,18 +385,18 @@ def test_more_rounds_pull_less(operator):
                 (MirrorProx, "max_calls"),
                 (MirrorProx, "n_batches"),
                 (MirrorProx, "n_epochs"),
-                (RecursiveRegularization, "n_rounds"),
+                (RecursiveRegularisation, "n_rounds"),
             ]
             for value, error in [
                 (0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError),
                 (np.nan, TypeError), ("many", TypeError), ([2], TypeError),
             ]
         ),
-        *((RecursiveRegularization, {"n_rounds": n}, ValueError) for n in (41, 10**400)),
+        *((RecursiveRegularisation, {"n_rounds": n}, ValueError) for n in (41, 10**400)),
         (MirrorProx, {"max_calls": None}, TypeError),
         (MirrorProx, {"n_epochs": None}, TypeError),
-        (RecursiveRegularization, {"solver": 3}, TypeError),
-        (RecursiveRegularization, {"solver": MirrorProx}, TypeError),
+        (RecursiveRegularisation, {"solver": 3}, TypeError),
+        (RecursiveRegularisation, {"solver": MirrorProx}, TypeError),
     ],
 )  # fmt: skip
 def test_bad_parameters(solver, options, error):

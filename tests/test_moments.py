@@ -12,6 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.losses import values as values_of
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.penalties import L1, L2, Box, ElasticNet, stationarity_gap
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.privacy.events import leaves
@@ -70,7 +71,7 @@ def data(loss, n=300, d=4, seed=0):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, values, grid: None)
+    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, values, grid: deviation_on(grid))
 
 
 # ------------------------------------------------------------------------------ parts
@@ -237,7 +238,7 @@ def test_plans_spend_the_budget_and_no_more(loss, row_norm):
                 assert available.mu * (1 - 1e-10) <= mu_of(plan.event) <= available.mu
                 count = sum(k for _, k in leaves(plan.event))
                 centred = intercept and row_norm is None and not isinstance(loss, Squared)
-                centred &= n * available.mu >= module.CENTRE_RATIO * math.sqrt(d)
+                centred &= n * available.mu >= module.MOMENTS.centre_ratio * math.sqrt(d)
                 assert (plan.centre_grid is not None) == centred
                 assert count == 5 * (row_norm is None) + 5 * centred + 2 + plan.n_iter
         assert epsilon_of(Moments().plan(problem, budget).event, 1e-6) <= 1e4 * (1 + 1e-12)
@@ -251,7 +252,7 @@ def test_what_is_released_where():
     assert (little.matrix_grid, little.n_iter, little.response_grid) == (None, 0, None)
     assert (some.matrix_grid, some.n_iter) == (None, 1)
     assert (much.curvature_grid, much.n_iter) == (None, 6)
-    assert plan(10**6, 10).n_iter == module.MAX_ROUNDS  # noise still counts
+    assert plan(10**6, 10).n_iter == module.MOMENTS.max_rounds  # noise still counts
     assert plan(10**9, 2001).matrix_grid is None  # too large
     assert plan(10**5, 20, n_iter=3).n_iter == 3
     sufficient = plan(10**5, 20, Squared())
@@ -345,7 +346,7 @@ def test_a_huge_budget_is_nearly_no_noise(loss):
 @pytest.mark.parametrize("penalty", [L1(0.02), L2(0.01)])
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
 def test_rounds_converge_without_a_matrix(monkeypatch, no_noise, loss, penalty):
-    monkeypatch.setattr(module, "MAX_FEATURES", 0)
+    monkeypatch.setattr(module, "MOMENTS", module.MOMENTS._replace(max_features=0))
     X, y = data(loss)
     W, b, plan = fit(X, y, loss, penalty, PLENTY)
     assert plan.matrix_grid is None

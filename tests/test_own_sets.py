@@ -15,7 +15,7 @@ from skdpsco.constraints import (
     Polytope,
     Simplex,
     coordinate,
-    minimizer,
+    minimiser,
     n_vertices,
     project,
     vertex,
@@ -252,7 +252,7 @@ class Shifted(NamedTuple):
         return 1.0
 
 
-@minimizer.register(Shifted)
+@minimiser.register(Shifted)
 def _(constraint, g, out):
     for j in range(out.shape[0]):
         out[j] = constraint.centre[j]
@@ -260,7 +260,7 @@ def _(constraint, g, out):
 
 def test_no_kernel_reads_memory_beyond_an_array():
     """What stands there may be data, and the minimiser's point is released."""
-    with pytest.raises(ValueError, match=r"Shifted: `minimizer` .*: index 2 is out of bounds"):
+    with pytest.raises(ValueError, match=r"Shifted: `minimiser` .*: index 2 is out of bounds"):
         check_supported(NoisyFrankWolfe(), Problem(Logistic(), Shifted(np.zeros(2)), 100, 3))
     problem = Problem(Logistic(), Polytope(np.eye(2)), 100, 3)
     for ask in (check_supported, lambda s, p: s.plan(p, Allowance(1.0))):
@@ -292,7 +292,7 @@ for cls in (Inflated, SubBall, SubOctahedron):
     def _(constraint, w):
         w *= 1e3
 
-    @minimizer.register(cls)
+    @minimiser.register(cls)
     def _(constraint, g, out):
         out[:] = 1e3
 
@@ -301,7 +301,7 @@ for cls in (Inflated, SubBall, SubOctahedron):
 def test_balls_are_those_of_the_library(constraint):
     """Their sizes are in sensitivities, and phased-sgd projects points that carry no noise."""
     problem, name = Problem(Logistic(), constraint, 100, 3), type(constraint).__name__
-    for solver in (PhasedSGD(), PhasedERM(), PhasedERM(smoothing="randomized"), TreeFrankWolfe()):
+    for solver in (PhasedSGD(), PhasedERM(), PhasedERM(smoothing="randomised"), TreeFrankWolfe()):
         for ask in (check_supported, lambda s, p: s.plan(p, Allowance(1.0))):
             with pytest.raises((TypeError, ValueError), match=f"needs an lp ball.*got {name}"):
                 ask(solver, problem)
@@ -410,7 +410,7 @@ class Single(Foreign):
     """A penalty of which each slope is one number."""
 
 
-minimizer.register(Foreign)(lambda constraint, g, out: out.fill(float(f"{g[0]:.3g}")))
+minimiser.register(Foreign)(lambda constraint, g, out: out.fill(float(f"{g[0]:.3g}")))
 prox.register(Foreign)(lambda penalty, v, step: float(f"{v:.3g}"))
 prox.register(Complex)(lambda penalty, v, step: v + 1j)
 prox.register(Single)(lambda penalty, v, step: v)
@@ -421,7 +421,7 @@ subdifferential.register(Single)(lambda penalty, w: w)
 @pytest.mark.parametrize(
     ("solver", "spec", "kernel"),
     [
-        (NoisyFrankWolfe(), Foreign(), "minimizer"),
+        (NoisyFrankWolfe(), Foreign(), "minimiser"),
         (GradientDescent(), Foreign(), "prox"),
         (Moments(), Complex(), "prox"),
         (GreedyCoordinateDescent("gs-s"), Single(), "subdifferential"),
@@ -429,7 +429,7 @@ subdifferential.register(Single)(lambda penalty, w: w)
 )
 def test_what_numba_cannot_compile_is_found_before_the_charge(solver, spec, kernel):
     problem = composite(spec)
-    if kernel == "minimizer":
+    if kernel == "minimiser":
         problem = Problem(Logistic(), spec, 100, 3)
     name = type(spec).__name__
     with pytest.raises(TypeError, match=f"{name}: Numba cannot compile or run `{kernel}`: "):

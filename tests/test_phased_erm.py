@@ -27,10 +27,10 @@ from skdpsco.losses import (
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import noisy_step as kernels
-from skdpsco.solvers.lp_ball import randomized_smoothing as smoothed
+from skdpsco.solvers.lp_ball import randomised_smoothing as smoothed
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
 from skdpsco.solvers.lp_ball.phased_erm import SCHEDULES, ERMPhase, PhasedERM, _follow
-from skdpsco.solvers.lp_ball.randomized_smoothing import marginals
+from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
 
 LEAST_NOISE = Allowance(1e12)
 BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))
@@ -39,7 +39,7 @@ LOSSES = (
     Multinomial(3),
 )  # fmt: skip
 
-OPTIONS: tuple[dict[str, str], ...] = ({}, {"schedule": "localized"}, {"smoothing": "randomized"})
+OPTIONS: tuple[dict[str, str], ...] = ({}, {"schedule": "localised"}, {"smoothing": "randomised"})
 
 
 def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
@@ -106,7 +106,7 @@ def test_passes_follow_public_sizes():
 
 def test_phases_halve_and_their_pull_grows():
     problem = Problem(Hinge(), L2Ball(1.0), 1000, 5)
-    phases = PhasedERM("localized").plan(problem, Budget(4.0, 1e-6)).phases
+    phases = PhasedERM("localised").plan(problem, Budget(4.0, 1e-6)).phases
     assert [phase.n_records for phase in phases] == [500, 250, 125, 62, 31, 15, 7, 3, 1]
     # Never more steps than records, and one where noise is larger than the gradients anyway.
     assert all(phase.n_iter <= phase.n_records for phase in phases)
@@ -115,7 +115,7 @@ def test_phases_halve_and_their_pull_grows():
     for one, two in itertools.pairwise(phases):
         ratio = 4.0 * one.n_records / two.n_records
         assert two.weight == pytest.approx(ratio * one.weight)
-    few = PhasedERM("localized").plan(problem, Budget(4.0, 1e-6), 4).phases
+    few = PhasedERM("localised").plan(problem, Budget(4.0, 1e-6), 4).phases
     assert [phase.n_iter for phase in few] == [1, 1, 1, 1]
 
 
@@ -145,7 +145,7 @@ def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
     monkeypatch.setattr(Steps, "take", spy)
     X, y = make_data(Hinge(), 100, 3)
     problem = Problem(Hinge(), L2Ball(1.0), 100, 3)
-    solver, budget = PhasedERM("localized"), Budget(4.0, 1e-6)
+    solver, budget = PhasedERM("localised"), Budget(4.0, 1e-6)
     orders = []
     for seed in (0, 1):
         seen.clear()
@@ -200,9 +200,9 @@ def test_without_noise_phases_and_smoothing_find_the_optimum(loss):
     problem, ball = Problem(loss, L2Ball(1.0), 400, 3), L2Ball(1.0)
     best, nothing = optimum(loss, ball, X, y), mean_loss(loss, X, y, np.zeros(3))
     for solver, n_iter, tolerance in (
-        (PhasedERM(smoothing="randomized"), 3000, 0.01),
+        (PhasedERM(smoothing="randomised"), 3000, 0.01),
         # Half of the records come first, and every later part is pulled to what they say.
-        (PhasedERM("localized"), 4000, 0.4),
+        (PhasedERM("localised"), 4000, 0.4),
     ):
         coef = solve(solver, problem, X, y, n_iter=n_iter).coef
         excess = mean_loss(loss, X, y, coef) - best
@@ -253,7 +253,7 @@ def test_smoothed_plans():
     cases = itertools.product(LOSSES, BALLS[::2], (1, 300, 5000), (1, 40))
     for loss, ball, n, d in itertools.islice(cases, 0, None, 7):
         problem = Problem(loss, ball, n, d)
-        solver, budget = PhasedERM(smoothing="randomized"), Budget(1.0, 1e-5)
+        solver, budget = PhasedERM(smoothing="randomised"), Budget(1.0, 1e-5)
         plan = solver.plan(problem, budget, 20)
         assert plan.n_iter == 20
         assert epsilon_of(plan.event, budget.delta) <= budget.epsilon * (1 + 1e-9)
@@ -265,7 +265,7 @@ def test_smoothed_plans():
         assert rest.sampling is None  # sampling counts for nothing in zCDP
         assert mu_of(rest.event) == pytest.approx(math.sqrt(0.02))
     problem = Problem(Hinge(), L2Ball(1.0), 10_000, 100)
-    plan = PhasedERM(smoothing="randomized").plan(problem, Budget(1.0, 1e-6))
+    plan = PhasedERM(smoothing="randomised").plan(problem, Budget(1.0, 1e-6))
     assert plan.n_iter == math.ceil(10_000 * Budget(1.0, 1e-6).mu / 10)
     assert plan.n_iter * plan.sampling.sampling_probability < 20  # passes
 
@@ -274,7 +274,7 @@ def test_what_a_sample_has_drawn_stays_secret(monkeypatch):
     """Its size would tell who was in; so would points from a generator that is not secret."""
     X, y = make_data(Hinge(), 300, 3)
     problem = Problem(Hinge(), L2Ball(1.0), 300, 3)
-    solver, budget = PhasedERM(smoothing="randomized"), Budget(1.0, 1e-6)
+    solver, budget = PhasedERM(smoothing="randomised"), Budget(1.0, 1e-6)
     plan, sizes = solver.plan(problem, budget, 20), []
 
     def spy(rng, size, k, D):
@@ -324,7 +324,7 @@ def test_dense_and_sparse_fits_are_equal(loss, options):
 
 
 @pytest.mark.parametrize("loss", [Quantile(0.9), Multinomial(3)], ids=str)
-@pytest.mark.parametrize("smoothing", ["none", "randomized"])
+@pytest.mark.parametrize("smoothing", ["none", "randomised"])
 def test_the_compiled_step_is_that_of_python(loss, smoothing, monkeypatch):
     X, y = make_data(loss, 25, 4)
     problem = Problem(loss, LpBall(1.5, 1.0), 25, 5, True, row_norm=1.0)
@@ -356,7 +356,7 @@ def test_bad_options(bad):
     with pytest.raises(ValueError, match="smoothing must be one of"):
         PhasedERM(smoothing=bad)
     with pytest.raises(ValueError, match="needs schedule='one-phase'"):
-        PhasedERM("localized", "randomized")
+        PhasedERM("localised", "randomised")
 
 
 def test_what_it_cannot_solve():

@@ -482,7 +482,7 @@ def test_laplace_noisy_max_needs_more_than_the_exponential_mechanism(epsilon0, a
 
 
 @pytest.mark.parametrize("epsilon0", [0.1, 1.0, 5.0])
-def test_pure_dp_charge_holds_for_randomized_response(epsilon0):
+def test_pure_dp_charge_holds_for_randomised_response(epsilon0):
     p = np.array([1, math.exp(-epsilon0)]) / (1 + math.exp(-epsilon0))
     worst = max(renyi(p, p[::-1], alpha) / alpha for alpha in (1.001, 2.0, 20.0))
     rho = rho_of(PureDPEvent(epsilon0))

@@ -189,7 +189,7 @@ def test_a_fixed_cost_does_not_depend_on_units(solver, loss):
 
 
 @pytest.mark.parametrize(
-    "solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localized"), PhasedSGD()]
+    "solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localised"), PhasedSGD()]
 )
 def test_a_fixed_cost_does_not_depend_on_the_set(solver):
     assert solver.fixed_cost
@@ -200,10 +200,10 @@ def test_a_fixed_cost_does_not_depend_on_the_set(solver):
         assert len({solver.plan(problem, rest).event for problem in problems}) == 1
 
 
-def test_randomized_smoothing_has_a_fixed_cost():
+def test_randomised_smoothing_has_a_fixed_cost():
     rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
     problems = [Problem(Hinge(), L1Ball(r), 2000, 5) for r in (1e-3, 1.0, 1e3)]
-    events = {PhasedERM(smoothing="randomized").plan(p, rest).event for p in problems}
+    events = {PhasedERM(smoothing="randomised").plan(p, rest).event for p in problems}
     assert len(events) == 1
 
 

@@ -20,7 +20,8 @@ from skdpsco.losses import (
     derivatives,
     lipschitz_l2,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
 from skdpsco.solvers.l1 import screening as screen_module
@@ -107,13 +108,14 @@ class Recorded:
     def __init__(self, monkeypatch):
         self.units: list = []
         self.outputs: list = []
-        monkeypatch.setattr(screen_module, "gaussian_mechanism", self.release)
+        monkeypatch.setattr(samplers, "gaussian_mechanism", self.release)
         for name in ("differentiate", "normalised_gradient"):
             monkeypatch.setattr(screen_module, name, getattr(screen_module, name).py_func)
 
     def release(self, rng, values, grid):
         self.units.append(np.array([float(to_grid(v, grid)) for v in values]))
         values[:] = self.outputs[len(self.units) - 1][: len(values)]
+        return deviation_on(grid)
 
     def run(self, problem, rows, targets, mu):
         self.units = []
@@ -143,9 +145,9 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     problem = Problem(loss, None, n, 2 + intercept, intercept, sparse=True)
     targets = [0.0, 1.0, 2.0] if loss.n_outputs > 1 else [-1.0, 1.0]
     features = [(0.0, 0.0), (9.0, 0.0), (-9.0, 9.0), (0.01, 0.0), (0.4, -9.0)]
-    shares = [screen_module.GRADIENT_SHARE]
+    shares = [screen_module.SCREEN.gradient_share]
     if intercept:
-        shares.insert(0, screen_module.INTERCEPT_SHARE)
+        shares.insert(0, screen_module.SCREEN.intercept_share)
     charges = [(s * (4.0**SCALE_BITS - 16)) ** 0.5 * mu for s in shares]
     worst = np.zeros(len(shares))
     for outputs in ((0.0, 0.0), (3.0, 1.0), (-3.0, -0.2)):

@@ -47,7 +47,7 @@ from skdpsco.solvers import (
     MirrorProx,
     PhasedSGD,
     Problem,
-    RecursiveRegularization,
+    RecursiveRegularisation,
     Result,
     Stagewise,
     check_cost,
@@ -81,17 +81,17 @@ class Own(Logistic):
 
 
 USERS = {
-    RecursiveRegularization: [(RecursiveRegularization(n_rounds=3), MirrorProx, GAME)],
+    RecursiveRegularisation: [(RecursiveRegularisation(n_rounds=3), MirrorProx, GAME)],
     BoostedMirrorDescent: [(BoostedMirrorDescent(1.0), MirrorDescent, GAME)],
     GroupMirrorProx: [
         (GroupMirrorProx(), MirrorProx, GROUPS),
-        (GroupMirrorProx(RecursiveRegularization(n_rounds=2)), MirrorProx, GROUPS),
+        (GroupMirrorProx(RecursiveRegularisation(n_rounds=2)), MirrorProx, GROUPS),
     ],
     GameSolver: [
         (GameSolver(MirrorDescent()), MirrorDescent, MINIMAX),
         (GameSolver(MirrorDescent()), MirrorDescent, PRIOR),
-        (GameSolver(RecursiveRegularization(n_rounds=2)), MirrorProx, MINIMAX),
-        (GameSolver(RecursiveRegularization(n_rounds=2)), MirrorProx, PRIOR),
+        (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, MINIMAX),
+        (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, PRIOR),
     ],
     ClassMoments: [(ClassMoments(), GroupMoments, MINIMAX)],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
@@ -169,7 +169,7 @@ def test_rounds_charge_for_the_worst_of_them():
             part = 1.0 if problem.n_samples == 334 else 0.25
             return super().plan(problem, Allowance(part * budget.rho), *rest)
 
-    plan = RecursiveRegularization(Uneven(), n_rounds=3).plan(GAME, Allowance(0.5))
+    plan = RecursiveRegularisation(Uneven(), n_rounds=3).plan(GAME, Allowance(0.5))
     assert plan.sizes == (334, 333, 333)
     assert plan.event == GaussianEvent(1.0)
 
@@ -294,7 +294,7 @@ def test_phased_sgd_says_what_it_takes_on_trust(kind, trusted):
 
 # ------------------------------------------------------------------- recursion
 
-RECURSIVE = "recursive-regularization"
+RECURSIVE = "recursive-regularisation"
 KINDS = [PrivateGroupDRO, PrivateMinimaxClassifier, PrivateMinimaxRegressor]
 
 
@@ -304,7 +304,7 @@ def test_a_recursion_of_one_round_warns_and_says_so(kind):
         model = fit(kind, RECURSIVE)
     assert [warning.filename for warning in caught] == [__file__]
     assert model.n_rounds_ == 1
-    solver = RecursiveRegularization(n_rounds=2)
+    solver = RecursiveRegularisation(n_rounds=2)
     solver = GroupMirrorProx(solver) if kind is PrivateGroupDRO else solver
     with warnings.catch_warnings(action="error"):
         assert fit(kind, solver).n_rounds_ == 2
@@ -321,13 +321,13 @@ def test_solutions_count_rounds():
     with pytest.warns(UtilityWarning, match="more calls of the operator"):
         assert rounds(RECURSIVE, 1000) == 1
     with warnings.catch_warnings(action="error"):
-        assert rounds(RecursiveRegularization(n_rounds=3), 1000) == 3
+        assert rounds(RecursiveRegularisation(n_rounds=3), 1000) == 3
         assert rounds(AcceleratedRecursive(2), 1000) == 2
         assert rounds("mirror-prox", 1000) is None
 
 
 def test_a_recursion_within_the_constants_of_its_theory_does_not_warn():
-    plan = RecursiveRegularization(MirrorProx(max_calls=10**6)).plan(
+    plan = RecursiveRegularisation(MirrorProx(max_calls=10**6)).plan(
         replace(GAME, n_samples=10**6), BUDGET
     )
     assert plan.n_rounds > 1

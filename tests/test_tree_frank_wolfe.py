@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimizer
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
@@ -96,7 +96,7 @@ def test_plans_spend_the_budget(loss, ball):
             assert sum(plan.batches) == n
             assert hash(plan) is not None
             r = noise_order(problem)
-            asked = "gaussian" if noise == "generalized-gaussian" and r == 2 else noise
+            asked = "gaussian" if noise == "generalised-gaussian" and r == 2 else noise
             assert plan.noise == asked or noise == "auto"
 
 
@@ -176,7 +176,7 @@ def published_run(problem, X, y, batches):
             point, v = new, v + gradient(new, rows) - gradient(point, rows)
         if len(s) == phase:
             w = np.empty(len(v))
-            minimizer(problem.constraint, v, w)
+            minimiser(problem.constraint, v, w)
             eta = 2 / (2**phase + int(s, 2) + 1)
             state["x"] = (1 - eta) * state["x"] + eta * w
             return

@@ -9,7 +9,7 @@ import pytest
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.constraints.norms import conjugate
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
-from skdpsco.mechanisms.generalized_gaussian import generalized_gaussian
+from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Problem
 from skdpsco.solvers.lp_ball.tree import along_paths, nodes, share_records, step_size, travel, uses
@@ -139,7 +139,7 @@ def test_curvature_of_predictions_that_move_apart(ball):
 @pytest.mark.parametrize("law", [2.0, 3.0, 6.0])
 def test_expected_norms_of_noise(law):
     rng, d = np.random.default_rng(0), 12
-    draws = np.array([generalized_gaussian(rng, d, law, 1.0) for _ in range(4000)])
+    draws = np.array([generalised_gaussian(rng, d, law, 1.0) for _ in range(4000)])
     for order in (1.0, 2.0, 4.0, math.inf):
         mean = np.linalg.norm(draws, order, axis=1).mean()
         bound = noise_norm(order, law, d)

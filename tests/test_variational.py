@@ -57,7 +57,7 @@ def test_matrix_game(ledger):
 
 @seeded_fits
 @pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
-@pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularization"])
+@pytest.mark.parametrize("solver", ["mirror-prox", "recursive-regularisation"])
 def test_monotone_operator(solver):
     x = points()
     solution = solve_variational_inequality(
@@ -201,7 +201,7 @@ def test_an_operator_that_mixes_records_is_found_on_probes():
 
     probes = np.array([[0.1, 0.2], [0.3, -0.4], [0.0, 0.9]])
     block = Block(L2Ball(1.0), 2, 4.0)
-    with pytest.raises(ValueError, match="depends on that record alone"):
+    with pytest.raises(ValueError, match="depends on this record alone"):
         solve_variational_inequality(mixing, probes, blocks=[block], probes=probes)
 
 

@@ -21,7 +21,7 @@ Gaps are exact: they need dual norms alone. The exponent is that of the least-sq
 mean gap over log n, and is to be within 0.1 of the theorem's. Delta is 1e-6, neighbours differ by
 the replacement of one record, and noise is what the library's plan asks for.
 
-"recursion" is `RecursiveRegularization` with log2(n) / 2 rounds, for which the theorem's pull is of
+"recursion" is `RecursiveRegularisation` with log2(n) / 2 rounds, for which the theorem's pull is of
 the order of 1 / sqrt(n), its smallest. (With the theorem's constants there is no round at all for
 this many steps.) Its gap and time are those at the largest n, over those of plain mirror prox.
 """
@@ -34,7 +34,7 @@ import numpy as np
 
 from skdpsco.constraints import L2Ball, LpBall, Simplex
 from skdpsco.privacy import Budget
-from skdpsco.solvers import Block, MirrorProx, RecursiveRegularization
+from skdpsco.solvers import Block, MirrorProx, RecursiveRegularisation
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 
 SETS = {1.0: Simplex(), 1.5: LpBall(1.5, 1.0), 2.0: L2Ball(1.0)}
@@ -155,7 +155,7 @@ def row(p, q, regime, repetitions, seed):
     plain = study(game, MirrorProx("mirror-prox", max_calls), epsilon, SIZES, repetitions, seed)
     slope, error = plain.exponent
     rounds = round(np.log2(SIZES[-1]) / 2)
-    recursion = RecursiveRegularization(MirrorProx("mirror-prox", RECURSION_CALLS), rounds)
+    recursion = RecursiveRegularisation(MirrorProx("mirror-prox", RECURSION_CALLS), rounds)
     other = study(game, recursion, epsilon, SIZES[-1:], RECURSION_REPETITIONS, seed)
     first, last = plain.gaps.mean(axis=1)[[0, -1]]
     missed = abs(slope - theorem) > TOLERANCE

@@ -179,7 +179,7 @@ def releasing(
     ValueError, TypeError
         Before the charge, if ``random_state`` is not legal.
     BudgetExceededError
-        If the ledger has not enough left.
+        If the ledger's remaining budget is too small.
 
     Warns
     -----
@@ -204,7 +204,7 @@ def releasing(
             )
         ledger.charge(event, name, parameters, relation)
     release = Release(rng, seeded, assumptions)
-    with np.errstate(all="ignore"):  # an underflow would tell something about the data
+    with np.errstate(all="ignore"):  # a warning about underflow would reveal data
         yield release
     release.privacy = PrivacyReport(
         epsilon=budget.epsilon,

@@ -3,7 +3,7 @@
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
 `skdpsco.data.design`. Polytopes of the user's register `n_vertices` and `vertex`, or `coordinate`
 if their vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. Any set that
-`noisy-frank-wolfe` may use registers `minimizer`. The balls and polytopes of this module also
+`noisy-frank-wolfe` may use registers `minimiser`. The balls and polytopes of this module also
 register `project` and `vertex_scores`, which solvers call with what was not released: a user's
 versions of these are never called. Balls: ``docs/proofs/lp_ball.md``.
 """
@@ -53,7 +53,7 @@ def vertex(constraint, k, out):
 
 
 @kernel
-def minimizer(constraint, g, out):
+def minimiser(constraint, g, out):
     """Write a point of the set that minimises ``<., g>`` (LMO) into ``out``."""
     raise NotImplementedError
 
@@ -267,7 +267,7 @@ def _farthest_vertex(g, radius, out):
     out[best] = -radius if g[best] > 0.0 else radius
 
 
-@minimizer.register(L1Ball)
+@minimiser.register(L1Ball)
 def _(constraint, g, out):
     _farthest_vertex(g, constraint.radius, out)
 
@@ -299,7 +299,7 @@ def _(constraint, k, out):
     out[k] = constraint.radius
 
 
-@minimizer.register(Simplex)
+@minimiser.register(Simplex)
 def _(constraint, g, out):
     best = 0
     for j in range(g.shape[0]):
@@ -333,7 +333,7 @@ def _(constraint, k, out):
         out[j] = constraint.vertices[k, j]
 
 
-@minimizer.register(Polytope)
+@minimiser.register(Polytope)
 def _(constraint, g, out):
     best, best_score = 0, np.inf
     for k in range(constraint.vertices.shape[0]):
@@ -346,7 +346,7 @@ def _(constraint, g, out):
         out[j] = constraint.vertices[best, j]
 
 
-@minimizer.register(L2Ball)
+@minimiser.register(L2Ball)
 def _(constraint, g, out):
     norm = 0.0
     for j in range(g.shape[0]):
@@ -360,7 +360,7 @@ def _(constraint, w):
     project_l2(w, constraint.radius)
 
 
-@minimizer.register(LpBall)
+@minimiser.register(LpBall)
 def _(constraint, g, out):
     p, radius = constraint.p, constraint.radius
     top = lp_norm(g, np.inf)

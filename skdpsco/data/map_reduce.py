@@ -94,7 +94,7 @@ class Failure:
 def attempt(function: Callable[..., Any], *arguments: Any) -> Hidden | Failure:
     """Call a function, and return its value or its error."""
     try:
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             return Hidden(function(*arguments))
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         kinds = (ValueError, TypeError, OSError, MemoryError, ImportError)

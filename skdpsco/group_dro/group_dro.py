@@ -40,11 +40,11 @@ from skdpsco.scaling.target import Target
 from skdpsco.solvers import check_supported
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
-AUTO_RADIUS = 10.0  # in units where features and targets lie in [-1, 1]: a safety net
+AUTO_RADIUS = 10.0  # a safety net, for features and targets in [-1, 1]
 
 
 def classifies(model: Any) -> bool:
-    """Whether the loss is that of a classifier."""
+    """Whether the loss is one for classification."""
     return model.loss in CLASSIFIERS
 
 
@@ -55,54 +55,56 @@ def _has_probabilities(model: Any) -> bool:
 class PrivateGroupDRO(PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.
 
-    Minimises ``max_g mean loss of group g`` over an l2 ball: group distributionally robust
-    optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a classifier of two classes,
-    else a regressor. The fit is (epsilon, delta)-differentially private: replacing
+    It minimises ``max_g (mean loss of group g)`` over an l2 ball, which is called group
+    distributionally robust optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a
+    classifier for two classes, otherwise a regressor. The fit is (epsilon, delta)-differentially
+    private: replacing
     one record changes the law of everything that `fit` stores by at most that much. **Which group
     a record is in is not protected, unless** ``group_membership="private"``.
 
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The squared loss is half the squared residual for targets clipped to ``target_bound``; it
-        grows linearly in predictions beyond that bound. "hinge" and "absolute" need mirror prox,
-        which is slower and less accurate.
+        The loss of a record. "squared" is half the squared residual, for targets clipped to
+        ``target_bound``, and grows linearly in predictions beyond this bound. "hinge" and
+        "absolute" need mirror prox, which is slower and less accurate.
     groups : array-like or None, default=None
-        The public list of groups: labels, or tuples of labels for products of columns. None, which
-        private membership does not allow, takes the labels that occur in ``sensitive_features``, or
-        the columns of a matrix.
+        The public list of groups: labels, or tuples of labels for products of columns. None takes
+        the labels that occur in ``sensitive_features``, or the columns of a matrix; it is not
+        allowed for private membership.
     group_membership : {"public", "private"}, default="public"
-        "public": the groups of every record, hence the sizes of the groups, are public;
-        neighbouring data sets differ in one record's features and target. That suits groups which
-        everybody knows, a hospital or a state. "private": the replaced record may change its groups
-        too, and sizes are private.
+        With "public", the groups of every record are public, and so are the sizes of the groups;
+        neighbouring data sets differ in one record's features and target. This suits groups that
+        everybody knows, such as a hospital or a state. With "private", a replaced record may also
+        change its groups, and the sizes are private.
     group_prior : array-like of shape (n_groups,) or None, default=None
-        For private membership: public shares of the records in every group, in [1e-9, 1], from a
-        census for instance; not from these data. They sum to 1, unless groups overlap. Sums over a
-        group are divided by n_samples times its share, so the loss of a group whose share is wrong
-        is wrong by as much. None estimates the shares from counts, which are released with a
-        fiftieth of the budget: that is safer, and costs little.
+        Public shares of the records in every group, for private membership. They are in [1e-9, 1],
+        for instance from a census but not from these data, and sum to 1 unless groups overlap. Sums
+        over a group are divided by n_samples times its share, so an error in a group's share
+        becomes an error in its loss. None spends a fiftieth of the budget on noisy counts, which is
+        safer and costs little.
     objective : {"worst", "cvar", "average"}, default="worst"
-        Which mixture of the groups' mean losses is minimised: the worst one; the worst one in which
-        no group counts more than ``1 / cvar_level`` times its share of the records; or that of the
-        shares, which is the mean loss over all records. (Where groups overlap, shares are sizes
-        over the sum of all sizes.)
+        The mixture of the groups' mean losses that is minimised. "worst" is the worst mixture,
+        "cvar" the worst mixture in which no group's weight exceeds ``1 / cvar_level`` times its
+        share of the records, and "average" the mean loss over all records. (If groups overlap, a
+        group's share is its size over the sum of all sizes.)
     average_weight : float, default=0.0
-        In [0, 1]: weight of the mean loss of the shares beside the worst mixture. More than 0
-        keeps small groups, whose losses are noisy, from deciding everything.
+        Weight, in [0, 1], of the average loss beside the worst mixture. More than 0 prevents small
+        groups, whose losses are noisy, from dominating.
     cvar_level : float, default=0.2
-        In (0, 1], for ``objective="cvar"``: the worst so large share of the records counts.
+        Share of the records, in (0, 1], that counts for ``objective="cvar"``: those with the worst
+        loss.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l2 norm of the coefficients, the intercept excepted. With one feature bound per
-        column, features are measured in units of their bounds: the norm is that of ``b_j w_j``, and
-        at most ``radius * max_j b_j``. "auto" is 10 where features and targets are in [-1, 1].
+        Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
+        per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
+        most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.
     target_bound : float, default=1.0
@@ -110,16 +112,17 @@ class PrivateGroupDRO(PrivateLinearModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (2,) or None, default=None
-        The public labels of y, for a classifier. None takes those that occur, and so assumes
-        that which labels occur is public.
-    solver : {"auto", "moments", "mirror-prox", "recursive-regularization"} or object, \
+        The public labels of y, for a classifier. None takes those that occur in y, which assumes
+        that the set of labels in y is public.
+    solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
-        "moments": noisy moments of every group. "mirror-prox": noisy gradients of model and group
-        weights; with private membership it needs ``group_prior``, and it has no "cvar".
-        "recursive-regularization": the same in rounds on parts of the records, for the worst case;
-        with its defaults there is but one round as a rule, and a warning says so.
-        "auto" is "moments" for the losses that have them, where it measures better and faster, else
-        "mirror-prox". An object with ``plan`` and ``run`` is a solver of one's own.
+        "moments" releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
+        model and the group weights; with private membership it needs ``group_prior``, and it does
+        not support "cvar". "recursive-regularisation" is mirror prox in rounds on parts of the
+        records, for the worst case; with its defaults there is usually a single round, and a
+        warning says so. "auto" is "moments" for losses that support it, since it is more accurate
+        and faster, and otherwise "mirror-prox". You may pass a solver of your own, an object with
+        ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
     verbose : int, default=0
@@ -135,17 +138,17 @@ class PrivateGroupDRO(PrivateLinearModel):
     classes_ : ndarray of shape (2,)
         For classifiers only.
     groups_ : ndarray of shape (n_groups,)
-        Labels of the groups; tuples where several columns were given.
+        Labels of the groups; tuples if several columns were given.
     group_weights_ : ndarray of shape (n_groups,)
-        The mixture of groups that was found to be the worst. It sums to 1.
+        Weights of the worst mixture of groups that was found, which sum to 1.
     sensitive_columns_ : tuple
         Columns of X that hold groups, if they were given by name.
     n_iter_ : int
-        Rounds of the solver; of "moments", in which losses and gradients of all groups were
-        released.
+        Number of rounds or steps of the solver. For "moments", rounds that released losses and
+        gradients of all groups.
     n_rounds_ : int
-        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
-        solvers.
+        Number of rounds on parts of the records; 1 means that there was no recursion. Only for
+        recursive solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -155,15 +158,15 @@ class PrivateGroupDRO(PrivateLinearModel):
     Warns
     -----
     UtilityWarning
-        About groups that are too small for the noise, from public numbers alone: sizes, and where
-        these are private n_samples times ``group_prior``, or without it n_samples / n_groups. About
-        "recursive-regularization" where it does not recurse.
+        If a group is too small for the noise, judged by public numbers alone: its size or, if sizes
+        are private, n_samples times ``group_prior``, or n_samples / n_groups without a prior. Also
+        if "recursive-regularisation" does not recurse.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record: with public membership by one
-    of the same groups, and ``privacy_.relation`` is "replace-one within groups". So do then those
-    of a ledger, for all its charges together, once such a fit has been charged to it.
+    Neighbouring data sets differ by the replacement of one record. With public membership, the new
+    record has the same groups, and ``privacy_.relation`` is "replace-one within groups". Once such
+    a fit has been charged to a ledger, this relation holds for all charges of the ledger together.
 
     Errors in the input, a label outside ``groups`` among them, are reported to the caller and are
     not covered by the guarantee. Noise is inversely proportional to the size of a group, and
@@ -259,32 +262,35 @@ class PrivateGroupDRO(PrivateLinearModel):
         y : array-like of shape (n_samples,)
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
                 str or list of str
-            The group of every record; it must be given. Groups are products of several columns. A
-            name, or a list of names, of columns of the frame X takes these columns and removes them
-            from the features, here and in predictions. (To keep one as a feature, pass the column
-            itself, ``X["age"]``.) An array or a frame of two or more columns of booleans, one per
-            group, says of every group whether a record is in it: in several, or in none. Its groups
-            are ``groups``; if they are None, the names of the columns, or 0, 1, ....
+            The group of every record, which must be given. Several columns define groups as their
+            products. A column name of the frame X, or a list of names, selects these columns and
+            removes them from the features, here and in predictions. (To keep one as a feature, pass
+            the column itself, ``X["age"]``.) An array or a frame of two or more boolean columns has
+            one column per group and tells which records are in this group; a record may be in
+            several groups or in none. Its groups are ``groups`` or, if these are None, the names of
+            the columns, or 0, 1, ....
 
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, for ``sensitive_features`` that are missing, of another length or with a
-            label outside ``groups``, and for a public group without members.
+        TypeError
+            If a parameter or the input has the wrong type; no noise has been drawn then.
+        ValueError
+            If a parameter is out of range, the input is not finite and numeric,
+            ``sensitive_features`` is missing, has another length or a label outside ``groups``, or
+            a public group has no members; no noise has been drawn then.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         self._validate_params()
         check_options(self)
         if sensitive_features is None:
             raise ValueError(
-                f"{type(self).__name__}.fit needs sensitive_features: the group of every record. "
+                f"{type(self).__name__}.fit needs sensitive_features, the group of every record. "
                 "In a pipeline pass step__sensitive_features=..., or switch on metadata routing "
                 "and pass sensitive_features=...."
             )
@@ -292,7 +298,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         frame, columns = X, named_columns(X, sensitive_features)
         X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
         membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t, target_scale, notes = draft._encode(y)
 
         n, d = X.shape
@@ -348,7 +354,9 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     @available_if(classifies)
     def decision_function(self, X):
-        """Score of the second class, its log-odds for the logistic loss; for classifiers only.
+        """Score of the second class, which is its log-odds for the logistic loss.
+
+        Only classifiers have this method.
 
         Parameters
         ----------
@@ -382,7 +390,7 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Probability of every class; for the logistic loss only.
+        """Probability of every class, available for the logistic loss only.
 
         Parameters
         ----------
@@ -407,7 +415,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         Returns
         -------
         score : float
-            See `worst_group_score` for that of the worst group.
+            See `worst_group_score` for the score of the worst group.
         """
         metric = accuracy_score if classifies(self) else r2_score
         return score_by(metric, y, self.predict(X), sample_weight)
@@ -432,7 +440,10 @@ class PrivateGroupDRO(PrivateLinearModel):
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``group_prior`` does not hold numbers.
+        ValueError
+            If ``group_prior`` has the wrong shape, range or sum, or a public group has no members.
         """
         k = len(membership.groups)
         if self.group_membership == "private":
@@ -445,7 +456,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return {"n_groups": k, "group_sizes": sizes, "max_memberships": most}
 
     def _notes(self, membership: Membership) -> tuple[str, ...]:
-        """What a report says of the groups."""
+        """What a report says about the groups."""
         source = "declared" if self.groups is not None else "read off sensitive_features"
         notes = [f"the {len(membership.groups)} groups are public ({source})"]
         if self.group_membership == "public":

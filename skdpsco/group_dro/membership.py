@@ -12,12 +12,12 @@ from skdpsco._validation import is_missing
 
 
 def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
-    """The columns of the frame X that are named; none if ``sensitive_features`` holds labels.
+    """The columns of the frame X that are named; empty if ``sensitive_features`` holds labels.
 
     Raises
     ------
     ValueError
-        If a name is given, and X has no column of that name.
+        If a name is given and X has no column with this name.
     """
     columns = list(getattr(X, "columns", ()))
     if isinstance(sensitive_features, str):
@@ -35,7 +35,7 @@ def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
 
 
 def without(X: Any, columns: tuple[Any, ...]) -> Any:
-    """The frame X without those of ``columns`` that it has."""
+    """The frame X without ``columns``, which need not exist."""
     have = getattr(X, "columns", ())
     drop = [name for name in columns if name in have]
     if not drop:
@@ -44,19 +44,22 @@ def without(X: Any, columns: tuple[Any, ...]) -> Any:
 
 
 def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
-    """One label per record; a tuple of labels where there are several columns.
+    """One label per record, which is a tuple of labels if there are several columns.
 
     Parameters
     ----------
     name : str
-        Of the parameter, for errors.
+        Name of the parameter, for error messages.
     X : array-like
-        Whose columns may be named.
+        Frame whose columns may be named.
     values : array-like of shape (n_samples,) or (n_samples, n_columns), str or list of str
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If ``values`` is sparse.
+    ValueError
+        If ``values`` has the wrong shape, or a label is missing or cannot be hashed.
     """
     columns = named_columns(X, values)
     if columns:
@@ -64,7 +67,7 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
     if sparse.issparse(values):
         raise TypeError(f"{name} must be dense: labels, one per record.")
     legal = f"{name} must hold labels that can be hashed and compared, one per record."
-    # Numbers of Python, so that labels of any dtype agree.
+    # Convert to Python numbers, so that labels of all dtypes compare equal.
     array = quietly(legal, np.asarray, values, dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -82,14 +85,14 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
 
 @dataclass(frozen=True)
 class Membership:
-    """Which groups every record is in.
+    """The groups of every record.
 
     Parameters
     ----------
     groups : list
-        Labels.
+        Labels of the groups.
     matrix : csr_array of shape (n_samples, n_groups)
-        Ones.
+        A 1 for every group of a record.
     overlapping : bool
         Whether a record may be in several groups, or in none.
     """
@@ -104,11 +107,12 @@ class Membership:
         return np.bincount(self.matrix.indices, minlength=len(self.groups))
 
     def check_no_group_is_empty(self) -> None:
-        """Refuse groups without members.
+        """Check that every group has members.
 
         Raises
         ------
         ValueError
+            If a group has no member.
         """
         empty = np.flatnonzero(self.sizes == 0)
         if len(empty) > 0:
@@ -119,27 +123,31 @@ class Membership:
 
 
 def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) -> Membership:
-    """The list of groups, and which of them every record is in.
+    """The list of groups, and the groups of every record.
 
     Parameters
     ----------
     groups : array-like or None
-        The public list; None takes the columns of a matrix of booleans, else the labels that occur,
-        in their order.
+        The public list. None takes the columns of a boolean matrix, or else the labels that occur,
+        in sorted order.
     X : array-like
-        Whose columns may be named.
+        Frame whose columns may be named.
     sensitive_features : array-like, str or list of str
-        A matrix of booleans has one column per group; anything else is as in `labels_of`.
+        A boolean matrix with one column per group; anything else is as in `labels_of`.
     n_samples : int
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If labels have the wrong type.
+    ValueError
+        If a label is missing or not among ``groups``, a list or matrix has the wrong size or order,
+        or ``groups`` repeats a label.
     """
     values, overlapping = sensitive_features, _is_matrix(sensitive_features)
     if overlapping:
         member = np.asarray(values)
-        if member.dtype != bool:  # of a frame whose values may be missing
+        if member.dtype != bool:  # a frame whose values may be missing
             if any(is_missing(value) for value in member.flat):
                 raise ValueError("sensitive_features must not contain missing values.")
             member = member.astype(bool)
@@ -181,27 +189,27 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
 
 
 def _is_matrix(values: Any) -> bool:
-    """Whether it is an array or a frame of two columns or more that holds booleans alone.
+    """Whether ``values`` is an array or a frame of two or more columns, all boolean.
 
-    One column of booleans is two groups, as any column of two labels is.
+    A single boolean column defines two groups, like any column with two labels.
     """
     shape: tuple[int, ...] = getattr(values, "shape", ())
     if len(shape) != 2 or shape[1] < 2 or sparse.issparse(values):
         return False
     dtypes = values.dtypes if hasattr(values, "columns") else [values.dtype]
-    return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # "boolean": of frames
+    return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # frames have "boolean"
 
 
 def _distinct(labels: list[Hashable]) -> list[Any]:
     distinct: Any = set(labels)
     try:
         return sorted(distinct)
-    except TypeError:  # of several types
+    except TypeError:  # labels of several types
         return sorted(distinct, key=lambda label: (type(label).__name__, repr(label)))
 
 
 def as_array(labels: list[Hashable]) -> np.ndarray:
-    """Labels as a one-dimensional array: of numbers or strings if all are, else of objects."""
+    """Labels as a one-dimensional array of numbers or strings if possible, else of objects."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {bool, int, float, str}:
         return np.array(labels)

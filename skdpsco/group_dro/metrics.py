@@ -1,4 +1,4 @@
-"""Scores by group. They are computed without noise: on private data they are not private."""
+"""Scores by group. They are computed without noise, so on private data they are not private."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skdpsco._quiet import quietly, score_by
 from skdpsco.group_dro.membership import as_array, membership_of
 
-_SCORE_NEEDS = "{} needs sensitive_features: the group of every record that is scored."
+_SCORE_NEEDS = "{} needs sensitive_features, the group of every record that is scored."
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class GroupReport:
     by_group : ndarray of shape (n_groups,)
         Score of every group, greater is better.
     overall : float
-        Score of all records, those in no group included.
+        Score of all records, including those in no group.
     n_records : int
         Number of all records; groups may overlap.
     """
@@ -40,7 +40,7 @@ class GroupReport:
 
     @property
     def worst_group(self) -> Any:
-        """The group of the smallest score."""
+        """The group with the smallest score."""
         return self.groups[int(np.argmin(self.by_group))]
 
     def group_min(self) -> float:
@@ -52,16 +52,16 @@ class GroupReport:
         return float(self.by_group.max())
 
     def difference(self) -> float:
-        """The largest score less the smallest."""
+        """The difference between the largest and the smallest score."""
         return self.group_max() - self.group_min()
 
     def to_frame(self):
-        """A pandas DataFrame with a row per group.
+        """A pandas DataFrame with one row per group.
 
         Raises
         ------
         ImportError
-            Without pandas.
+            If pandas is not installed.
         """
         try:
             import pandas as pd
@@ -88,21 +88,22 @@ def group_report(
 ) -> GroupReport:
     """Score a fitted model on every group of some data.
 
-    **Scores are computed without noise.** On public data, or where nobody sees the scores who must
-    not see the data, that is fine. Scores on private data are a release of their own, which no
-    budget has paid for: a group of one record, say, shows whether that record was predicted.
+    **Scores are computed without noise.** This is fine on public data, or if only people who may
+    see the data see the scores. Otherwise, scores on private data are a release that no budget has
+    paid for: with a group of one record, for example, they show whether this record was predicted
+    correctly.
 
     Parameters
     ----------
     estimator : object
-        Fitted, with ``predict``.
+        Fitted model with ``predict``.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), str or list
-        As in `PrivateGroupDRO.fit`: groups overlap where it is a matrix of booleans.
+        Groups as in `PrivateGroupDRO.fit`; they may overlap if this is a boolean matrix.
     metric : callable or None, default=None
-        ``metric(y_true, y_pred)``, greater is better. None is the accuracy, and for a regressor the
-        negative mean squared error.
+        ``metric(y_true, y_pred)``, where greater is better. None is the accuracy for a classifier
+        and the negative mean squared error for a regressor.
 
     Returns
     -------
@@ -110,9 +111,11 @@ def group_report(
 
     Raises
     ------
-    ValueError, TypeError
-        For ``sensitive_features`` that are missing or not one label or row per record, and for a
-        group without members.
+    TypeError
+        If ``sensitive_features`` has the wrong type.
+    ValueError
+        If ``sensitive_features`` is missing or does not hold one label or row per record, or a
+        group has no members.
     """
     if sensitive_features is None:
         raise ValueError(_SCORE_NEEDS.format("group_report"))
@@ -136,9 +139,9 @@ def group_report(
 def worst_group_score(
     estimator: Any, X: Any, y: Any, *, sensitive_features: Any, metric: Any = None
 ) -> float:
-    """Smallest score of a group: `group_report` and its parameters tell the rest.
+    """Smallest score of a group; the parameters are those of `group_report`.
 
-    Computed without noise: on private data it is a release of its own.
+    It is computed without noise, so on private data it is a release of its own.
 
     Returns
     -------
@@ -158,7 +161,7 @@ def _accuracy(y: np.ndarray, predicted: np.ndarray) -> float:
 
 
 class _WorstGroupScorer:
-    """`worst_group_score` for ``scoring=``; with metadata routing it asks for the groups."""
+    """`worst_group_score` for ``scoring=``; with metadata routing it requests the groups."""
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, sensitive_features: Any = None) -> float:
         if sensitive_features is None:
@@ -169,7 +172,7 @@ class _WorstGroupScorer:
         return worst_group_score(estimator, X, y, sensitive_features=sensitive_features)
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What a search should pass."""
+        """The metadata that a search should pass."""
         request = MetadataRequest(owner="worst_group_scorer")
         request.score.add_request(param="sensitive_features", alias=True)
         return request

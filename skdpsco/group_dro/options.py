@@ -11,7 +11,7 @@ from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, Hi
 from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 LOSSES: dict[str, Any] = {
     "logistic": LogisticMoments,
@@ -20,12 +20,12 @@ LOSSES: dict[str, Any] = {
     "absolute": AbsoluteLoss,
 }
 CLASSIFIERS = ("logistic", "hinge")
-# What makes the solver of a name; "auto" is one of these.
+# Makes the solver of each name; "auto" resolves to one of these.
 GROUP_SOLVERS: dict[str, Any] = {
     "moments": GroupMoments,
     "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
-    "recursive-regularization": lambda: GroupMirrorProx(
-        RecursiveRegularization(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
+    "recursive-regularisation": lambda: GroupMirrorProx(
+        RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
 LEGAL = {
@@ -42,14 +42,13 @@ def group_solver(solver: Any, loss: Any) -> Any:
     Raises
     ------
     TypeError
-        If the solver is a class, or one of saddle points that does not know groups.
+        If the solver is a class, or a saddle-point solver that does not know groups.
     ValueError
-        If noisy moments are asked for, and the loss is not a function of the prediction less the
-        product of prediction and target.
+        If noisy moments are asked for, and the loss is neither "logistic" nor "squared".
     """
-    if isinstance(solver, (MirrorProx, RecursiveRegularization, AcceleratedRecursive)):
+    if isinstance(solver, (MirrorProx, RecursiveRegularisation, AcceleratedRecursive)):
         raise TypeError(
-            "solver must be one for groups, such as GroupMirrorProx(MirrorProx()): "
+            "solver must be one for groups, such as GroupMirrorProx(MirrorProx()); "
             f"{type(solver).__name__} is for operators."
         )
     has_moments = hasattr(loss, "response")
@@ -62,11 +61,14 @@ def group_solver(solver: Any, loss: Any) -> Any:
 
 
 def check_options(model: Any) -> None:
-    """Check what scikit-learn's declarations do not say.
+    """Check parameters beyond what scikit-learn's constraints express.
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If a parameter has the wrong type.
+    ValueError
+        If a parameter is out of range or contradicts another one.
     """
     for name, legal in LEGAL.items():
         if getattr(model, name) not in legal:
@@ -82,8 +84,8 @@ def check_options(model: Any) -> None:
     if model.group_membership == "private":
         if model.groups is None:
             raise ValueError(
-                "groups must be declared with group_membership='private': a list of all labels "
-                "that are possible, whether they occur or not."
+                "groups must be declared with group_membership='private': list all possible "
+                "labels, whether they occur or not."
             )
     elif model.group_prior is not None:
         raise ValueError(
@@ -95,12 +97,14 @@ def check_options(model: Any) -> None:
 def check_prior(
     prior: Any, n_groups: int, overlapping: bool = False, of: str = "group"
 ) -> tuple[float, ...] | None:
-    """The shares of the groups, which sum to 1 unless groups overlap; None for None.
+    """Check the shares of the groups, which sum to 1 unless groups overlap; None stays None.
 
     Raises
     ------
-    ValueError, TypeError
-        About the parameter ``{of}_prior``.
+    TypeError
+        If the parameter ``{of}_prior`` does not hold numbers.
+    ValueError
+        If it has the wrong shape, range or sum.
     """
     if prior is None:
         return None
@@ -127,13 +131,13 @@ def check_prior(
 
 
 def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
-    """A sentence about groups with fewer than ``needed`` members; empty if there are none."""
+    """A sentence about groups with fewer than ``needed`` members; else empty."""
     small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
     if not small or len(groups) == 1:
         return ""
     rest = f" and {len(small) - 10} more" if len(small) > 10 else ""
     return (
-        f"The noise will be about as large as what these groups' records say: "
+        f"The noise will be about as large as the signal of these groups: "
         f"{', '.join(small[:10])}{rest}. At this budget and number of features a group needs "
         f"{needed} records. Merge groups, use fewer features, or raise average_weight or epsilon."
     )

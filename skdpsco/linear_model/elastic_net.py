@@ -22,8 +22,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn.
     l1_ratio : float, default=0.5
@@ -55,8 +55,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of dense features privately, for at most a sixth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     clip_features : bool, default=True
@@ -173,8 +173,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn: against the sum over records.
     feature_bound : float, array-like of shape (n_features,) or None, default=1.0
@@ -203,8 +203,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of dense features privately, for at most a sixth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     clip_features : bool, default=True

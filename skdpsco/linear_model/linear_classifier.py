@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
-    check_fit_params,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
@@ -38,8 +37,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
         and 1. With more than two classes "logistic" is the softmax cross-entropy, minimised as one
@@ -202,51 +201,21 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         legal = "of one prediction" if n_classes == 2 else f"'logistic' or Multinomial({n_classes})"
         raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
 
-    def fit(self, X, y=None, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
-            An iterable of blocks yields pairs (X, y) of such arrays and labels, as many records as
-            ``n_samples`` says, and y is None. A block is dropped when the next has been read.
-        y : array-like of shape (n_samples,) or None
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``; after the charge, for blocks
-            but the first.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-
+    def _learn(self, X, y):
         def encode(labels):
-            draft.classes_, index = encode_classes(labels, self.classes)
-            return as_targets(draft.classes_, index)
+            self.classes_, index = encode_classes(labels, self.classes)
+            return as_targets(self.classes_, index)
 
         if self.classes is None and (is_stream(X) or is_blocks(X)):
             raise ValueError(
                 "classes must be given where X yields blocks: a list of the public labels, two or "
                 "more."
             )
-        X, y = draft._records(X, y, False, encode)
-        loss = draft._loss_of(len(draft.classes_))
-        labels = labels_note(draft.classes_, self.classes)
-        coef, intercept = draft._fit(X, y, loss, None, (labels, *draft._assumptions(loss)))
-        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self._accept(draft)
+        X, y = self._records(X, y, False, encode)
+        loss = self._loss_of(len(self.classes_))
+        labels = labels_note(self.classes_, self.classes)
+        coef, intercept = self._fit(X, y, loss, None, (labels, *self._assumptions(loss)))
+        return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)
     def predict_proba(self, X):

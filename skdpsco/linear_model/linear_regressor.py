@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, check_fit_params
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.library import (
@@ -33,8 +33,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
         Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
         "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for
@@ -174,37 +174,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     def _unit(self):
         return check_bound("target_bound", self.target_bound)
 
-    def fit(self, X, y=None, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
-            An iterable of blocks yields pairs (X, y) of such arrays and targets, as many records as
-            ``n_samples`` says, and y is None. A block is dropped when the next has been read.
-        y : array-like of shape (n_samples,) or None
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric; after the charge, for blocks but the first.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-        loss, unit = draft._scalar_loss(), draft._unit()
-        X, y = draft._records(X, y, True, Target(unit, 0.0, unit).apply)
+    def _learn(self, X, y):
+        loss, unit = self._scalar_loss(), self._unit()
+        X, y = self._records(X, y, True, Target(unit, 0.0, unit).apply)
         clipped = f"targets are clipped to +-{unit:g}"
-        coef, intercept = draft._fit(X, y, loss, None, (clipped, *draft._assumptions(loss)))
-        draft.coef_, draft.intercept_ = unit * coef, unit * intercept
-        return self._accept(draft)
+        coef, intercept = self._fit(X, y, loss, None, (clipped, *self._assumptions(loss)))
+        return unit * coef, unit * intercept

@@ -87,7 +87,7 @@ class Link:
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Targets as solvers see them: the range becomes [-1, 1]."""
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             y = (np.clip(y, self.low, self.high) - self._middle) / (0.5 * (self.high - self.low))
         return np.clip(y, -1.0, 1.0)
 

@@ -26,8 +26,8 @@ class PrivateLogisticL1(LogisticClassifier):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l1 norm of all coefficients. (With the other solvers the intercepts
         count too.) "auto" runs a path of growing radius and spends a tenth of the budget to choose

@@ -25,8 +25,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     C : float, default=1.0
         Inverse weight of the penalty, > 0; infinity means no penalty.
     penalty : {"l1", "l2", "elasticnet"} or None, default="l2"
@@ -55,8 +55,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of dense features privately, for at most a sixth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     clip_features : bool, default=True

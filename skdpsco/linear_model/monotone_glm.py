@@ -3,18 +3,14 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
-from skdpsco._quiet import score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     TARGET_CONSTRAINTS,
-    check_fit_params,
     check_n_iter,
     check_X_y,
 )
-from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
@@ -31,7 +27,7 @@ LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features l
 GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
-class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
+class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
     Fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
@@ -53,8 +49,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients; of those of the intercept too if the solver is
         "mirror-prox". With one feature bound per column, features are measured in units of their
@@ -158,37 +154,12 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
+    def _learn(self, X, y):
         check_progress(self.verbose)
-        draft = self._draft()
-        draft.link_ = link = resolve_link(self.link, self.target_bound)
+        self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, unit = link.moments()
-        X, y = check_X_y(draft, X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        X, y = check_X_y(self, X, y, y_numeric=True)
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t = link.encode(y)
         n, d = X.shape
         budget = self._budget()
@@ -209,14 +180,12 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
             "the link is public",
             *plan.assumptions,
         )
-        with self._releasing(
-            draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
-        ) as release:
+        said = {"assumptions": assumptions, "warnings": plan.warnings}
+        with self._releasing(self, plan.event, budget, stacklevel=3, **said) as release:
             result = self._follow(solver, plan, problem, design, t, release.rng)
         units = Units(bounds, Target(1.0, 0.0, unit))
-        draft.coef_, draft.intercept_ = units.unscale(result.coef, intercept, 1)
-        draft.n_iter_ = result.n_iter
-        return self._accept(draft)
+        self.n_iter_ = result.n_iter
+        return units.unscale(result.coef, intercept, 1)
 
     def predict(self, X):
         """Expected targets: the link of the linear predictions.
@@ -232,23 +201,3 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         """
         z = self._predictions(X)
         return self.link_(z)
-
-    def score(self, X, y, sample_weight=None):
-        """R^2 of the predictions, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return score_by(r2_score, y, self.predict(X), sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

@@ -34,7 +34,7 @@ class MinimaxModel(PrivateLinearModel):
     losses: Any
     tasks: Any
 
-    _foreign_losses: ClassVar[tuple[type, ...]]  # those of another kind of target
+    _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 
     def _named_losses(self) -> dict[str, Any]:
@@ -42,11 +42,14 @@ class MinimaxModel(PrivateLinearModel):
         raise NotImplementedError
 
     def _resolved_losses(self) -> tuple[Any, ...]:
-        """The losses, each by its name or as it was given, which is then probed.
+        """The losses, by name or as given; losses of the user are probed.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``losses`` holds something that is not a loss, or a class instead of an instance.
+        ValueError
+            If a name is unknown, or a loss is for other targets.
         """
         given = self.losses
         one = isinstance(given, str) or hasattr(given, "n_outputs")
@@ -67,7 +70,7 @@ class MinimaxModel(PrivateLinearModel):
             raise TypeError(f"losses must be instances, {loss.__name__}(...), not classes.")
         if isinstance(loss, self._foreign_losses):
             raise ValueError(
-                f"losses must be for the targets of {type(self).__name__}, which {loss!r} is not."
+                f"losses must be for the targets of {type(self).__name__}; {loss!r} is not."
             )
         try:
             library.check_loss(loss, self._probes)
@@ -77,7 +80,7 @@ class MinimaxModel(PrivateLinearModel):
         return loss
 
     def _unit(self) -> float:
-        """How large a prediction 1 of the kernels is."""
+        """The user's unit of a prediction of 1 in the kernels."""
         return 1.0
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
@@ -102,11 +105,14 @@ class MinimaxModel(PrivateLinearModel):
         return result
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
-        """X, and y with a column for each target of a record.
+        """X, and y with one column per target of a record.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If X or y has the wrong type.
+        ValueError
+            If X or y has the wrong shape, or is not finite and numeric.
         """
         several = self.tasks == "columns"
         X, y = check_X_y(self, X, y, y_numeric, multi_output=several)
@@ -117,7 +123,7 @@ class MinimaxModel(PrivateLinearModel):
         return X, y.reshape(len(y), -1)
 
     def _worst(self, metric: Any, X: Any, y: Any, sample_weight: Any) -> float:
-        """The score, the least one if there are several targets."""
+        """The score; with several targets, the smallest of their scores."""
         predicted, y = self.predict(X), quietly("y must hold targets.", np.asarray, y)
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)

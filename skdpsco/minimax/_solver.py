@@ -25,31 +25,31 @@ from skdpsco.solvers.groups.moments import (
     LogisticMoments,
 )
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
 
 @dataclass(frozen=True)
 class MinimaxTuning:
-    """Constants of `GameSolver`, and of what "auto" takes: docs/proofs/maximal_loss.md, section 5.
+    """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 5.
 
-    The shares were chosen by hand, the other two fit what was measured there.
+    The shares were chosen by hand. The other two were fitted to the measurements described there.
     """
 
     count_share: float = 0.02  # of the budget, for the numbers of records in the classes
-    least_share: float = 1e-4  # of the records: a class is not taken to be smaller
+    least_share: float = 1e-4  # of the records: classes are assumed to be at least this large
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
-    quiet_ratio: float = 5.0  # records times mu per feature; above, moments say more than draws
+    quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
 
 
 MINIMAX = MinimaxTuning()
 
-# What makes the solver of a name; "auto" and "moments" are names too.
+# Makes the solver of each name; "auto" and "moments" are legal names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
     "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
-    "recursive-regularization": lambda: RecursiveRegularization(
+    "recursive-regularisation": lambda: RecursiveRegularisation(
         MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
     ),
 }
@@ -57,17 +57,17 @@ MINIMAX_SOLVERS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Tasks:
-    """What is minimised the maximum of.
+    """The tasks whose largest loss is minimised.
 
     Parameters
     ----------
     losses : tuple of NamedTuple
-        Of `skdpsco.losses`, for targets in [-1, 1] or class indices.
+        Losses of `skdpsco.losses`, for targets in [-1, 1] or class indices.
     n_targets : int
     n_classes : int
-        Classes that are tasks; 0 if they are none.
+        Number of classes that are tasks; 0 if classes are not tasks.
     prior : tuple of float or None
-        Their public shares; None if they are to be found privately.
+        Public shares of the classes; None if they are to be found privately.
     """
 
     losses: tuple[Any, ...]
@@ -77,7 +77,7 @@ class Tasks:
 
     @property
     def n_outputs(self) -> int:
-        """Predictions per record."""
+        """Number of predictions per record."""
         return self.losses[0].n_outputs
 
     @property
@@ -88,16 +88,16 @@ class Tasks:
 
 @dataclass(frozen=True)
 class MinimaxProblem:
-    """What a planner may know: all of it is public.
+    """What a planner may know, all of which is public.
 
     Parameters
     ----------
     tasks : Tasks
     radius : float
-        Of the l1 ball, for features in [-1, 1].
+        Radius of the l1 ball, for features in [-1, 1].
     n_samples : int
     n_features : int
-        With the ones of an intercept.
+        Number of features, including the column of ones of an intercept.
     intercept : bool
     """
 
@@ -108,8 +108,8 @@ class MinimaxProblem:
     intercept: bool = False
 
     def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
-        """The game as a solver wants it: over vertices, or over the ball."""
-        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularization))
+        """The game in the form that a solver needs: over vertices, or over the ball."""
+        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularisation))
         made: Any = PreparedBall if ball else PreparedVertices
         operator = made(tasks.losses, self.n_features, self.radius, tasks.n_targets, shares)
         return VariationalProblem(operator, self.n_samples)
@@ -121,10 +121,10 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
     Raises
     ------
     TypeError
-        For a class, and for a solver whose privacy would rest on what no report says.
+        If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
-        For noisy moments where the tasks are not two classes with one logistic loss, or of more
-        than 2000 features.
+        If noisy moments are asked for, and the tasks are not two classes with the logistic loss, or
+        there are more than 2000 features.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
@@ -143,7 +143,7 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
             )
         if n_features > MAX_GROUP_FEATURES:
             raise ValueError(
-                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, with that of an "
+                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, including the "
                 f"intercept, got {n_features}; use solver='mirror-descent'."
             )
         return ClassMoments()
@@ -155,9 +155,9 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
 
 @dataclass(frozen=True)
 class MinimaxPlan(Plan):
-    """The solver's plan, or what it may spend once shares of classes are known, and their grid.
+    """The solver's plan or, if shares of classes are released first, its budget and their grid.
 
-    ``wanted`` is the number of steps that the solver is asked for, None if it decides.
+    ``wanted`` is the number of steps that the user asks for, None if the solver decides.
     """
 
     inner: Any = None
@@ -169,7 +169,7 @@ class MinimaxPlan(Plan):
 
 @dataclass
 class MinimaxResult(Result):
-    """With the weights of the tasks at the saddle point, and the shares of the classes."""
+    """A `Result` with the tasks' weights at the saddle point and the shares of the classes."""
 
     task_weights: Any = None
     shares: Any = None
@@ -181,34 +181,34 @@ class GameSolver:
     Parameters
     ----------
     solver : object
-        With ``plan`` and ``run``, for `VariationalProblem`.
+        Solver of a `VariationalProblem`, with ``plan`` and ``run``.
     """
 
     def __init__(self, solver: Any):
         self.solver = solver
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:
-        """Spend ``budget``; a fiftieth on the shares of classes, if these are not known.
+        """Spend ``budget``, a fiftieth of it on the shares of classes if they are not known.
 
         Raises
         ------
         ValueError
-            And what the solver raises.
+            If the noise is too large for the grids, or the solver refuses the problem.
         """
         tasks, n = problem.tasks, problem.n_samples
         if not tasks.counts_first:
             shares = None if tasks.prior is None else np.array(tasks.prior)
             inner = self.solver.plan(problem.game(self.solver, shares), budget, n_iter)
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
-        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularization))
+        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
         rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
         multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
         least = min(max(MINIMAX.least_share * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
-        # What may fail must fail now: for the shares that are furthest from each other, and for
-        # equal ones, from which the number of steps is expected.
+        # What may fail must fail now. Try the most unequal shares, and equal ones, for which the
+        # number of steps is announced.
         for others in (float(n), least):
             counts = np.array([least] + [others] * (k - 1))
             inner = self.solver.plan(problem.game(self.solver, counts / counts.sum()), rest, n_iter)
@@ -271,11 +271,12 @@ class GameSolver:
 
 
 def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
-    """Refuse a plan that costs more than what is left of ``charged``.
+    """Check that a plan costs at most what is left of ``charged``.
 
     Raises
     ------
     ValueError
+        If it costs more, or adds other noise to a charge for Gaussian noise.
     """
     check_cost(event, rest)
     if is_gaussian(charged) and not is_gaussian(event):  # of equal rho, it is less private
@@ -283,9 +284,9 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
 
 
 class ClassMoments:
-    """Noisy moments of the two classes, as those of groups whose membership is private.
+    """Noisy moments of the two classes, which are treated as groups with private membership.
 
-    In place of the l1 ball it has the l2 ball of the same radius, which contains that one.
+    The l1 ball is replaced by the l2 ball of the same radius, which contains it.
     """
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:

@@ -8,11 +8,9 @@ from sklearn.metrics import accuracy_score
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
-    check_fit_params,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.base.linear_model import LinearClassifierMixin
-from skdpsco.base.progress import check_progress
 from skdpsco.group_dro.options import check_prior
 from skdpsco.losses.library import (
     Absolute,
@@ -31,9 +29,10 @@ from skdpsco.minimax._solver import Tasks
 class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.
 
-    Minimises, over an l1 ball, the maximum of the mean losses of several tasks: by default those of
-    the classes, so that a rare class, or one that is hard to tell, counts as much as any other. It
-    is a game between the model and the weights of the tasks, solved privately. The fit is
+    It minimises, over an l1 ball, the maximum of the mean losses of several tasks. By default the
+    tasks are the classes, so that a rare class, or one that is hard to predict, counts as much as
+    any other. This is a game between the model and the weights of the tasks, which is solved
+    privately. The fit is
     (epsilon, delta)-differentially private: replacing one record, features and label, changes the
     law of everything that `fit` stores by at most that much.
 
@@ -41,45 +40,45 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     ----------
     losses : {"logistic", "smooth-hinge", "hinge"}, loss or list of these, default="logistic"
         Losses of `skdpsco.losses`, or convex and nonnegative ones of your own, see
-        docs/extending.md; their targets are -1 and 1. With several, each is a task on every record
-        (or class, or column): the largest of their means is minimised, as they are, so their scales
-        matter. With more than two classes there is "logistic" only, the softmax cross-entropy.
+        docs/extending.md; their targets are -1 and 1. With several losses, each is a task on every
+        record (or class, or column), and the largest of their means is minimised, so their scales
+        matter. With more than two classes only "logistic" is supported, the softmax cross-entropy.
     tasks : {"classes", "columns"} or None, default="classes"
-        "classes": the mean loss of the records of every class is a task. "columns": y has several
-        columns, the labels that several annotators give for instance, out of the same classes;
-        every column is a task for one common model. None: all records are one task.
+        With "classes", the mean loss of the records of every class is a task. With "columns", y has
+        several columns with the same classes, for instance the labels of several annotators, and
+        every column is a task for one common model. With None, all records are one task.
     class_prior : array-like of shape (n_classes,) or None, default=None
-        For ``tasks="classes"``: public shares of the classes, in the order of ``classes_``, in
-        [1e-9, 1]; they sum to 1. Sums over a class are divided by n_samples times its share. The
-        label of a record is private, so counts are not public: None releases them, with a fiftieth
-        of the budget, as ``class_prior_``. The noise grows with one over the smallest share.
+        Public shares of the classes for ``tasks="classes"``, in the order of ``classes_``. They are
+        in [1e-9, 1] and sum to 1. Sums over a class are divided by n_samples times its share. None
+        spends a fiftieth of the budget on noisy shares, ``class_prior_``, since the label of a
+        record is private. The noise is inversely proportional to the smallest share.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float, default=5.0
-        Radius of the l1 ball, > 0, with features measured in units of their bounds b_j, and the
-        intercepts c in it: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for all classes.
-        With features in [-1, 1] it is the largest log-odds. The noise grows with it.
+        Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
+        ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
+        all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent.
     solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
-            "boosted-mirror-descent", "mirror-prox", "recursive-regularization"} or object, \
+            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
-        "moments" releases noisy moments of the classes; it is for ``tasks="classes"``, two classes
-        and the logistic loss, and has the l2 ball of the same radius, which contains the l1 ball.
-        "auto" takes it up to 2000 features if the noise leaves something of these, else
-        "mirror-descent", which gets along with many features. On the others see
-        `solve_variational_inequality`; an object with ``plan`` and ``run``, like
-        `skdpsco.solvers.MirrorDescent`, is such a solver.
+        "moments" releases noisy moments of the classes. It needs ``tasks="classes"``, two classes
+        and the logistic loss, and uses the l2 ball of the same radius, which contains the l1 ball.
+        "auto" takes "moments" for up to 2000 features if the noise is small enough, and otherwise
+        "mirror-descent", which suits many features. The others are described in
+        `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
+        `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0
@@ -94,15 +93,15 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     task_weights_ : ndarray of shape (n_losses, n_tasks)
-        The mixture of tasks that was found to be the worst; n_tasks is the number of classes or of
-        columns, or 1. It sums to 1.
+        Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
+        of classes or of columns, or 1.
     class_prior_ : ndarray of shape (n_classes,)
         The noisy shares of the classes, if a solver other than "moments" needed them.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
-        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
-        solvers.
+        Number of rounds on parts of the records; 1 means that there was no recursion. Only for
+        recursive solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -111,7 +110,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
 
     See Also
     --------
-    PrivateGroupDRO : The same for groups other than classes, in an l2 ball.
+    PrivateGroupDRO : The analogous model for groups other than classes, in an l2 ball.
 
     Notes
     -----
@@ -184,47 +183,21 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     def _named_losses(self):
         return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        check_progress(self.verbose)
-        draft = self._draft()
-        losses = draft._resolved_losses()
+    def _learn(self, X, y):
+        losses = self._resolved_losses()
         if self.class_prior is not None and self.tasks != "classes":
             raise ValueError(f"class_prior must be None with tasks={self.tasks!r}.")
-        X, y = draft._checked(X, y, y_numeric=False)
-        draft.classes_, index = encode_classes(y.ravel(), self.classes)
-        targets = as_targets(draft.classes_, index).reshape(y.shape)
-        n_classes = len(draft.classes_)
+        X, y = self._checked(X, y, y_numeric=False)
+        self.classes_, index = encode_classes(y.ravel(), self.classes)
+        targets = as_targets(self.classes_, index).reshape(y.shape)
+        n_classes = len(self.classes_)
         if n_classes > 2:
             if [type(loss) for loss in losses] != [Logistic]:  # empty tuples are all equal
                 raise ValueError(
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
             losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
-        notes = [labels_note(draft.classes_, self.classes)]
+        notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")
             tasks = Tasks(losses, 1, n_classes, prior)
@@ -232,12 +205,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 notes.append("the shares of the classes are public (class_prior)")
         else:
             tasks = Tasks(losses, y.shape[1])
-        coef, intercept = draft._fit(X, targets, tasks, None, tuple(notes))
-        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self._accept(draft)
+        coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
+        return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     def score(self, X, y, sample_weight=None):
-        """Accuracy, on the worst column if y has several; without noise.
+        """Accuracy, or that of the worst column if y has several; computed without noise.
 
         Parameters
         ----------
@@ -248,6 +220,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Returns
         -------
         score : float
-            ``worst_group_score(model, X, y, sensitive_features=y)`` is that of the worst class.
+            For the worst class use ``worst_group_score(model, X, y, sensitive_features=y)``.
         """
         return self._worst(accuracy_score, X, y, sample_weight)

@@ -3,16 +3,14 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
     check_bound,
-    check_fit_params,
 )
-from skdpsco.base.progress import check_progress
+from skdpsco.base.linear_model import LinearRegressorMixin
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
@@ -26,47 +24,48 @@ from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._solver import Tasks
 
 
-class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
+class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
-    Minimises, over an l1 ball, the maximum of the mean losses of several tasks: several losses of
-    the same residuals, such as the costs of predictions that are too high and too low, or several
-    targets for one common prediction, such as measurements by several instruments. It is a game
-    between the model and the weights of the tasks, solved privately. The fit is
+    It minimises, over an l1 ball, the maximum of the mean losses of several tasks. These are
+    several losses of the same residuals, such as the costs of predictions that are too high or too
+    low, or several targets for one common prediction, such as measurements by several instruments.
+    This is a game between the model and the weights of the tasks, which is solved privately. The
+    fit is
     (epsilon, delta)-differentially private: replacing one record, features and targets, changes the
     law of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
     losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
-        Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
-        "huber" beyond 0.1. Losses of `skdpsco.losses`, such as ``[Quantile(0.3), Quantile(0.7)]``,
-        or convex and nonnegative ones of your own, see docs/extending.md; their targets are in
-        [-1, 1]. With several, the largest of their means is minimised, as they are: their scales
-        matter.
+        Losses of the residual in units of ``target_bound``. "squared" is linear beyond a residual
+        of 1, "huber" beyond 0.1. Losses of `skdpsco.losses` are allowed too, such as
+        ``[Quantile(0.3), Quantile(0.7)]``, and convex and nonnegative ones of your own, see
+        docs/extending.md; their targets are in [-1, 1]. With several losses, the largest of their
+        means is minimised, so their scales matter.
     tasks : {"columns"} or None, default=None
-        "columns": y has several columns, and each is a task for one common prediction. None: y has
-        one. With one loss and one target nothing is left to maximise.
+        With "columns", y has several columns, and each is a task for one common prediction. With
+        None, y has one column. With one loss and one target there is nothing to maximise.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float, default=1.0
-        Radius of the l1 ball, > 0, with features measured in units of their bounds b_j, and the
-        intercept c in it: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
-        predictions are at most ``radius``. The noise grows with it.
+        Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
+        ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
+        in [-1, 1] predictions are at most ``radius``. The noise grows with it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.
     target_bound : float, default=1.0
-        Public bound on ``|y|``, beyond which y is clipped, and the unit of the residual. It should
-        not be generous, and y be centred.
+        Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
+        tight, and centre y.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
-            "mirror-prox", "recursive-regularization"} or object, default="auto"
+            "mirror-prox", "recursive-regularisation"} or object, default="auto"
         See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
         ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"
@@ -82,13 +81,13 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     task_weights_ : ndarray of shape (n_losses, n_tasks)
-        The mixture of tasks that was found to be the worst; n_tasks is the number of columns of y.
-        It sums to 1.
+        Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
+        of columns of y.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
-        Rounds on parts of the records; 1 means that there was no recursion. Only for recursive
-        solvers.
+        Number of rounds on parts of the records; 1 means that there was no recursion. Only for
+        recursive solvers.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -169,54 +168,14 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         # "huber" is that of scikit-learn's SGDRegressor.
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        check_progress(self.verbose)
-        draft = self._draft()
-        losses, unit = draft._resolved_losses(), draft._unit()
-        X, y = draft._checked(X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+    def _learn(self, X, y):
+        losses, unit = self._resolved_losses(), self._unit()
+        X, y = self._checked(X, y, y_numeric=True)
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             targets = np.clip(y, -unit, unit) / unit
         notes = (f"targets are clipped to +-{unit:g}",)
-        coef, intercept = draft._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
-        draft.coef_, draft.intercept_ = coef * unit, intercept * unit
-        return self._accept(draft)
-
-    def predict(self, X):
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)
+        coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
+        return coef * unit, intercept * unit
 
     def score(self, X, y, sample_weight=None):
         """R^2, on the worst column if y has several; without noise.
@@ -232,8 +191,3 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         score : float
         """
         return self._worst(r2_score, X, y, sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

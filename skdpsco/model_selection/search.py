@@ -225,7 +225,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             Before any noise is drawn, for parameters out of range, an estimator that is not
             private, and whatever a fit of a candidate refuses.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         RuntimeError
             If a fit has not charged its share of the budget exactly once. Nothing is released.
         """

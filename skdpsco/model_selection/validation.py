@@ -101,7 +101,7 @@ def private_cross_val_score(
     ValueError, TypeError
         Before any noise is drawn, for parameters out of range and an estimator that is not private.
     BudgetExceededError
-        If the ledger has not enough left.
+        If the ledger's remaining budget is too small.
     RuntimeError
         If a fit has not charged its share of the budget exactly once. Nothing is released.
 

@@ -120,8 +120,8 @@ class PrivateQuantileClipper(ColumnTransform):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -197,31 +197,7 @@ class PrivateQuantileClipper(ColumnTransform):
             )
         return low, 1.0 - high
 
-    def fit(self, X, y=None):
-        """Release a range for every column.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is sparse, or
-            not finite and numeric.
-        BudgetExceededError
-            If the ledger has not enough left.
-        """
-        self._validate_params()
-        draft = self._draft()
-        X = draft._check(X, reset=True)
+    def _learn(self, X):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
@@ -231,14 +207,15 @@ class PrivateQuantileClipper(ColumnTransform):
         plan = self._planned(
             lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
         )
-        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+        with self._releasing(
+            self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
+        ) as release:
             rng, X = release.rng, np.clip(X, lower, upper)
             ranges = [
                 release_range(plan, X[:, j], float(lower[j]), float(upper[j]), tails, rng)
                 for j in range(d)
             ]
-        draft.lower_, draft.upper_ = np.array(ranges).T.copy()
-        return self._accept(draft)
+        self.lower_, self.upper_ = np.array(ranges).T.copy()
 
     def transform(self, X):
         """Clip into the private ranges, and map them onto `feature_range` if there is one.

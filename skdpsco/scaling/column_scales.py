@@ -16,7 +16,6 @@ from skdpsco.data.design import CSR, Dense, clip_scale
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import depth_of
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
     gaussian_grid,
     gaussian_mechanism,
     summation_error,
@@ -27,10 +26,34 @@ from skdpsco.solvers.base import Problem
 # Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST), the first all smaller ones
 # but zeros, the last also those equal to 1, their bound.
 N_BINS, LOWEST = 64, -63
-HISTOGRAM_SHARE = 0.2  # of mu**2; the rest is for mean squares
-CREDIBLE = 4.0  # a count is believed if it exceeds its noise so many times
-POOLED = 1.0 / 16.0  # of the records: where no smaller count is credible, columns are pooled
 SQUARE_IN_BIN = 7.0 / 12.0  # mean of x**2 for x uniform in [1/2, 1]
+
+
+class ScaleTuning(NamedTuple):
+    """Constants of the scales, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    share : float
+        What a solver spends on the scales of columns, of its mu**2 (or, which is the same, rho).
+    target_share : float
+        The same where the scales of the columns are known, and those of targets alone are needed.
+    histogram_share : float
+        Share of that for histograms; the rest is for mean squares.
+    credible : float
+        A count is believed if it exceeds its noise so many times.
+    pooled : float
+        Share of the records: where no smaller count is credible, columns are pooled.
+    """
+
+    share: float = 0.1
+    target_share: float = 0.02
+    histogram_share: float = 0.2
+    credible: float = 4.0
+    pooled: float = 1.0 / 16.0
+
+
+COLUMN_SCALES = ScaleTuning()
 
 
 class Scales(NamedTuple):
@@ -111,11 +134,15 @@ def plan_scales(
     """
     n = problem.n_samples
     columns = 0 if known else problem.n_features - problem.intercept
-    mu_count, mu_square = (mu * math.sqrt(s) for s in (HISTOGRAM_SHARE, 1.0 - HISTOGRAM_SHARE))
+    mu_count, mu_square = (
+        mu * math.sqrt(s)
+        for s in (COLUMN_SCALES.histogram_share, 1.0 - COLUMN_SCALES.histogram_share)
+    )
     k = columns + target
     # Counts need more records than mean squares, which keep to their columns for longer.
-    pooled = CREDIBLE * math.sqrt(2.0 * k) / mu_count > POOLED * n and columns > 1
-    merged = math.sqrt(k) / mu_square > POOLED * n and columns > 1
+    few = COLUMN_SCALES.pooled * n
+    pooled = COLUMN_SCALES.credible * math.sqrt(2.0 * k) / mu_count > few and columns > 1
+    merged = math.sqrt(k) / mu_square > few and columns > 1
 
     def counts(weight: int) -> float:
         releases = 1 + target if pooled else k
@@ -180,8 +207,7 @@ def _typical(counts, grid, n, rng):
 
     NaN and 1 where no count is credible.
     """
-    _release(counts, grid, rng)
-    credible = counts > CREDIBLE * grid * 2.0**SCALE_BITS
+    credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
     square = np.where(credible, counts, 0.0) @ (SQUARE_IN_BIN * magnitude**2) / n
     known = credible.any(axis=1)
@@ -191,13 +217,8 @@ def _typical(counts, grid, n, rng):
 
 def _mean_squares(squares, grid, n, rng):
     """Release sums of squares; return mean squares, never below the noise."""
-    _release(squares, grid, rng)
-    return np.maximum(squares, grid * 2.0**SCALE_BITS) / n
-
-
-def _release(values, grid, rng):
-    """Add noise in place; all entries are sums of the same kind."""
-    gaussian_mechanism(rng, values.reshape(-1), grid)
+    deviation = gaussian_mechanism(rng, squares, grid)
+    return np.maximum(squares, deviation) / n
 
 
 @njit

@@ -15,11 +15,11 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco.data.design import Dense
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco.data.pieces import sum_error
-from skdpsco.data.products import add_rows, common_bound, run_length
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.pieces import replace_one
+from skdpsco.data.products import add_rows, common_bound, run_room
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
-from skdpsco.solvers.base import replace_one, share_mu
+from skdpsco.solvers.base import share_mu
 
 # Shares of mu**2: of the norms of rows before and after centring, of the centre, of mean squares.
 NORM_SHARE, CENTRE_SHARE, CENTRED_NORM_SHARE = 0.02, 0.06, 0.02
@@ -123,7 +123,7 @@ class ConditioningPlan:
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
-        noise = self.grids[name] * 2.0**SCALE_BITS
+        noise = deviation_on(self.grids[name])
         return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
@@ -162,8 +162,8 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     square = slack * slack
     changes = {
         "centre": replace_one(n, slack),
-        "mean": 1.0 + 2.0 * sum_error(n, 1.0),
-        "squares": math.sqrt(2.0) * square + 2.0 * sum_error(n, square),
+        "mean": replace_one(n, 1.0, change=1.0),
+        "squares": replace_one(n, square, change=math.sqrt(2.0) * square),
     }
     dimensions = {"centre": d, "squares": d}
     grids = {
@@ -197,9 +197,9 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
 
     c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
     sums = map_reduce(X, y, shortened_sum, c)
-    gaussian_mechanism(rng, sums, plan.grids["centre"])
+    deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # Towards 0, where the records are if nothing is known.
-    centre = np.clip(c * shrunk(sums, plan.grids["centre"]) / n, -1.0, 1.0)
+    centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
@@ -208,9 +208,9 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
     square = np.full(d, max(float(mean[0]), LEAST_MEAN * n) / d)
     if "squares" in plan.grids:
         sums = map_reduce(X, y, shortened_squares, centre, c)
-        gaussian_mechanism(rng, sums, plan.grids["squares"])
+        deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards what all columns have in common.
-        sums = square + shrunk(sums - square, plan.grids["squares"])
+        sums = square + shrunk(sums - square, deviation)
         square = np.maximum(sums, LEAST_SQUARE * square)
     square *= c * c / n
     # No feature is farther from its centre.
@@ -218,9 +218,9 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
 
 
-def shrunk(noisy: np.ndarray, grid: float) -> np.ndarray:
-    """James and Stein's estimate of what the noise of ``grid`` was added to."""
-    variance = (grid * 2.0**SCALE_BITS) ** 2
+def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
+    """James and Stein's estimate of what noise was added to."""
+    variance = deviation**2
     return noisy * max(0.0, 1.0 - len(noisy) * variance / max(float(noisy @ noisy), 1e-300))
 
 
@@ -236,8 +236,8 @@ def longer_than(X, y, centre, limits) -> np.ndarray:
 @without_gil
 def shortened_sum(X, y, c) -> np.ndarray:
     """Sum of rows, shortened to norm ``c``, over ``c``."""
-    total, m = np.zeros(len(X.bounds) + X.intercept), run_length(X)
-    add_shortened(X, c, np.empty((m, 1)), total)
+    total = np.zeros(len(X.bounds) + X.intercept)
+    add_over_norms(X, c, run_room(X, 1).Z, total)
     return total[: len(X.bounds)] / X.bounds
 
 
@@ -282,7 +282,7 @@ def write_norms(X, centre, out):
 
 
 @njit
-def add_shortened(X, c, weights, out):
+def add_over_norms(X, c, weights, out):
     """Add rows over their norms, or over ``c`` if that is more; yet to be divided by the bounds."""
     over, centre = 1.0 / X.bounds, np.zeros(X.bounds.shape[0])
     common = common_bound(X)

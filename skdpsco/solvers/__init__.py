@@ -20,7 +20,7 @@ from skdpsco.solvers.saddle.boosted_mirror_descent import BoostedMirrorDescent
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.solvers.synthesis.multiplicative_weights import MultiplicativeWeights
 from skdpsco.solvers.synthesis.select_measure import SelectMeasure
 
@@ -50,7 +50,7 @@ __all__ = [
     "PhasedSGD",
     "Plan",
     "Problem",
-    "RecursiveRegularization",
+    "RecursiveRegularisation",
     "Remainder",
     "Result",
     "SelectMeasure",

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
-from skdpsco.constraints.sets import conjugate, in_double_precision, minimizer
-from skdpsco.data.pieces import sum_error
+from skdpsco.constraints.sets import conjugate, in_double_precision, minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
@@ -276,8 +275,8 @@ def check_supported(solver, problem: Problem) -> None:
 
 
 @njit
-def _probe_minimizer(constraint, public, out):
-    minimizer(constraint, public, out)
+def _probe_minimiser(constraint, public, out):
+    minimiser(constraint, public, out)
 
 
 @njit
@@ -296,7 +295,7 @@ def _probe_subdifferential(penalty, public, out):
 # Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
 # vertices by plans.) The kernels of many records call those of one.
 PROBES: dict[Any, Any] = {
-    minimizer: _probe_minimizer,
+    minimiser: _probe_minimiser,
     prox: _probe_prox,
     subdifferential: _probe_subdifferential,
     **TRIALS,
@@ -429,12 +428,3 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
     multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
     releases = [multipliers[name] for name, (_, count) in parts.items() for _ in range(count)]
     return multipliers, compose(*map(GaussianEvent, releases))
-
-
-def replace_one(n_samples: int, bound: float) -> float:
-    """Sensitivity of a sum of ``n_samples`` numbers within +-``bound``, as `sum_error` covers it.
-
-    One replaced record moves the exact sum by at most 2 bound; both sums are rounded. The same
-    holds for vectors within a ball of radius ``bound``, and for the norm of their sum's change.
-    """
-    return 2.0 * bound + 2.0 * sum_error(n_samples, bound)

@@ -50,6 +50,22 @@ class AxisPolytope(NamedTuple):
         return float(np.abs(self.length).max())
 
 
+class VertexModel(NamedTuple):
+    """The objects for which kernels of solvers that choose vertices are specialised.
+
+    Parameters
+    ----------
+    loss : loss
+    polytope : polytope
+    mechanism : mechanism
+        Mechanism that chooses vertices by their scores.
+    """
+
+    loss: Any
+    polytope: Any
+    mechanism: Any
+
+
 POLYTOPES = (L1Ball, Simplex, Polytope, AxisPolytope)  # sets whose bounds need not be declared
 
 

@@ -45,8 +45,8 @@ class PrivateSynthesizer(PrivateEstimator):
     delta : float, default=1e-6
         Privacy budget, in (0, 1); far below 1 / n_samples.
     ledger : Ledger or None, default=None
-        Charged with the cost of every fit before noise is drawn; what would exceed its budget
-        raises `BudgetExceededError`, and nothing is fitted.
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     domain : list, dict, int or Bins
         What the columns may hold: a public declaration, without which there is no fit. A list has
         one entry per column, a dict one for every column name; one int or one `Bins` is for all
@@ -203,7 +203,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         self : object
-            A fit that fails leaves it as it was: what an earlier fit learnt is kept.
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class PrivateSynthesizer(PrivateEstimator):
             Before any noise is drawn, for parameters out of range and for values that are not in
             the domain; they are not shown.
         BudgetExceededError
-            If the ledger has not enough left.
+            If the ledger's remaining budget is too small.
         """
         self._validate_params()
         check_progress(self.verbose)

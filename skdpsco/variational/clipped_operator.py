@@ -15,7 +15,7 @@ N_PROBES = 32  # pairs of points at which monotonicity is tried
 
 
 def _units(rows: np.ndarray, order: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows over their largest entries, these, and the norms of the former: nothing overflows."""
+    """Rows divided by their largest entries, these entries, and norms that cannot overflow."""
     top = np.abs(rows).max(axis=1)
     unit = rows / np.where(top > 0.0, top, 1.0)[:, None]
     return unit, top, np.linalg.norm(unit, ord=order, axis=1)
@@ -34,17 +34,17 @@ def _dual_norms(rows: np.ndarray, block: Block) -> np.ndarray:
 
 
 def _within_block(rows: np.ndarray, block: Block) -> np.ndarray:
-    """Rows with the norms that the block declares; what is not finite becomes 0."""
+    """Rows clipped to the norms that the block declares; rows that are not finite become 0."""
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     rows = _shorten(rows, conjugate(block.p), block.lipschitz)
     return rows if block.sensitivity is None else _shorten(rows, 2.0, 0.5 * block.sensitivity)
 
 
 def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
-    """A game like ``function`` that keeps records within ``blocks`` itself, in less time.
+    """A faster game like ``function`` that keeps records within ``blocks`` itself, or None.
 
-    None if there is no such game. A subclass may return anything, and attributes may have been
-    changed: so only the class and its parameters count.
+    Only the class and its parameters decide, since a subclass may return anything and attributes
+    may have been changed.
     """
     game: Any = None
     if type(function) in (BilinearGame, QuadraticGame) and len(blocks) == 2:
@@ -62,7 +62,7 @@ def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
 
 
 class Clipped:
-    """A user's operator with all records within their bounds, whatever it returns."""
+    """A user's operator, with every record clipped to its bounds whatever it returns."""
 
     def __init__(
         self,
@@ -82,19 +82,19 @@ class Clipped:
         self.game = _game(function, blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
-        """What the user's operator says of records that may raise errors: public or the first."""
+        """The user's operator on records whose errors may be shown: public ones or the first."""
         return real_numbers("operator", self._at(z), data, (self.size,), self.monotone)
 
     def try_record(self, z: np.ndarray, record: Data) -> None:
-        """Refuse an operator, or payoffs, of another shape or type, by a look at one record.
+        """Check the shapes and types of the operator and its payoffs on one record.
 
         Raises
         ------
         ValueError
-            And whatever the functions of the user raise.
+            If a shape or type is wrong. Errors of the user's functions pass through.
         """
         twice = tuple(np.concatenate([array, array]) for array in record)
-        self.records(z, twice)  # functions of one record alone show
+        self.records(z, twice)  # reveals functions that expect a single record
         if self.value_bound is not None:
             real_numbers("value", partial(self.value, z), twice)
 
@@ -110,11 +110,11 @@ class Clipped:
         return total
 
     def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
-        """What the user's game says that each record pays, as it is."""
+        """The user's payoffs of the records, unclipped."""
         return self.function.value(z.copy(), *data)
 
     def _at(self, z: np.ndarray) -> Any:
-        """The user's operator at a point, which it cannot change."""
+        """The user's operator at a read-only point."""
         return lambda *data: self.function(z.copy(), *data)
 
 
@@ -125,8 +125,8 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
     ------
     ValueError
         If its mean is not monotone, if a record exceeds the bounds of a block, or if a record's row
-        depends on others. Where it is declared monotone, also if a record's operator is not, would
-        be clipped, or moves by more than its smoothness.
+        depends on other records. If it is declared monotone, also if a single record's operator is
+        not monotone, would be clipped, or moves by more than its smoothness.
     """
     rng = np.random.default_rng(0)  # points to try, not noise
     start = geometry.start()
@@ -142,8 +142,8 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
         apart = np.vstack([operator.records(z, tuple(a[half] for a in probes)) for half in halves])
         if not np.allclose(apart, G, rtol=1e-6, atol=1e-12 * np.abs(G).max(), equal_nan=True):
             raise ValueError(
-                "operator must give each record a row that depends on that record alone: on the "
-                "probes, a record by itself has another row than among the others."
+                "operator must return for each record a row that depends on this record alone: on "
+                "the probes, a record alone has a different row than among others."
             )
         for k, (block, part) in enumerate(zip(geometry.blocks, geometry.parts, strict=True)):
             largest = float(_dual_norms(G[:, part], block).max())
@@ -156,12 +156,12 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
             if operator.monotone and not np.allclose(clipped, G[:, part], rtol=1e-9, atol=0.0):
                 raise ValueError(
                     f"operator exceeds the sensitivity of block {k} on the probes: records would "
-                    "be clipped to half of it, and then the operator need not be monotone."
+                    "be clipped to half of it, after which the operator may not be monotone."
                 )
         if operator.monotone and operator.smoothness is not None:
-            near = z + 10.0 ** rng.uniform(-4, 0) * (other - z)  # kinks do not show from far away
+            near = z + 10.0 ** rng.uniform(-4, 0) * (other - z)  # kinks show from nearby only
             _check_smoothness(operator, geometry, G - operator.records(near, probes), z - near)
-        # Of every record if so declared: a data set may consist of copies of it.
+        # If declared, check every record: a data set may consist of copies of one record.
         moves = G - H if operator.monotone else (G - H).mean(axis=0)[None]
         products = moves @ (z - other)
         if (products < -1e-9 * np.maximum(np.abs(moves) @ np.abs(z - other), 1e-300)).any():
@@ -172,7 +172,7 @@ def check_operator(operator: Any, geometry: Geometry, probes: Data) -> None:
 
 
 def _check_smoothness(operator: Any, geometry: Geometry, moves: np.ndarray, u: np.ndarray) -> None:
-    """Whether records' operators move by no more than they may where the point moves by u."""
+    """Check that records' operators move by at most their smoothness when the point moves by u."""
     pairs = list(zip(geometry.blocks, geometry.parts, strict=True))
     allowed = operator.smoothness @ [finite_lp_norm(u[part], block.p) for block, part in pairs]
     for k, (block, part) in enumerate(pairs):

@@ -13,15 +13,15 @@ from skdpsco.constraints.sets import Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 
-MAX_RESPONSE_STEPS = 10_000  # of the search for a best response
+MAX_RESPONSE_STEPS = 10_000  # most steps of the search for a best response
 
 
 class _VectorGame:
-    """A game in the products of the players' strategies with vectors of the records.
+    """A game whose payoffs depend on products of the strategies with the records' vectors.
 
-    With ``r = <u, x> - a`` and ``q = <v, y> - c`` its payoff is ``k/2 r**2 + r q - k/2 q**2``, k
-    the curvature. Records are clipped as they are read, so that what is left of each is a game with
-    the declared constants, whatever the data.
+    With ``r = <u, x> - a``, ``q = <v, y> - c`` and a curvature k, the payoff is
+    ``k/2 r**2 + r q - k/2 q**2``. Records are clipped as they are read, so that each of them is a
+    game with the declared constants, whatever the data.
     """
 
     saddle = True
@@ -33,12 +33,12 @@ class _VectorGame:
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
         self.bound = check_bound("bound", bound)
         square = self.bound**2
-        # Of the factor of a vector. Targets are within the bound too, where there are any.
+        # Bound on the factor of a vector. Targets, if any, are within the bound too.
         self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
         largest = self._most * self.bound
         simplex: Any = Simplex
         self.blocks = tuple(Block(simplex(), size, largest) for size in (n_rows, n_columns))
-        # Where both residuals are twice the bound; without curvature there are no targets.
+        # Attained if both residuals are twice the bound; without curvature there are no targets.
         self.value_bound = 4.0 * square if self.curvature else square
         k = self.curvature * square
         self.smoothness = [[k, square], [square, k]]
@@ -106,7 +106,7 @@ class _VectorGame:
         return data
 
     def _arrays(self, data: Data) -> list[np.ndarray]:
-        """As float64, with targets of 0 where there are none."""
+        """The arrays as float64, with zeros in place of missing targets."""
         arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in data]
         return arrays + [np.zeros(len(arrays[0]))] * (4 - len(arrays))
 
@@ -119,16 +119,16 @@ class _VectorGame:
 class BilinearGame(_VectorGame):
     """Zero-sum game whose payoff matrix is the mean of matrices of rank one.
 
-    A record is a pair of vectors (u, v) with the payoff ``<u, x> <v, y>``: x minimises and y
-    maximises its mean, both over simplices. A step costs time in proportion to the entries of the
-    records that it takes, not to those of the matrix.
+    A record is a pair of vectors (u, v) with the payoff ``<u, x> <v, y>``; x minimises and y
+    maximises its mean, both over simplices. The time of a step is proportional to the number of
+    entries of its records, not of the matrix.
 
-    Data are two arrays, of shapes (n_samples, n_rows) and (n_samples, n_columns).
+    The data are two arrays, of shapes (n_samples, n_rows) and (n_samples, n_columns).
 
     Parameters
     ----------
     n_rows, n_columns : int
-        Actions of either player.
+        Number of actions of each player.
     bound : float, default=1.0
         Entries of the vectors are clipped to [-bound, bound].
 
@@ -160,15 +160,15 @@ class QuadraticGame(_VectorGame):
     """Game of two linear models, one of which minimises what the other one maximises.
 
     A record (u, v, a, c) has the residuals ``r = <u, x> - a`` and ``q = <v, y> - c`` and the payoff
-    ``r**2 / 2 + r q - q**2 / 2``: x minimises and y maximises its mean, both over simplices.
+    ``r**2 / 2 + r q - q**2 / 2``; x minimises and y maximises its mean, both over simplices.
 
-    Data are four arrays, of shapes (n_samples, n_rows), (n_samples, n_columns), (n_samples,) and
-    (n_samples,).
+    The data are four arrays, of shapes (n_samples, n_rows), (n_samples, n_columns), (n_samples,)
+    and (n_samples,).
 
     Parameters
     ----------
     n_rows, n_columns : int
-        Weights of either player.
+        Number of weights of each player.
     bound : float, default=1.0
         Entries of the vectors, and targets, are clipped to [-bound, bound].
 
@@ -187,31 +187,35 @@ class QuadraticGame(_VectorGame):
 
 
 def duality_gap(game: Any, z: np.ndarray, *data: np.ndarray, tol: float = 1e-6) -> float:
-    """Duality gap of a point, ``max_v F(x, v) - min_u F(u, y)``, F the mean of the payoffs.
+    """Duality gap ``max_v F(x, v) - min_u F(u, y)`` of a point, where F is the mean payoff.
 
-    It is not private: only for public data, to evaluate a solver.
+    It is not private. Use it only on public data, to evaluate a solver.
 
     Parameters
     ----------
     game : object
-        With ``blocks`` (two, on simplices), ``total(z, data)``, the sum of the records' operators,
-        and ``value(z, *data)``, their payoffs; `BilinearGame` and `QuadraticGame` for example.
+        A game with two ``blocks`` on simplices, ``total(z, data)``, which returns the sum of the
+        records' operators, and ``value(z, *data)``, which returns their payoffs; for example a
+        `BilinearGame` or a `QuadraticGame`.
     z : ndarray of shape (n_rows + n_columns,)
         The strategies of both players.
     *data : ndarray
-        What the game's records are made of.
+        The arrays of the game's records.
     tol : float, default=1e-6
-        Either best response is searched until it is certified to be within tol of the best, or for
-        10,000 steps.
+        The search for a best response ends when it is certified to be within ``tol`` of the best,
+        or after 10,000 steps.
 
     Returns
     -------
     gap : float
-        An upper bound on the gap, at most 2 tol above it if both searches end.
+        An upper bound on the gap, at most ``2 * tol`` above it if both searches are certified.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``game`` has no ``blocks``, ``total`` or ``value``, or a parameter has the wrong type.
+    ValueError
+        If the blocks are not two simplices, or ``z``, ``data`` or ``tol`` is not valid.
     """
     if not all(hasattr(game, name) for name in ("blocks", "total", "value")):
         raise TypeError(f"game must have blocks, total and value, got {game!r}.")
@@ -228,9 +232,9 @@ def duality_gap(game: Any, z: np.ndarray, *data: np.ndarray, tol: float = 1e-6) 
 
 
 def _gain(game: Any, z: np.ndarray, part: slice, player: int, data: Data, tol: float) -> float:
-    """What a player has to gain at most: accelerated gradient steps, up to a certificate."""
+    """Bound on what a player can gain, by accelerated gradient steps up to a certificate."""
     n, radius = len(data[0]), game.blocks[player].constraint.radius
-    sign = 1.0 if player == 0 else -1.0  # the operator holds the signs of the players
+    sign = 1.0 if player == 0 else -1.0  # the operator contains the signs of the players
 
     def loss(w: np.ndarray) -> float:
         return sign * float(np.mean(game.value(_with(z, part, w), *data)))
@@ -243,7 +247,7 @@ def _gain(game: Any, z: np.ndarray, part: slice, player: int, data: Data, tol: f
 
     start = loss(z[part])
     w = previous = momentum = z[part].copy()
-    # From here on, far too long a step: halved until it descends.
+    # The first step is far too long; it is halved until it descends.
     width, t = 1.0 / max(float(np.abs(slope(w)).max()), 1e-300), 1.0
     for _ in range(MAX_RESPONSE_STEPS):
         g = slope(w)
@@ -280,7 +284,7 @@ def _clipped(array: np.ndarray, bound: float) -> np.ndarray:
 
 @inner
 def _clip(x, bound):
-    """Within the bound, even if x is not a number."""
+    """Clip x to the bound, even if it is NaN."""
     if not x > -bound:
         return -bound
     return min(x, bound)
@@ -295,7 +299,7 @@ def _clipped_product(row, z, bound):
 
 
 class _Records(NamedTuple):
-    """The vectors of either player, and the targets."""
+    """The vectors of both players, and the targets."""
 
     u: np.ndarray
     v: np.ndarray
@@ -305,12 +309,12 @@ class _Records(NamedTuple):
 
 @njit
 def _add_operators(records, x, y, bound, most, curvature, gx, gy):
-    """Add the records' gradients to ``gx`` and ``gy``: rows are still in the cache when used."""
+    """Add the records' gradients to ``gx`` and ``gy``, while the rows are still in the cache."""
     u, v, a, c = records
     for i in range(u.shape[0]):
         r = _clipped_product(u[i], x, bound) - _clip(a[i], bound)
         q = _clipped_product(v[i], y, bound) - _clip(c[i], bound)
-        # The products are rounded: no record may do more than is declared.
+        # The products are rounded, and no record may exceed the declared bounds.
         right, left = _clip(curvature * r + q, most), _clip(curvature * q - r, most)
         for j in range(x.shape[0]):
             gx[j] += right * _clip(u[i, j], bound)

@@ -1,4 +1,4 @@
-"""Tasks of a linear model: their public constants, and what records say about them.
+"""Tasks of a linear model: their public constants, and the records' contributions.
 
 Proof: docs/proofs/maximal_loss.md.
 """
@@ -27,12 +27,12 @@ from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.problem import Data
 from skdpsco.variational.games import _clipped
 
-ENTRIES = 1 << 19  # of the features that are in memory at a time: rows are still there when used
+ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
 IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
 THIRD = 1.0 / (6.0 * math.sqrt(3.0))  # largest third derivative of the logistic loss
 TRIED_TARGETS = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
-OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # whose constants, and kernels, are for targets -1 and 1
-STEEPEST = 2.0**12  # of beta R F / slope, beyond which rounding moves slopes: proof, section 2
+OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # losses for targets -1 and 1 only
+STEEPEST = 2.0**12  # bound on beta R F / slope; above it rounding moves slopes: proof, section 2
 
 
 @njit
@@ -42,7 +42,7 @@ def _losses_and_slopes(loss, Z, t, loss_out, slope_out):
 
 
 def third_derivative(loss: Any, residual: float) -> float | None:
-    """Bound on third derivatives in the predictions, if there is one."""
+    """Bound on third derivatives in the predictions, or None."""
     if type(loss) in (Logistic, Multinomial):
         return THIRD
     return 0.0 if type(loss) is Squared and loss.clip >= residual else None
@@ -54,7 +54,7 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
     Raises
     ------
     TypeError
-        If Numba cannot compile the loss: before anything is charged.
+        If Numba cannot compile the loss; nothing has been charged then.
     ValueError
         If the loss is negative or not finite at one of a grid of public points.
     """
@@ -65,33 +65,33 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
     level, slope = np.empty(len(Z)), np.empty_like(Z)
     try:
         _losses_and_slopes(loss, Z, _targets_of(loss, targets), level, slope)
-    except Exception as error:  # Numba's own, or one of a kernel
+    except Exception as error:  # an error of Numba or of a kernel
         reason = str(error).strip().split("\n")[0]
         raise TypeError(
             f"losses contains {loss!r}, whose kernels Numba cannot compile or run: {reason}"
         ) from error
-    extreme = level[np.abs(targets) == target_bound]  # of a classifier there are no others
+    extreme = level[np.abs(targets) == target_bound]  # a classifier has no other targets
     least, largest = float(extreme.min()), float(extreme.max())
     if not -1e-9 * largest <= least <= largest < math.inf:
         raise ValueError(
             f"losses contains {loss!r}, whose values must be finite and not negative for "
-            f"predictions up to {reach:g}: they are between {least:g} and {largest:g}."
+            f"predictions up to {reach:g}, but they are between {least:g} and {largest:g}."
         )
     return float(level[np.isfinite(level)].max())
 
 
 def _targets_of(loss: Any, t: np.ndarray) -> np.ndarray:
-    """Targets as a loss may have them: of some the signs, where 0 is not positive."""
+    """Targets as a loss expects them; for some losses their signs, where 0 counts as negative."""
     return np.where(t > 0.0, 1.0, -1.0) if isinstance(loss, OF_SIGNS) else t
 
 
 class LossTasks:
-    """Public constants of tasks, and what records say about them; see the subclasses.
+    """Public constants of tasks, and the records' contributions; see the subclasses.
 
     Parameters
     ----------
     losses : sequence of NamedTuple
-        Of `skdpsco.losses`, with the same ``n_outputs``.
+        Losses of `skdpsco.losses` with the same ``n_outputs``.
     n_features : int
     radius : float
     n_targets : int
@@ -124,8 +124,8 @@ class LossTasks:
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
         self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
-        # The constants have to hold before anything is clipped, which nobody has shown of a user's
-        # losses, and rounding of predictions must make little difference to slopes.
+        # The constants have to hold without clipping, which has not been proved for a user's own
+        # losses, and the rounding of predictions must hardly change slopes.
         proven = all(library.is_proven(loss) for loss in self.losses)
         beta = max(loss.smoothness() for loss in self.losses)
         rounding = beta * self.radius * (self.n_features + 3)
@@ -147,7 +147,7 @@ class LossTasks:
     def _parts(
         self, W: np.ndarray, rows: Any, targets: np.ndarray
     ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-        """Loss, target, and for each record the loss less the centre and the slopes."""
+        """Loss, target and, for each record, the loss minus the centre, and the slopes."""
         n = len(targets)
         Z = np.ascontiguousarray(rows @ W.T, dtype=np.float64)
         for j in range(self.n_targets):
@@ -161,13 +161,13 @@ class LossTasks:
     def _factors(
         self, W: np.ndarray, mixture: np.ndarray, rows: Any, targets: np.ndarray, weights: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of every record, the factors of its row, and its payoff for every task.
+        """For every record, the factors of its row and its payoff for every task.
 
         Parameters
         ----------
         W : ndarray of shape (n_outputs, n_features)
         mixture : ndarray of shape (n_losses, n_targets, n_groups)
-            What the slopes of the tasks are mixed with.
+            Weights with which the slopes of the tasks are mixed.
         rows : array or matrix of shape (n, n_features)
         targets : ndarray of shape (n, n_targets)
         weights : ndarray of shape (n, n_groups) or None
@@ -188,14 +188,14 @@ class LossTasks:
         return y.reshape(len(self.losses), self.n_targets, -1)
 
     def _targets(self, targets: np.ndarray) -> np.ndarray:
-        """Targets within their bounds; whole numbers for the softmax."""
+        """Targets clipped to their bounds; whole numbers for the softmax."""
         if self.n_outputs > 1:
             return np.rint(within(targets, 0.0, self.n_outputs - 1.0))
         return _clipped(targets, self.target_bound)
 
 
 class VertexTasks(LossTasks):
-    """With the weights of the vertices of the ball as the first player; see the subclasses."""
+    """Tasks whose first player holds weights of the ball's vertices; see the subclasses."""
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -236,7 +236,7 @@ class VertexTasks(LossTasks):
         return total
 
     def value(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
-        """Payoffs of the model to the tasks: mixed losses of records, less a constant.
+        """Payoffs of the model to the tasks: mixed losses of records minus a constant.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class VertexTasks(LossTasks):
         return np.concatenate(found)
 
     def _play(self, z: np.ndarray, *part: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Factors of the rows and payoffs, within the bounds of the blocks whatever is rounded."""
+        """Factors of the rows, and payoffs, kept within the blocks' bounds despite rounding."""
         W, mixture = np.atleast_2d(self.coef(z)), self._mixture(z[2 * self.n_coefficients :])
         factors, payoffs = self._factors(W, mixture, *part)
         if self.n_tasks == 1:
@@ -266,15 +266,15 @@ class VertexTasks(LossTasks):
         )
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        """Rows, targets and weights, part by part, within their bounds."""
+        """Rows, targets and weights, clipped to their bounds, part by part."""
         raise NotImplementedError
 
 
 class PreparedVertices(VertexTasks):
-    """`MaximalLoss` for records that are within their bounds, of one group each, or without groups.
+    """`MaximalLoss` for clipped records that belong to one group each, or to none.
 
-    Data are targets of shape (n, n_targets), rows, dense or CSR, and, if there are ``shares``, the
-    group of every record as a row with a 1 in its place. A group's losses are divided by its share.
+    The data are targets of shape (n, n_targets), dense or CSR rows and, if there are ``shares``, a
+    row for every record with a 1 at its group. A group's losses are divided by its share.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class PreparedBall(LossTasks):
         return z[: self.n_coefficients].reshape(self.n_outputs, -1)
 
     def _unit(self, y: np.ndarray) -> float:
-        """Largest weight of a record: that of the group that weighs it most."""
+        """Largest weight that any record can have, through the group that weighs it most."""
         return float((self._mixture(y).sum(axis=(0, 1)) * self.weight_bounds).max())
 
     def weights(self, z: np.ndarray) -> np.ndarray:
@@ -337,7 +337,7 @@ class PreparedBall(LossTasks):
         return np.concatenate([np.full(self.n_coefficients, self._unit(y)), of_tasks])
 
     def total(self, z: np.ndarray, data: Any) -> np.ndarray:
-        """Sum of the records' operators over their units."""
+        """Sum of the records' operators, divided by their units."""
         size = self.n_coefficients
         y = z[size:]
         mixture = self._mixture(y) * (self.weight_bounds / self._unit(y))
@@ -354,18 +354,22 @@ class PreparedBall(LossTasks):
 
 
 def chunks_of(data: Any, n_features: int) -> Iterator[Any]:
-    """Parts of targets, rows and groups; of sparse rows all at once."""
+    """Split targets, rows and groups into parts; sparse rows stay in one part."""
     size = max(ENTRIES // n_features, 64) if isinstance(data[1], np.ndarray) else len(data[0])
     for start in range(0, len(data[0]), size):
         yield tuple(array[start : start + size] for array in data)
 
 
 def check_losses(losses: Any) -> tuple[Any, ...]:
-    """Several losses, or one.
+    """Check one loss or several, and return them as a tuple.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``losses`` is neither a loss nor a sequence of losses.
+    ValueError
+        If there are none, their numbers of predictions differ, or a softmax has fewer than two
+        classes.
     """
     several = (losses,) if hasattr(losses, "n_outputs") else losses
     if not isinstance(several, (list, tuple)) or not all(
@@ -374,7 +378,7 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
         raise TypeError(f"losses must be a loss of skdpsco.losses or several, got {losses!r}.")
     if not several or len({loss.n_outputs for loss in several}) > 1:
         raise ValueError(
-            "losses must be at least one loss, all of the same number of predictions, got "
+            "losses must be one or more losses with the same number of predictions, got "
             f"{losses!r}."
         )
     for loss in several:
@@ -393,5 +397,5 @@ def _weight_bounds(given: Any) -> np.ndarray:
 
 
 def _weighted_sum(factors: np.ndarray, rows: Any) -> np.ndarray:
-    """``factors.T @ rows`` as an array, for sparse rows too."""
+    """``factors.T @ rows`` as an array, also for sparse rows."""
     return np.asarray((rows.T @ factors).T)

@@ -17,34 +17,34 @@ from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, _weight_bounds,
 class MaximalLoss(VertexTasks):
     """Game of a linear model in an l1 ball against the task on which its loss is largest.
 
-    The model x is a vector of weights of the vertices of the ball, ``radius * e_j`` and then
-    ``-radius * e_j``: its coefficients are ``coef(z)``. The weights y are those of the tasks, and
-    the payoff is ``sum_j y_j (loss_j(<w, x_i>, target_i) - c)`` for a public constant c.
-    So x minimises the largest mean loss of a task. Tasks are all combinations of losses, targets
-    and groups, in this order, the groups varying fastest.
+    The model's strategy is a vector of weights of the ball's vertices, first ``radius * e_j`` and
+    then ``-radius * e_j``; ``coef(z)`` returns its coefficients w. The opponent's strategy y holds
+    weights of the tasks, and the payoff of record i is
+    ``sum_j y_j (loss_j(<w, x_i>, target_i) - c)`` for a public constant c. Thus the model minimises
+    the largest mean loss of a task. The tasks are all combinations of losses, targets and groups,
+    in this order; groups vary fastest.
 
-    Data are two arrays or three: features (n_samples, n_features), targets (n_samples,) or
-    (n_samples, n_targets), and, if there are ``weight_bounds``, weights of the records in the
-    groups, of shape (n_samples, n_groups). The loss of a group is the mean over *all* records of
-    weight times loss: weights should have the mean 1.
+    The data are two or three arrays: features of shape (n_samples, n_features), targets of shape
+    (n_samples,) or (n_samples, n_targets) and, if there are ``weight_bounds``, the records' weights
+    in the groups, of shape (n_samples, n_groups). The loss of a group is the mean of weight times
+    loss over *all* records, so weights should have mean 1.
 
     Parameters
     ----------
     losses : loss or sequence of losses
-        Of `skdpsco.losses`, or convex and nonnegative ones of your own; several must agree in the
-        number of predictions that they take.
+        Losses of `skdpsco.losses`, or convex and nonnegative ones of your own, all with the same
+        number of predictions.
     n_features : int
-        Features lie in [-1, 1], beyond which they are clipped. Add a column of ones for an
-        intercept.
+        Number of features, which are clipped to [-1, 1]. Add a column of ones for an intercept.
     radius : float, default=1.0
         Bound on the l1 norm of all coefficients together.
     n_targets : int, default=1
     target_bound : float, default=1.0
-        Targets are clipped to [-target_bound, target_bound]. Those of `skdpsco.losses.Multinomial`
-        are class indices instead. Of `Logistic`, `SmoothHinge` and `Hinge` only the sign counts:
-        positive targets are 1, all others -1.
+        Targets are clipped to [-target_bound, target_bound]. `skdpsco.losses.Multinomial` has class
+        indices instead. For `Logistic`, `SmoothHinge` and `Hinge` positive targets count as 1, and
+        all others as -1.
     weight_bounds : array-like of shape (n_groups,) or None, default=None
-        Weights are clipped to [0, weight_bounds]. None for one group, of all records.
+        Weights are clipped to [0, weight_bounds]. None for one group of all records.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class MaximalLoss(VertexTasks):
 
     Examples
     --------
-    The largest of two pinball losses, of which one punishes predictions that are too low, and one
-    those that are too high:
+    The larger of two pinball losses, one of which punishes predictions that are too low, and the
+    other predictions that are too high:
 
     >>> import numpy as np
     >>> from skdpsco.losses import Quantile
@@ -110,7 +110,7 @@ class MaximalLoss(VertexTasks):
             yield self._read(tuple(array[start : start + size] for array in data))
 
     def _read(self, data: Data) -> tuple[Any, np.ndarray, Any]:
-        """Rows, targets and weights of records, within their bounds."""
+        """Rows, targets and weights of records, clipped to their bounds."""
         rows = _clipped(np.asarray(data[0], dtype=np.float64), 1.0)
         targets = self._targets(np.asarray(data[1], dtype=np.float64))
         if self.n_arrays == 2:

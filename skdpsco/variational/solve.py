@@ -26,7 +26,7 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.clipped_operator import Clipped, check_operator
 
 __all__ = [
@@ -43,21 +43,22 @@ VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
     "boosted-mirror-descent": BoostedMirrorDescent,
     "mirror-descent": MirrorDescent,
     "mirror-prox": MirrorProx,
-    "recursive-regularization": RecursiveRegularization,
+    "recursive-regularisation": RecursiveRegularisation,
 }
-# From where on "auto" is mirror descent, with games of vectors: docs/proofs/mirror_descent.md, 5.
+# Thresholds above which "auto" is mirror descent for games of vectors:
+# docs/proofs/mirror_descent.md, section 5.
 LEAST_SIZE, LEAST_STEPS = 30, 500
 
 
 class MatrixGame:
-    """Operator of a zero-sum game whose payoff matrix is the mean of the records'.
+    """Operator of a zero-sum game whose payoff matrix is the mean of the records' matrices.
 
     The row player w minimises, and the column player v maximises, ``w' A v`` over simplices.
 
     Parameters
     ----------
     n_rows, n_columns : int
-        Actions of either player.
+        Number of actions of each player.
     bound : float
         Payoffs are clipped to [-bound, bound].
 
@@ -68,7 +69,7 @@ class MatrixGame:
     """
 
     saddle = True
-    monotone = True  # whatever the payoffs: they are clipped, and not what is made of them
+    monotone = True  # for all payoffs, since the payoffs are clipped and not the operator
     second_smoothness = 0.0
 
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
@@ -93,12 +94,12 @@ class MatrixGame:
         return np.hstack([A @ v, -(A.transpose(0, 2, 1) @ w)])
 
     def value(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
-        """What w pays to v for each record: an array of shape (n_samples,)."""
+        """What w pays to v for each record, as an array of shape (n_samples,)."""
         A, w, v = self._play(z, payoffs)
         return A @ v @ w
 
     def _play(self, z: np.ndarray, payoffs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Clipped payoffs, and the parts of either player."""
+        """Clipped payoffs, and the strategies of both players."""
         m = self.blocks[0].size
         if payoffs.shape[1:] != (m, self.blocks[1].size):
             raise ValueError(
@@ -116,13 +117,13 @@ class VariationalSolution:
     ----------
     z : ndarray of shape (size,)
     blocks : list of ndarray
-        The same by player.
+        The parts of z, one per player.
     n_iter : int
-        Steps, a public number.
+        Number of steps, which is public.
     privacy : PrivacyReport
     n_rounds : int or None
-        Rounds of a recursive solver, a public number; 1 means that it did not recurse. None for
-        other solvers.
+        Number of rounds of a recursive solver, which is public; 1 means that it did not recurse.
+        None for other solvers.
     """
 
     z: np.ndarray
@@ -150,65 +151,67 @@ def solve_variational_inequality(
 ) -> VariationalSolution:
     """Solve a monotone variational inequality, or a saddle-point problem, under privacy.
 
-    Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, G the mean of the records'
-    operators. The result is (epsilon, delta)-differentially private for replacing one record; the
-    number of records is public. Records' operators are clipped to the bounds that ``blocks``
-    declares, so that privacy does not depend on whether these are right; but see ``monotone``.
+    Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, where G is the mean of the
+    records' operators. The result is (epsilon, delta)-differentially private for replacing one
+    record; the number of records is public. The records' operators are clipped to the bounds that
+    ``blocks`` declares, so that privacy holds even if these are wrong; but see ``monotone``.
 
     Parameters
     ----------
     operator : callable
-        ``operator(z, *arrays)`` returns an array of shape (n_records, size) with one row for each
-        record, a function of z and of that record only. It is called with parts of the data, which
-        it cannot change. A record for which it raises, or returns anything but finite real numbers,
-        counts as 0. It should not warn because of a value: that would tell something about the
-        record. z may be outside of the sets by a rounding error.
+        ``operator(z, *arrays)`` returns an array of shape (n_records, size). Each row must depend
+        only on z and on its record. The operator is called with read-only parts of the data. A
+        record for which it raises an exception, or returns anything but finite real numbers, counts
+        as 0. It should not warn because of a value, since a warning reveals something about the
+        record. z may be outside the sets by a rounding error.
     data : ndarray or tuple of ndarray
-        Finite numbers, one record for each entry of the first axis.
+        Finite numbers, with one record per entry of the first axis.
     epsilon, delta : float
-        The budget.
+        The privacy budget.
     blocks : sequence of Block or None, default=None
         The players: their sets, sizes and bounds, in the order in which z holds them. None for
         ``operator.blocks``.
     saddle : bool or None, default=None
-        Whether the operator is ``(df/dw, -df/dv)`` of a convex-concave f. None for
-        ``operator.saddle``, or False if there is none.
+        Whether the operator is ``(df/dw, -df/dv)`` for a convex-concave f. None for
+        ``operator.saddle``, or False if the operator does not have this attribute.
     smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
-        Entry (i, j) bounds how much block i of the operator moves, in its dual norm, per unit that
-        block j of z moves. It makes the solver faster, and the privacy of
-        "accelerated-recursive" rests on it: with too small a number it is not private. None for
+        Entry (i, j) bounds how far block i of the operator moves, in its dual norm, when block j of
+        z moves by one unit. It makes the solver faster. The privacy of "accelerated-recursive"
+        rests on it: with too small a number that solver is not private. None for
         ``operator.smoothness``, if any.
     monotone : bool or None, default=None
-        Whether you know that the operator is monotone for *every* data set, and keeps its bounds
-        and its smoothness before they are enforced: then "accelerated-recursive" is private. (Each
-        record's row of a block with a ``sensitivity`` must be within *half* of that, in l2 norm.)
-        Clip records instead of operators to make it so. None for ``operator.monotone``, which is
-        about the operator's own ``blocks`` and ``smoothness`` and counts with these only, or False.
+        Whether you know that the operator is monotone for *every* data set, and respects its bounds
+        and its smoothness without being clipped. "accelerated-recursive" is private only then. (If
+        a block has a ``sensitivity``, each record's row must be within *half* of it in l2 norm.) To
+        make this true, clip the records instead of the operator. None for ``operator.monotone``,
+        which refers to the operator's own ``blocks`` and ``smoothness`` and is ignored for others.
     solver : str or object, default="auto"
-        "auto", "mirror-prox", "recursive-regularization", "accelerated-recursive",
+        "auto", "mirror-prox", "recursive-regularisation", "accelerated-recursive",
         "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
         with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror descent for
-        a `BilinearGame` or `QuadraticGame` with at least 30 actions of either player and enough
-        records for 500 steps of it (about 50,000 at epsilon = 1) if ``n_iter`` is "auto" too, and
-        else mirror prox: what measures best, in general. "accelerated-recursive" needs
-        ``smoothness`` and ``monotone``, which its privacy rests on, and sets with a Euclidean
-        projection; it is fast on many records. "recursive-regularization" is for the worst case,
-        and with its defaults does not recurse as a rule: a warning says so. The last three are for
+        a `BilinearGame` or `QuadraticGame` if each player has at least 30 actions, there are enough
+        records for 500 steps (about 50,000 at epsilon = 1), and ``n_iter`` is "auto" too. Otherwise
+        it is mirror prox, which is the most accurate in general. "accelerated-recursive" needs
+        ``smoothness`` and ``monotone``, on which its privacy rests, and sets with a Euclidean
+        projection; it is fast on many records. "recursive-regularisation" is for the worst case;
+        with its defaults it usually does not recurse, and a warning says so. The last three are for
         games of two players, each on a simplex; see `skdpsco.solvers.MirrorDescent`,
-        `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. An operator may declare
-        ``second_smoothness`` for them: when one player's point moves by h in l1 norm, no partial
-        derivative is further than ``second_smoothness / 2 * h**2`` from its linear part. It is 0
-        for bilinear and quadratic games; privacy does not rest on it.
+        `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. For these, an operator may declare
+        ``second_smoothness``: when one player's point moves by h in the l1 norm, every partial
+        derivative stays within ``second_smoothness / 2 * h**2`` of its linear approximation. It is
+        0 for bilinear and quadratic games. Privacy does not rest on it.
     n_iter : int or "auto", default="auto"
-        Steps, in [1, 10000]; for the recursion of every round. "auto" for "accelerated-recursive".
+        Number of steps, in [1, 10000]; for "recursive-regularisation", steps of every round. It
+        must be "auto" for "accelerated-recursive".
     probes : ndarray or tuple of ndarray, default=None
-        *Public* records, such as made-up ones, on which the monotonicity and the bounds of the
-        operator are tried, and its smoothness if declared ``monotone``. The data are never used
-        for that.
+        *Public* records, such as invented ones, on which the operator's monotonicity and bounds
+        are checked, and its smoothness if it is declared ``monotone``. The data are never used for
+        this.
     ledger : Ledger or None, default=None
-        It is charged before noise is drawn.
+        Ledger that is charged before noise is drawn.
     random_state : None, int or RandomState, default=None
-        None for secret noise.
+        None draws secret noise. Anything else makes the noise reproducible, so that whoever knows
+        it can subtract the noise.
 
     Returns
     -------
@@ -216,16 +219,18 @@ def solve_variational_inequality(
 
     Raises
     ------
-    ValueError, TypeError
-        If a parameter is out of range, if data are not finite, or if the operator is not monotone,
-        exceeds its bounds, or mixes records on the probes; if its floats are shorter than float64
-        although it is declared ``monotone``. (The operator, and payoffs, are tried on the first
+    TypeError
+        If a parameter has the wrong type.
+    ValueError
+        If a parameter is out of range; if the data are not finite; if, on the probes, the operator
+        is not monotone, exceeds its bounds or mixes records; or if it is declared ``monotone`` and
+        returns floats shorter than float64. (The operator and payoffs are tried on the first
         record, before the ledger is charged. Errors there are not covered by the guarantee.)
 
     Warns
     -----
     UtilityWarning
-        If "recursive-regularization" does not recurse, from public sizes alone.
+        If "recursive-regularisation" does not recurse, which follows from public sizes alone.
 
     References
     ----------
@@ -298,7 +303,7 @@ def solve_variational_inequality(
 
 
 def _many_actions(problem: VariationalProblem, rho: float) -> bool:
-    """Whether mirror descent on draws of vertices is clearly better: from public sizes alone."""
+    """Whether mirror descent on draws of vertices is clearly better, from public sizes alone."""
     operator: Any = problem.operator
     affine = operator.game is not None and operator.saddle and operator.second_smoothness == 0.0
     if not affine or min(block.size for block in operator.blocks) < LEAST_SIZE:
@@ -310,7 +315,7 @@ def _operator(
     operator: Any, blocks: Any, saddle: Any, smoothness: Any, monotone: Any = None
 ) -> Clipped:
     if monotone is None and not (blocks is None and smoothness is None):
-        monotone = False  # what the operator says is about its own sets and bounds
+        monotone = False  # the operator's claim refers to its own sets and bounds
     if blocks is None:
         blocks = getattr(operator, "blocks", None)
     if not isinstance(blocks, (list, tuple)) or not blocks:
@@ -336,7 +341,7 @@ def _operator(
 
 
 def _flag(name: str, value: Any, operator: Any) -> bool:
-    """A parameter, or the operator's attribute of that name; False if there is neither."""
+    """A parameter or, if it is None, the operator's attribute of this name, False by default."""
     value = getattr(operator, name, False) if value is None else value
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be a bool, got {value!r}.")
@@ -344,12 +349,12 @@ def _flag(name: str, value: Any, operator: Any) -> bool:
 
 
 def _arrays(name: str, data: Any) -> Data:
-    """Arrays of one length: finite float64, or whole numbers as they are."""
+    """Check arrays of equal length: finite numbers as float64, integers unchanged."""
     arrays = []
     for given in data if isinstance(data, tuple) else (data,):
         array = np.asarray(given)
         if array.dtype.kind not in "biuf" or array.ndim == 0:
-            raise TypeError(f"{name} must be an array of numbers, or a tuple of such.")
+            raise TypeError(f"{name} must be an array of numbers, or a tuple of such arrays.")
         if array.dtype.kind == "f":
             with np.errstate(all="ignore"):  # of a long double
                 array = array.astype(np.float64)

@@ -29,7 +29,7 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import rho_of
 from skdpsco.solvers import (
@@ -214,6 +214,7 @@ class Releases:
         else:
             numbers[:] = self.replayed[len(self.log) - 1]
         self.seen.append(numbers.copy())
+        return deviation_on(grid)
 
     def select(self, mechanism, rng, scores):
         self.log.append(("exponential", scores.astype(np.float64)))
@@ -278,7 +279,7 @@ BALLS = [  # solver, set, records, features, rho, steps
     (TreeFrankWolfe("exponential", **ONE_PASS), L1Ball(2.0), 12, 2, 0.5, 6),
     (PhasedSGD(**ONE_PASS), L2Ball(2.0), 16, 2, 0.5, 2),
     (PhasedERM(), L2Ball(2.0), 6, 2, 0.5, 3),
-    (PhasedERM(smoothing="randomized"), L2Ball(2.0), 6, 2, 0.5, 3),
+    (PhasedERM(smoothing="randomised"), L2Ball(2.0), 6, 2, 0.5, 3),
 ]
 PENALISED = [
     (Moments(), 12, 0.5, 3),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco.constraints import coordinate, minimizer, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import coordinate, minimiser, n_vertices, vertex, vertex_scores
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared, derivative
 from skdpsco.mechanisms.samplers import SCALE_BITS, select
@@ -106,7 +106,7 @@ def python(monkeypatch):
         (path_module, "vertex_path"),
         (one_pass_module, "frank_wolfe_pass"),
         (anytime_module, "mirror_descent_pass"),
-        (sums_module, "write_minimizer"),
+        (sums_module, "write_minimiser"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
     return monkeypatch
@@ -176,7 +176,7 @@ class Far(NamedTuple):
         return 1.0
 
 
-@minimizer.register(Far)
+@minimiser.register(Far)
 def _(constraint, g, out):
     out[0] = constraint.size
     if g[0] > 0.0:
@@ -208,11 +208,11 @@ def test_sums_of_a_set_that_is_elsewhere(python, size):
     assert np.linalg.norm(change, axis=-1).max() <= ONE * mu / math.sqrt(T)
 
 
-def test_a_minimizer_that_writes_nothing_releases_no_memory(python):
+def test_a_minimiser_that_writes_nothing_releases_no_memory(python):
     class Silent(Far):
         pass
 
-    minimizer.register(Silent)(lambda constraint, g, out: None)
+    minimiser.register(Silent)(lambda constraint, g, out: None)
     X = as_design(np.ones((4, 2)), np.ones(2), False)
     problem = Problem(Logistic(), Silent(1.0), 4, 2)
     plan = NoisyFrankWolfe().plan(problem, Allowance(1.0), 2)

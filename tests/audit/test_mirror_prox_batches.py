@@ -17,7 +17,7 @@ from skdpsco.solvers.saddle.mirror_prox import (
     VariationalProblem,
     calibration,
 )
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 RUNS = 3_000  # on each data set
 NOISELESS = Allowance(1e10)
@@ -217,7 +217,7 @@ def test_auto_takes_the_smallest_bound():
 def test_the_recursion_has_batches_within_its_rounds():
     operator, n = Towards(), 24
     problem = VariationalProblem(operator, n)
-    solver = RecursiveRegularization(MirrorProx("mirror-prox", n_batches=2), n_rounds=3)
+    solver = RecursiveRegularisation(MirrorProx("mirror-prox", n_batches=2), n_rounds=3)
     plan = solver.plan(problem, Allowance(1.0), 2)
     assert mu_of(plan.event) == pytest.approx(Allowance(1.0).mu)
     solver.run(plan, problem, data_of(n), np.random.default_rng(0))
@@ -233,7 +233,7 @@ def test_the_recursion_has_batches_within_its_rounds():
 
 @pytest.mark.parametrize("n", [3, 50])
 def test_the_most_rounds_that_are_allowed(n):
-    problem, solver = VariationalProblem(Towards(), n), RecursiveRegularization(n_rounds=40)
+    problem, solver = VariationalProblem(Towards(), n), RecursiveRegularisation(n_rounds=40)
     plan = solver.plan(problem, Allowance(1.0), 2)
     assert len(plan.sizes) == min(n, 40)
     assert 0.0 < plan.lam < math.inf
@@ -242,7 +242,7 @@ def test_the_most_rounds_that_are_allowed(n):
 
 def test_one_step_sees_the_data():
     """Mirror descent would return its start."""
-    for solver in (MirrorProx(), MirrorProx(n_batches="auto"), RecursiveRegularization()):
+    for solver in (MirrorProx(), MirrorProx(n_batches="auto"), RecursiveRegularisation()):
         operator = Towards(smooth=False)
         problem = VariationalProblem(operator, 10)
         plan = solver.plan(problem, Allowance(1.0), 1)

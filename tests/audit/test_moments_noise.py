@@ -14,12 +14,12 @@ from scipy import sparse
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.moments import moments as module
-from skdpsco.solvers.moments.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
+from skdpsco.solvers.moments.moments import LINE, MOMENTS, Moments, shares
 from skdpsco.solvers.moments.sums import centred, row_norms
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
@@ -39,9 +39,9 @@ def problem_for(loss, n, d, intercept, penalty=None):
 
 def kinds(plan, centred=True):
     """Names of all releases, in their order; ``centred`` if the centre was not 0."""
-    names = ["norm"] * N_COUNTS if plan.norm_grid else []
+    names = ["norm"] * MOMENTS.n_counts if plan.norm_grid else []
     if plan.centre_grid:
-        names += ["centre", *["norm"] * N_CENTRED_COUNTS * centred]
+        names += ["centre", *["norm"] * MOMENTS.n_centred_counts * centred]
     names += ["moment", "matrix" if plan.matrix_grid else "curvature"]
     return names + ["responses"] * plan.n_iter
 
@@ -76,6 +76,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def run(self, solver, plan, problem, rows, layout, outputs=None):
         self.units, self.seen, self.outputs = [], [], outputs
@@ -163,7 +164,8 @@ def test_releases_change_by_what_is_charged(
 def test_centred_rows(monkeypatch, loss, max_features, layout):
     """Records around a corner: their centre is found, and what follows is as bounded."""
     monkeypatch.setattr(module, "james_stein", lambda noisy, variance: noisy)
-    monkeypatch.setattr(module, "MAX_FEATURES", max_features)
+    tuning = module.MOMENTS._replace(max_features=max_features)
+    monkeypatch.setattr(module, "MOMENTS", tuning)
     releases, solver, mu, largest = Releases(monkeypatch), Moments(), 100.0, {}
     for d, corner in itertools.product((1, 2, 3), (-9.0, 9.0)):
         problem = problem_for(loss, 6, d, True)
@@ -296,6 +298,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, loss, mu):
         assert np.array_equal(np.rint(values / grid) * grid, values)
         noise.setdefault(grid, []).extend((values - before) / (grid * 2.0**SCALE_BITS))
         grids.add(grid)
+        return deviation_on(grid)
 
     monkeypatch.setattr(module, "gaussian_mechanism", spy)
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (6, 3)), BOUNDS, True)
@@ -313,7 +316,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, loss, mu):
 def test_noise_by_its_scale():
     """The scale in units of the statistics, from the sensitivities of docs/proofs/moments.md."""
     for loss, a in [(Logistic(), 0.5), (Multinomial(3), math.sqrt(2 / 3)), (Squared(), 1.0)]:
-        for intercept, r in [(False, 1.0), (True, math.sqrt(1 + module.INTERCEPT))]:
+        for intercept, r in [(False, 1.0), (True, math.sqrt(1 + MOMENTS.intercept))]:
             for mu in (0.1, 0.01):
                 moved = 2 * a * r
                 if loss.n_outputs > 1:  # of one class, or of two

@@ -32,7 +32,7 @@ from skdpsco.solvers.lp_ball.noisy_step import (
     step_grid,
 )
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.lp_ball.randomized_smoothing import marginals
+from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
 from skdpsco.solvers.penalized.sgd import poisson_sample
 
 ONE = 2.0**SCALE_BITS
@@ -68,9 +68,9 @@ CASES = [
 # Options, budget, and how many records there are so that the sum that is looked at has three.
 MODES = {
     "one phase": ({}, Budget(2.0, 1e-5), 3),
-    "first of two phases": ({"schedule": "localized"}, Budget(2.0, 1e-5), 6),
-    "samples": ({"smoothing": "randomized"}, Budget(2.0, 1e-5), 3),
-    "smoothed, all records": ({"smoothing": "randomized"}, Allowance(0.1), 3),
+    "first of two phases": ({"schedule": "localised"}, Budget(2.0, 1e-5), 6),
+    "samples": ({"smoothing": "randomised"}, Budget(2.0, 1e-5), 3),
+    "smoothed, all records": ({"smoothing": "randomised"}, Allowance(0.1), 3),
 }
 
 
@@ -247,7 +247,7 @@ def exact(n_steps, deviation, probability):
 
 
 @pytest.mark.parametrize("n_steps", [1, 10])
-@pytest.mark.parametrize("smoothing", ["none", "randomized"])
+@pytest.mark.parametrize("smoothing", ["none", "randomised"])
 def test_noise_of_whole_plans(smoothing, n_steps):
     """To 5.5 standard errors, of 5e-3 at most; half the noise spends five times delta or more."""
     n = 1 if smoothing == "none" else 3  # the plan of one record samples nothing

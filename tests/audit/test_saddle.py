@@ -9,7 +9,7 @@ from skdpsco.constraints import L2Ball
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 RUNS = 3_000  # on each data set
 
@@ -30,7 +30,7 @@ class Constant:
     [
         (MirrorProx("mirror-descent"), 2),
         (MirrorProx("mirror-prox"), 2),
-        (RecursiveRegularization(MirrorProx("mirror-prox"), n_rounds=2), 2),
+        (RecursiveRegularisation(MirrorProx("mirror-prox"), n_rounds=2), 2),
     ],
 )
 def test_neighbours(solver, n_iter):

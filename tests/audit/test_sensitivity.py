@@ -21,7 +21,8 @@ import skdpsco.scaling.target as target_module
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, select, to_grid
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, select, to_grid
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
@@ -217,7 +218,7 @@ def test_renyi_divergence_of_whole_transcripts(solver, loss, constraint, d, inte
     assert largest_ratio(2.0) > 1.0  # half the noise is seen
 
 
-def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
+def test_the_choice_is_the_exponential_mechanism_of_a_minimum(python_path):
     """argmax(-u + Gumbel), not the argmin(u + Gumbel) that the paper's wording suggests.
 
     Gumbel noise is not symmetric: with its sign wrong the loss exceeds the charge many times.
@@ -245,17 +246,9 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
     problem = Problem(Squared(1.0), Simplex(1.0), 2, 2)
     plan = FrankWolfe().plan(problem, Budget(3.0, 1e-3), 1)
     rows = [((9.0, -9.0), 1.0), ((9.0, 0.0), 1.0)]  # both want the first coefficient
-    mechanism = Forced((0,), [])
-    X, y = design(rows, False, "dense")
-    w, Z = np.zeros(2), np.zeros((2, 1))
-    path_module.vertex_path.py_func(
-        X, y, problem.loss, problem.constraint, np.ones(1), np.ones(2), np.full(1, 2.0),
-        np.array(plan.path.grid), mechanism, 0.0, 0.0, None, w, Z, np.zeros(1, dtype=int),
-        np.zeros(1), np.zeros((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64),
-        np.zeros(0), np.zeros(2, dtype=int),
-    )  # fmt: skip
+    log = scores_along(plan.path, problem, problem.constraint, rows, "dense", (0,))
     gradient = np.array([-2.0, 1.0])
-    assert mechanism.log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
+    assert log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
 
 
 # ------------------------------------------------------------------------------ the refit
@@ -272,10 +265,10 @@ class Releases:
             self.names.append(function.__name__)
             return refit_sum(refit, function, *arguments)
 
-        monkeypatch.setattr(refit_module, "gaussian_mechanism", add_noise)
+        monkeypatch.setattr(samplers, "gaussian_mechanism", add_noise)
         monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
         monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
-        monkeypatch.setattr(refit_module, "linearize", refit_module.linearize.py_func)
+        monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
 
     def add_noise(self, rng, values, grid):
         self.units.append(np.array([int(to_grid(v, grid)) for v in values]))
@@ -284,6 +277,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def release(self, refit, total, sensitivity, kind, magnitude):
         assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # else it would be clamped
@@ -474,7 +468,7 @@ def test_noisy_gradients_change_by_what_is_charged(
     def gradients(rows):
         log.clear()
         X, y = design(rows, intercept, layout)
-        sums_module.walk_minimizers(plan, problem, X, y, None, np.zeros(1, dtype=int))
+        sums_module.walk_minimisers(plan, problem, X, y, None, np.zeros(1, dtype=int))
         return np.array(log, dtype=float).reshape(n_iter, D)
 
     worst, rng = np.zeros(n_iter), np.random.default_rng(0)

@@ -102,15 +102,15 @@ def test_released_gradients_move_by_what_is_charged(
         # What is released: the same for all data sets, so that they have one past.
         values[:] = 20.0 * np.cos(np.arange(D) + 3.0 * len(log))
 
-    def release_generalized(rng, values, order, sigma, grid):
+    def release_generalised(rng, values, order, sigma, grid):
         unit = sigma / math.sqrt((order - 1.0) / (2.0 * BUDGET.rho))
         log.append(values / unit)
         values[:] = 20.0 * np.cos(np.arange(D) + 3.0 * len(log))
 
     monkeypatch.setattr(module, "gaussian_mechanism", release)
-    monkeypatch.setattr(module, "generalized_gaussian_mechanism", release_generalized)
+    monkeypatch.setattr(module, "generalised_gaussian_mechanism", release_generalised)
     everyone = records_of(loss, d)
-    for noise in ("gaussian", "generalized-gaussian"):
+    for noise in ("gaussian", "generalised-gaussian"):
         solver = TreeFrankWolfe(noise, shuffle=False)
         plan = solver.plan(problem, BUDGET, 6)
         gaussian = plan.noise == "gaussian"
@@ -263,7 +263,7 @@ def test_law_of_the_noise_of_gradients(noise, monkeypatch):
     assert plan.noise == noise
     seen = []
     monkeypatch.setattr(
-        module, "write_minimizer", lambda ball, gradient, out: seen.append(gradient)
+        module, "write_minimiser", lambda ball, gradient, out: seen.append(gradient)
     )
     rows = [(np.full(d, 2.0), 1.0)] * n  # clipped to 1
     for seed in range(n_draws):

@@ -27,7 +27,7 @@ from skdpsco.solvers.groups.problem import (
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularization import RecursiveRegularization
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 # Bounds on the second derivative of the losses that have one.
 CURVATURES = {LogisticMoments: 0.25, SquaredMoments: 1.0}
@@ -204,7 +204,7 @@ class GroupMirrorProx:
 
     Parameters
     ----------
-    solver : MirrorProx, RecursiveRegularization or None, default=None
+    solver : MirrorProx, RecursiveRegularisation or None, default=None
         Solver of the saddle-point problem; None for ``MirrorProx()``.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a row with features in [-1, 1] and, with an intercept, an
@@ -231,9 +231,9 @@ class GroupMirrorProx:
     """
 
     def __init__(self, solver: Any = None, row_norm: float | None = None):
-        if not isinstance(solver, (MirrorProx, RecursiveRegularization, type(None))):
+        if not isinstance(solver, (MirrorProx, RecursiveRegularisation, type(None))):
             raise TypeError(
-                f"solver must be None, a MirrorProx or a RecursiveRegularization, got {solver!r}."
+                f"solver must be None, a MirrorProx or a RecursiveRegularisation, got {solver!r}."
             )  # other solvers may not support `weights`
         self.solver = MirrorProx() if solver is None else solver
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
@@ -288,7 +288,7 @@ class GroupMirrorProx:
             raise ValueError(f"A record must be in at most {problem.max_memberships} groups.")
         saddle_point = self._saddle_point(problem)
         operator: Any = saddle_point.operator
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             data: Any = (operator.rows(X), y, membership)
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)

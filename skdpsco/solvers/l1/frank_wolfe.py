@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.constraints.sets import Polytope, coordinate, minimizer, n_vertices, vertex
+from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.map_reduce import in_pieces
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms.samplers import Exponential, LaplaceNoisyMax, gaussian_grid
 from skdpsco.privacy import GaussianEvent
@@ -19,9 +20,8 @@ from skdpsco.solvers.base import (
     check_smooth,
     curvature_of,
     prediction_spread,
-    replace_one,
 )
-from skdpsco.solvers.gradient_sums import walk_minimizers
+from skdpsco.solvers.gradient_sums import walk_minimisers
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.steps import whole_steps
 from skdpsco.solvers.vertex_choice import polytope_of
@@ -118,7 +118,7 @@ class NoisyFrankWolfe:
     (algorithm A_Noise-FW of the full version, arXiv:1411.5417).
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
     by_blocks = fixed_cost = True
 
     def check(self, problem: Problem) -> None:
@@ -170,5 +170,5 @@ class NoisyFrankWolfe:
 
     def run(self, plan: NoisyFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
-        coef = walk_minimizers(plan, problem, in_pieces(X, y), y, rng, progress)
+        coef = walk_minimisers(plan, problem, in_pieces(X, y), y, rng, progress)
         return Result(coef, plan.n_iter)

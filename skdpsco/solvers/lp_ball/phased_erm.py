@@ -11,15 +11,15 @@ import numpy as np
 
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
-from skdpsco.solvers.lp_ball.randomized_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
+from skdpsco.solvers.lp_ball.randomised_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 
-SCHEDULES = ("one-phase", "localized")
-SMOOTHINGS = ("none", "randomized")
+SCHEDULES = ("one-phase", "localised")
+SMOOTHINGS = ("none", "randomised")
 
 
 class OnePhaseTuning(NamedTuple):
@@ -100,7 +100,7 @@ class PhasedERM:
 
     Parameters
     ----------
-    schedule : {"one-phase", "localized"}, default="one-phase"
+    schedule : {"one-phase", "localised"}, default="one-phase"
         "one-phase" is a single run on all records. The number and the length of its steps were
         fitted on simulations. For a smooth loss, steps have constant length and the later half of
         the points is averaged; for others, steps become shorter and the last point is the result.
@@ -131,14 +131,14 @@ class PhasedERM:
             raise ValueError(f"schedule must be one of {SCHEDULES}, got {schedule!r}.")
         if smoothing not in SMOOTHINGS:
             raise ValueError(f"smoothing must be one of {SMOOTHINGS}, got {smoothing!r}.")
-        if smoothing == "randomized" and schedule != "one-phase":
-            raise ValueError("smoothing='randomized' needs schedule='one-phase'.")
+        if smoothing == "randomised" and schedule != "one-phase":
+            raise ValueError("smoothing='randomised' needs schedule='one-phase'.")
         self.schedule, self.smoothing = schedule, smoothing
 
     @property
     def samples(self) -> bool:
         """Whether records are sampled, so that the noise has a privacy curve of its own."""
-        return self.smoothing == "randomized"
+        return self.smoothing == "randomised"
 
     def check(self, problem: Problem) -> None:
         """Check that the set is an lp ball.
@@ -162,13 +162,13 @@ class PhasedERM:
             no bound, or if the set is not an lp ball.
         """
         self.check(problem)
-        if self.smoothing == "randomized":
+        if self.smoothing == "randomised":
             return plan_smoothed(problem, budget, n_iter)
         mu = budget.mu
         event = GaussianEvent(1.0 / mu)  # comes first, since it refuses what would overflow
         slope = ball_slope(problem)
-        if self.schedule == "localized":
-            phases = _localized(problem, slope, mu, n_iter)
+        if self.schedule == "localised":
+            phases = _localised(problem, slope, mu, n_iter)
         else:
             phases = (_one_phase(problem, slope, mu, n_iter),)
         total = sum(phase.n_iter for phase in phases)
@@ -202,7 +202,7 @@ class PhasedERM:
 def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
     """Take the steps of a phase from ``centre``, and return the mean of its last points."""
     n, T = phase.n_records, phase.n_iter
-    noise = phase.grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
+    noise = deviation_on(phase.grid) / n  # standard deviation in every coordinate
     step, n_averaged = phase.step, max(1, round(phase.tail * T))
     w, mean = centre.copy(), np.zeros_like(centre)
     last = last_gradient = centre
@@ -226,7 +226,7 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     fewest, most = ONE_PHASE.passes
     T = n_iter or round(min(max(ONE_PHASE.gradients / n, fewest), most))
     grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    noise = math.sqrt(D) * grid * 2.0**SCALE_BITS / n
+    noise = math.sqrt(D) * deviation_on(grid) / n
     smooth = problem.loss.smoothness() < math.inf
     length, typical, tail = ONE_PHASE.smooth if smooth else ONE_PHASE.falling
     gradient = math.hypot(typical * slope * problem.feature_norm(2.0), noise)
@@ -234,7 +234,7 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     return ERMPhase(n, T, step, not smooth, smooth, 0.0, tail, grid)
 
 
-def _localized(
+def _localised(
     problem: Problem, slope: float, mu: float, n_iter: int | None
 ) -> tuple[ERMPhase, ...]:
     n, D = problem.n_samples, problem.n_coefficients

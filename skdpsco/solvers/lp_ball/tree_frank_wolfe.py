@@ -11,25 +11,25 @@ import numpy as np
 
 from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
-from skdpsco.constraints.sets import BALLS, L1Ball, minimizer, n_vertices, vertex
+from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.generalized_gaussian import (
-    generalized_gaussian_grid,
-    generalized_gaussian_mechanism,
-    generalized_gaussian_scale,
+from skdpsco.mechanisms.generalised_gaussian import (
+    generalised_gaussian_grid,
+    generalised_gaussian_mechanism,
+    generalised_gaussian_scale,
 )
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
-    SCALE_BITS,
+    deviation_on,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.gradient_sums import write_minimizer
+from skdpsco.solvers.gradient_sums import write_minimiser
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -41,7 +41,7 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
 )
 from skdpsco.solvers.vertex_choice import select_vertex
 
-NOISES = ("gaussian", "generalized-gaussian", "exponential")
+NOISES = ("gaussian", "generalised-gaussian", "exponential")
 
 
 class NodeClip(NamedTuple):
@@ -68,7 +68,7 @@ class TreeFrankWolfePlan(Plan):
 
     Parameters
     ----------
-    noise : {"gaussian", "generalized-gaussian", "exponential"}
+    noise : {"gaussian", "generalised-gaussian", "exponential"}
     batches : tuple of int
         Number of records of every step; they sum to the number of samples.
     multiplier : float
@@ -100,7 +100,7 @@ class TreeFrankWolfe:
 
     Parameters
     ----------
-    noise : {"auto", "gaussian", "generalized-gaussian", "exponential"}, default="auto"
+    noise : {"auto", "gaussian", "generalised-gaussian", "exponential"}, default="auto"
         How steps are made private. "gaussian" and "generalised-gaussian" release the sum over every
         batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
         "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
@@ -117,7 +117,7 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimizer,),)}
+    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
     streams = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True):
@@ -171,8 +171,8 @@ class TreeFrankWolfe:
         )
         tree = nodes(T)
         batches = share_records(tree, weights(bounds, tree, noise), n)
-        order = noise_order(problem) if noise == "generalized-gaussian" else 2.0
-        if order == 2.0 and noise == "generalized-gaussian":
+        order = noise_order(problem) if noise == "generalised-gaussian" else 2.0
+        if order == 2.0 and noise == "generalised-gaussian":
             noise = "gaussian"  # the same law, which is drawn exactly and has its own curve
         limit: tuple[float, ...] = ()
         grid: tuple[float, ...] = ()
@@ -240,7 +240,7 @@ class TreeFrankWolfe:
             if plan.grid:
                 draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
             else:
-                write_minimizer(problem.constraint, gradient, target)
+                write_minimiser(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
             progress[0] += 1
         return Result(point, plan.n_iter, n_gradients=n_gradients)
@@ -255,9 +255,9 @@ def noise_of(
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
         grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
-        return grid * 2**SCALE_BITS, grid
-    sigma = generalized_gaussian_scale(sensitivity, plan.rho, plan.order)
-    return sigma, generalized_gaussian_grid(sigma, magnitude)
+        return deviation_on(grid), grid
+    sigma = generalised_gaussian_scale(sensitivity, plan.rho, plan.order)
+    return sigma, generalised_gaussian_grid(sigma, magnitude)
 
 
 def release_sum(
@@ -268,7 +268,7 @@ def release_sum(
     if plan.noise == "gaussian":
         gaussian_mechanism(rng, total, grid)
     else:
-        generalized_gaussian_mechanism(rng, total, plan.order, sigma, grid)
+        generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
 
 
 def draw_grids(

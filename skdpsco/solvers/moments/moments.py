@@ -15,12 +15,12 @@ from skdpsco._kernels import provider
 from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, derivatives
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
-from skdpsco.solvers.base import Result, check_bound_on, replace_one, share_mu
-from skdpsco.solvers.moments.plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
+from skdpsco.solvers.base import Result, check_bound_on, share_mu
+from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, shares
 from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.moments.sums import (
@@ -36,20 +36,7 @@ from skdpsco.solvers.moments.sums import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
-MOST_MEAN = 0.8  # of a mean square, its mean squared
 LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
-INTERCEPT = 0.15  # square of the column of ones, in units of that of the clipping norm
-MAX_FEATURES = 2000  # of a matrix
-MATRIX_RATIO = 2.0  # of n mu over F**1.5, from which a matrix is released
-CENTRE_RATIO = 40.0  # of n mu over sqrt(d), from which rows are centred
-ROUNDS_RATIO = 25.0  # of the signal (see `plan`), from which there are rounds
-MAX_ROUNDS, MOST_ROUNDS = 6, 300  # where there is noise, and where there is hardly any
-LONG = 20  # rounds, beyond which curvature begins at its largest
-RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matrix's noise
-LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
-# Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
-SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
 _OF_THE_TARGET = (derivative, derivatives)
 FAR = 1e200  # coefficients, beyond all that are of use
 
@@ -138,40 +125,40 @@ class Moments:
         mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
         # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
         signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
-        matrix = F <= MAX_FEATURES and n * mu >= MATRIX_RATIO * F**1.5
+        matrix = F <= MOMENTS.max_features and n * mu >= MOMENTS.matrix_ratio * F**1.5
         T = n_rounds(signal, matrix) if n_iter is None else n_iter
         if squared and matrix:
             T = 0
         centred = not squared and problem.intercept and self.row_norm is None
-        centred = centred and not problem.centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
+        centred = (
+            centred and not problem.centred and n * mu >= MOMENTS.centre_ratio * math.sqrt(d) > 0.0
+        )
         parts = shares(problem, self.row_norm, matrix, T, centred)
         multiplier, event = share_mu(mu, parts)
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
-        row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
+        row = math.sqrt(1.0 + MOMENTS.intercept * problem.intercept) * slack
         size = bound_of(problem) * row
 
         def grid(name, sensitivity, dimension, magnitude):
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
 
-        moved = record_change(problem) * slack + 2.0 * sum_error(n, size)
+        moved = replace_one(n, size, record_change(problem) * slack)
         matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
         line = not matrix and K == 1 and problem.intercept
         tolerated = 0.0
         if "norm" in parts:
             norm_grid = grid("norm", 1.0, 1, n)
-            tolerated = max(
-                min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
-            )
+            tolerated = max(min(0.5, 2.0 / signal) * n, min(3.0 * deviation_on(norm_grid), 0.5 * n))
         if centred:
             centre_grid = grid("centre", replace_one(n, slack), d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
-            rounding = 2.0 * sum_error(n, square)
-            matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
+            changed = replace_one(n, square, square)
+            matrix_grid = grid("matrix", changed, F * (F + 1) // 2, n * square)
         else:
             square = (LINE if line else 1.0) * slack * slack
-            rounding = 2.0 * math.sqrt(1.0 + line) * sum_error(n, slack * slack, K)
-            curvature_grid = grid("curvature", square + rounding, 1 + line, n * K)
+            changed = replace_one(n, slack * slack, square, K, 1 + line)
+            curvature_grid = grid("curvature", changed, 1 + line, n * K)
         if T > 0:
             response_grid = grid("responses", moved, F * K, n * size)
         return MomentsPlan(
@@ -190,14 +177,14 @@ class Moments:
 
     def run(self, plan: MomentsPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
-        with np.errstate(all="ignore"):  # an underflow would tell something about the data
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             coef = _Run(plan, problem, X, y, rng).fit(progress)
         return Result(coef, plan.n_iter)
 
 
 def record_change(problem: CompositeProblem) -> float:
     """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
-    bound, ones = bound_of(problem), INTERCEPT * problem.intercept
+    bound, ones = bound_of(problem), MOMENTS.intercept * problem.intercept
     # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
     if type(problem.loss) is not Multinomial:
         return 2.0 * bound * math.sqrt(1.0 + ones)
@@ -207,10 +194,10 @@ def record_change(problem: CompositeProblem) -> float:
 
 def n_rounds(signal: float, matrix: bool) -> int:
     """Number of rounds: more where there is less noise, at last as many as converge."""
-    if signal < ROUNDS_RATIO:
+    if signal < MOMENTS.rounds_signal:
         return 0
-    few = min(math.sqrt(signal / 40.0), MAX_ROUNDS if matrix else 1)
-    many = min(signal / 5e4, MOST_ROUNDS)
+    few = min(math.sqrt(signal / MOMENTS.few_signal), MOMENTS.max_rounds if matrix else 1)
+    many = min(signal / MOMENTS.many_signal, MOMENTS.most_rounds)
     return max(1, round(max(few, many)))
 
 
@@ -225,7 +212,7 @@ class _Run:
         self.d = self.F - problem.intercept
         self.bound = bound_of(problem)
         self.shift = np.zeros(self.d)  # in units of the intercept's entry
-        self.shrinkage = SHRINKAGE if plan.matrix_grid else DIAGONAL_SHRINKAGE
+        self.shrinkage = MOMENTS.shrinkage if plan.matrix_grid else MOMENTS.diagonal_shrinkage
         self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
 
     def fit(self, progress) -> np.ndarray:
@@ -239,7 +226,7 @@ class _Run:
         centre = self.centre()
         if is_sparse:
             if plan.matrix_grid is None:  # it would know of the mean
-                self.shift = centre / (self.c * math.sqrt(INTERCEPT))
+                self.shift = centre / (self.c * math.sqrt(MOMENTS.intercept))
             centre = np.zeros(self.d)
         elif centre.any():
             unit = 0.5
@@ -251,7 +238,7 @@ class _Run:
         c = self.c
         # Coefficients of what kernels see over those of shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
-        self.scale[self.d :] = math.sqrt(INTERCEPT)
+        self.scale[self.d :] = math.sqrt(MOMENTS.intercept)
         scale = self.scale * unit  # the problem's over those of shortened rows
         scale[self.d :] = self.scale[self.d :]
         moment, deviation = self.moment()
@@ -261,11 +248,11 @@ class _Run:
         start = np.zeros((self.K, self.F))
         curvature = problem.loss.smoothness() if self.K == 1 else 1.0 / self.K
         h = 1.0
-        likely = james_stein(moment, SHRINKAGE * deviation**2)
+        likely = james_stein(moment, MOMENTS.shrinkage * deviation**2)
         W = model.minimise(curvature, likely, start)
         if isinstance(problem.loss, Logistic):
             for _ in range(20):
-                new = max(saturation(float((W * model.apply(W)).sum())), LEAST_SATURATION)
+                new = max(saturation(float((W * model.apply(W)).sum())), MOMENTS.least_saturation)
                 if new > 0.99 * h:
                     break
                 h = new
@@ -290,7 +277,7 @@ class _Run:
     def rounds(self, model, curvature, moment, deviation, W, progress):
         """Accelerated proximal steps in the metric of the model."""
         plan = self.plan
-        if plan.n_iter > LONG:
+        if plan.n_iter > MOMENTS.long:
             curvature = self.problem.loss.smoothness()  # a bound
         V, momentum = W, 1.0
         V_old = R_old = np.zeros_like(W)
@@ -315,26 +302,21 @@ class _Run:
             progress[0] += 1
         return W
 
-    def release(self, values, grid):
-        """Add noise to ``values`` in place; return its standard deviation."""
-        gaussian_mechanism(self.rng, values, grid)
-        return grid * 2.0**SCALE_BITS
-
     def centre(self):
         """A noisy mean of the shortened features, or 0."""
         nowhere = np.zeros(self.d)
         if self.plan.centre_grid is None:
             return nowhere
         sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
-        deviation = self.release(sums, self.plan.centre_grid)
+        deviation = gaussian_mechanism(self.rng, sums, self.plan.centre_grid)
         mean = james_stein(sums, deviation**2) / self.n
-        if float(np.linalg.norm(mean)) < LEAST_CENTRE:
+        if float(np.linalg.norm(mean)) < MOMENTS.least_centre:
             return nowhere
         return np.clip(self.c * mean, -1.0, 1.0)
 
     def clipping_norm(self, largest=None):
         """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
-        n_counts = N_COUNTS if largest is None else N_CENTRED_COUNTS
+        n_counts = MOMENTS.n_counts if largest is None else MOMENTS.n_centred_counts
         largest = math.sqrt(max(self.d, 1)) if largest is None else largest
         if self.plan.row_norm is not None:
             return min(self.plan.row_norm, largest)
@@ -348,7 +330,7 @@ class _Run:
         while low < high:
             middle = (low + high) // 2
             count = counts[[middle]]
-            self.release(count, self.plan.norm_grid)
+            gaussian_mechanism(self.rng, count, self.plan.norm_grid)
             if count[0] <= self.plan.tolerated:
                 high = middle
             else:
@@ -358,8 +340,8 @@ class _Run:
     def means(self, sums, grid):
         """Release sums of rows times numbers, one vector per output; return means and noise."""
         W = sums.reshape(self.K, self.F)
-        W[:, self.d :] *= math.sqrt(INTERCEPT) * self.c
-        deviation = self.release(sums, grid) / self.n
+        W[:, self.d :] *= math.sqrt(MOMENTS.intercept) * self.c
+        deviation = gaussian_mechanism(self.rng, sums, grid) / self.n
         W = W / self.n
         if self.K > 1:  # targets and responses sum to 0 over the classes
             W -= W.mean(axis=0)
@@ -390,24 +372,26 @@ class _Run:
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
         sums = self.total(square_sums, direction.ravel(), self.K)[: 1 + self.plan.line]
-        deviation = self.release(sums, self.plan.curvature_grid)
+        deviation = gaussian_mechanism(self.rng, sums, self.plan.curvature_grid)
         square = (max(float(sums[0]), 0.0) + deviation) / self.n
         along = direction[:, : self.d]
-        means = along @ self.shift * math.sqrt(INTERCEPT)
+        means = along @ self.shift * math.sqrt(MOMENTS.intercept)
         if self.plan.line:
             measured = float(james_stein(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
-            limit = math.sqrt(MOST_MEAN * square)
+            limit = math.sqrt(MOMENTS.most_mean * square)
             measured = max(-limit, min(limit, measured))
-            self.shift += along[0] * (measured - means[0]) / math.sqrt(INTERCEPT)
+            self.shift += along[0] * (measured - means[0]) / math.sqrt(MOMENTS.intercept)
             means[0] = measured
-        square -= min(float(means @ means), MOST_MEAN * square)
+        square -= min(float(means @ means), MOMENTS.most_mean * square)
         M = np.full(self.F, square)
-        M[self.d :] = INTERCEPT
+        M[self.d :] = MOMENTS.intercept
         return M
 
     def second_moments(self):
         """Noisy mean of row row', positive definite."""
-        entries = upper_triangle(self.total(second_moment_sums, math.sqrt(INTERCEPT) * self.c))
-        deviation = self.release(entries, self.plan.matrix_grid)
-        ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
+        entries = upper_triangle(
+            self.total(second_moment_sums, math.sqrt(MOMENTS.intercept) * self.c)
+        )
+        deviation = gaussian_mechanism(self.rng, entries, self.plan.matrix_grid)
+        ridge = MOMENTS.regression_ridge if self.sufficient else MOMENTS.ridge
         return positive_definite(entries, deviation, ridge) / self.n

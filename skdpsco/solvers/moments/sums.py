@@ -15,7 +15,7 @@ from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
 from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
 from skdpsco.data.map_reduce import without_gil
-from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
+from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
 from skdpsco.solvers.base import PROBES
@@ -126,14 +126,32 @@ def _(rule, y, Z):
             Z[i, k] = rule.one
 
 
-@njit
-def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
-    """Add up numbers times rows shortened to ``c``, over ``c``, in one pass over memory.
+class Shortening(NamedTuple):
+    """How rows are shortened.
 
-    ``v`` holds coefficients over the bounds, ``u`` ones over the bounds; what is added to ``out``
-    is yet to be divided by them. ``twice`` says that the numbers are shortened as the rows are.
-    ``Z`` and ``norms`` are room for a run of records.
+    Parameters
+    ----------
+    u : ndarray of shape (n_features,)
+        Ones over the bounds.
+    c : float
+        The l2 norm that rows are shortened to.
+    twice : bool
+        Whether the numbers that rows are multiplied by are shortened as the rows are.
     """
+
+    u: np.ndarray
+    c: float
+    twice: bool
+
+
+@njit
+def add_shortened(X, y, rule, v, shortening, room, out):
+    """Add up numbers times rows shortened to a norm c, over c, in one pass over memory.
+
+    ``v`` holds coefficients over the bounds; what is added to ``out`` is yet to be divided by them.
+    """
+    u, c, twice = shortening
+    Z, norms = room
     common = common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
@@ -198,11 +216,11 @@ def count_longer(X, y, centre, limits) -> np.ndarray:
 @without_gil
 def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
     """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
-    X, m = centred(X, centre), run_length(X)
+    X = centred(X, centre)
     out = np.zeros((len(X.bounds) + X.intercept) * n_outputs)
     v = out[:0] if w is None else as_vector(w, X)
-    room = np.empty((m, n_outputs))
-    add_shortened(X, y, rule, v, 1.0 / X.bounds, c, twice, room, np.empty(m), out)
+    shortening = Shortening(1.0 / X.bounds, c, twice)
+    add_shortened(X, y, rule, v, shortening, run_room(X, n_outputs), out)
     return as_vector(out, X)
 
 

@@ -9,26 +9,65 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.data.map_reduce import in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import Multinomial, derivative, derivatives, lipschitz_l2
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.solvers.base import Plan, Result, check_bound_on
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
-TARGET_SHARE = 0.02  # where those of the columns are known
-PASSES = 50  # where noise matters
-MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
-PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
-LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
-INTERCEPT = 0.4  # of the mean square norm: most that the square of the column of ones may be
-SURE = 3.0  # standard deviations, of a curvature that shortens the steps
-# Of the passes, over which is averaged. What a strong penalty shrinks soon forgets where it began.
-TAIL, MORE_TAIL = 0.25, 0.5
+
+class GradientDescentTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    noise : float
+        n mu over the root of the number of coefficients that pays for one pass,
+    fewest, passes : float
+        and the smallest and largest number of passes where noise matters.
+    sampled_noise : float
+        n mu per feature that pays for one pass over samples.
+    many : float
+        Passes that would be worth their noise, from which more than ``passes`` are made.
+    plenty : float
+        n mu per feature, from which clipping norms grow, and the number of passes over samples.
+    max_passes : int
+        Chosen by hand, for time.
+    length : float
+        Length of a step, over that which smoothness and the mean squared norm suggest.
+    intercept : float
+        Largest square of the column of ones, in mean squared norms.
+    sure : float
+        Standard deviations by which a curvature must exceed its noise to shorten the steps.
+    tail, more_tail : float
+        Share of the passes over which is averaged, and what a strong penalty adds to it: what it
+        shrinks soon forgets where it began.
+    residual_clip, slope_clip : float
+        Clipping norms over the root of the number of features: in root mean squares of the
+        targets where derivatives are residuals, else in Lipschitz constants.
+    """
+
+    noise: float = 6.0
+    fewest: float = 4.0
+    passes: float = 50.0
+    sampled_noise: float = 8.0
+    many: float = 200.0
+    plenty: float = 3000.0
+    max_passes: int = 5000
+    length: float = 2.0
+    intercept: float = 0.4
+    sure: float = 3.0
+    tail: float = 0.25
+    more_tail: float = 0.5
+    residual_clip: float = 1.3
+    slope_clip: float = 0.8
+
+
+GRADIENT_DESCENT = GradientDescentTuning()
 
 
 @dataclass(frozen=True)
@@ -139,13 +178,14 @@ class GradientDescent:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
-        noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
+        noise = deviation_on(grid) / n  # standard deviation in every coordinate
+        step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round((TAIL + MORE_TAIL * coordinates.shrinkage**2) * T))
+        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
+        age, n_averaged = 0, max(1, round(share * T))
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
@@ -168,19 +208,23 @@ class GradientDescent:
 def plenty(problem: CompositeProblem, budget: Any) -> float:
     """Records times mu per feature, in units of what is plenty; public."""
     outputs = math.sqrt(problem.loss.n_outputs)
-    return problem.n_samples * budget.mu / (problem.n_features * outputs * PLENTY)
+    return problem.n_samples * budget.mu / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
 
 
 def passes(ratio: float) -> int:
     """Passes of sampled batches, as `full_passes`."""
-    few = min(max(ratio * PLENTY / 8.0, 4.0), PASSES)
-    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), MAX_PASSES))
+    few = max(
+        ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.sampled_noise, GRADIENT_DESCENT.fewest
+    )
+    few = min(few, GRADIENT_DESCENT.passes)
+    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
 def full_passes(problem: CompositeProblem, mu: float) -> int:
     """Passes of full batches that are worth their noise: few, where there is much of it."""
-    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / 6.0
-    return round(min(max(worth, 4.0), PASSES * max(worth / MANY, 1.0) ** (1.0 / 3.0), MAX_PASSES))
+    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+    most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
+    return round(min(max(worth, GRADIENT_DESCENT.fewest), most, GRADIENT_DESCENT.max_passes))
 
 
 def share_scales(
@@ -196,7 +240,7 @@ def share_scales(
     if not target and (known or not solver.preconditioned):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.
-    share = TARGET_SHARE if known else SCALE_SHARE
+    share = COLUMN_SCALES.target_share if known else COLUMN_SCALES.share
     scales = plan_scales(problem, mu * math.sqrt(share), target, known)
     return scales, mu * math.sqrt(1.0 - share)
 
@@ -206,7 +250,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     n, D = problem.n_samples, problem.n_coefficients
     bound = 1.0 + (D + 4) * 2.0**-50  # norms and products are rounded
     # 2: a sum is divided twice, by a bound and by a scale.
-    sensitivity = factor * bound + 2.0 * sum_error(n, bound, 2)
+    sensitivity = replace_one(n, bound, factor * bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
@@ -225,13 +269,16 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
     # shrink. (Targets of regressions are centred.)
-    ones = 1.0 if problem.has_residuals else max(INTERCEPT * shrinkage * d, 1.0)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    ones = 1.0 if problem.has_residuals else most_ones
     if problem.intercept:
         scale[-1] = ones**-0.5
     mean_square_norm = d - problem.intercept + ones * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
-        clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
+        of_residuals = GRADIENT_DESCENT.residual_clip * target
+        of_slopes = GRADIENT_DESCENT.slope_clip * largest
+        clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
     # The second is reached by no record.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
@@ -271,7 +318,8 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
     size = float(np.linalg.norm(move))
     if not size > 0.0:
         return step
-    curvature = (float(change @ move) / size - SURE * math.sqrt(2.0) * noise) / size
+    doubt = GRADIENT_DESCENT.sure * math.sqrt(2.0) * noise
+    curvature = (float(change @ move) / size - doubt) / size
     return min(step, 1.0 / curvature) if curvature > 0.0 else step
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skdpsco.penalties import (
     subdifferential,
 )
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
@@ -33,17 +33,42 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     clip_bounds,
     column_major,
     largest_slope,
-    partial_sums_error,
+    replace_in_partial_sums,
     settle_slopes,
     slopes,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
-SCALE_SHARE = 0.1  # of rho, for the scales of the columns
-CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
-STEPS = 8
-MAX_STEPS = 5000
-TIGHT = 0.36  # times the bounds of cyclic descent: choices among many suffer more from noise
+
+class GreedyTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    choice_share : float
+        Share of the choices, of the rho that the scales of columns leave; steps get the rest.
+    few : float
+        Number of steps where noise matters.
+    plenty : float
+        n mu over the logarithm of twice the coefficients, from which steps get more and clipping
+        bounds grow.
+    noise : float
+        n mu that pays for one step, and from which steps have their full length.
+    max_steps : int
+        Chosen by hand, for time.
+    tight : float
+        Clipping bounds over those of cyclic descent: choices among many suffer more from noise.
+    """
+
+    choice_share: float = 0.8
+    few: float = 8.0
+    plenty: float = 100.0
+    noise: float = 16.0
+    max_steps: int = 5000
+    tight: float = 0.36
+
+
+GREEDY = GreedyTuning()
 
 
 @dataclass(frozen=True)
@@ -129,18 +154,19 @@ class GreedyCoordinateDescent:
         """
         self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)
-        size = n * math.sqrt(2.0 * rho)
-        ratio = size / (100.0 * math.log(2.0 * problem.n_coefficients))
-        useful = min(STEPS * max(ratio, 1.0) ** (2.0 / 3.0), size / 16.0, MAX_STEPS)
+        size, share = n * math.sqrt(2.0 * rho), GREEDY.choice_share
+        ratio = max(size / (GREEDY.plenty * math.log(2.0 * problem.n_coefficients)), 1.0)
+        useful = min(GREEDY.few * ratio ** (2.0 / 3.0), size / GREEDY.noise, GREEDY.max_steps)
         n_steps = n_iter or max(round(useful), 1)
-        rest = (1.0 - SCALE_SHARE) * rho
-        epsilon0 = EXPONENTIAL.epsilon0(CHOICE_SHARE * rest / n_steps)
-        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - CHOICE_SHARE) * rest))
+        rest = (1.0 - COLUMN_SCALES.share) * rho
+        epsilon0 = EXPONENTIAL.epsilon0(share * rest / n_steps)
+        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - share) * rest))
         measured = self.clip == "auto" and problem.has_residuals
-        scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
+        mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
+        scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
-        change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
+        change = replace_in_partial_sums(n, 1.0)
         return GreedyPlan(
             event=compose(
                 scales.event,
@@ -152,8 +178,8 @@ class GreedyCoordinateDescent:
             epsilon0=epsilon0,
             change=change,
             grid=gaussian_grid(change, multiplier, 1, n),
-            slack=TIGHT * max(ratio, 1.0) ** (1.0 / 3.0),
-            length=min(1.0, size / 16.0),
+            slack=GREEDY.tight * ratio ** (1.0 / 3.0),
+            length=min(1.0, size / GREEDY.noise),
         )
 
     def run(self, plan: GreedyPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
@@ -164,25 +190,27 @@ class GreedyCoordinateDescent:
         scales = release_scales(plan.scales, X, y, rng)
         # One entry per coefficient from here on, outputs apart.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
-        smooth = np.tile(loss.smoothness() * scales.mean_square, K)
-        terms = (
-            problem.penalty, problem.weight, np.tile(problem.unit, K), smooth,
+        model = CoordinateModel(
+            problem.penalty,
+            problem.weight,
+            np.tile(problem.unit, K),
+            np.tile(loss.smoothness() * scales.mean_square, K),
             np.tile(problem.penalty_curvature, K),
-        )  # fmt: skip
+        )
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
         sums, units, step = np.empty(PARTIAL_SUMS), np.empty(K * D, dtype=np.int64), np.empty(1)
         for _ in range(plan.n_iter):
             write_gradient(columns, loss, Z, y, bound, R, sums, g)
-            write_scores(*terms, self.rule == "gs-r", w, g / n, score)
-            write_sizes(*terms, w, bound, size)
-            moved = plan.change / n * bound / np.sqrt(smooth) + 2.0**-47 * size
+            write_scores(model, self.rule == "gs-r", w, g / n, score)
+            write_sizes(model, w, bound, size)
+            moved = plan.change / n * bound / np.sqrt(model.smooth) + 2.0**-47 * size
             grid = exponential_grid(2.0 * float(moved.max()), plan.epsilon0, float(size.max()))
             j = choose_score(score, grid, EXPONENTIAL, rng, units)
             step[0] = g[j]
             gaussian_mechanism(rng, step, plan.grid * bound[j])
-            take_step(*terms, columns, j, step[0] / n, plan.length, w, Z)
+            take_step(model, columns, j, step[0] / n, plan.length, w, Z)
             progress[0] += 1
         return Result(w, plan.n_iter)
 
@@ -231,8 +259,9 @@ def write_gradient(X, loss, Z, y, bound, R, sums, g):
 
 
 @njit
-def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
+def write_scores(model, by_step, w, slope, out):
     """Write what a step in every coefficient would gain; ``slope`` are those of the mean loss."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         if by_step:
             v = w[j] - slope[j] / smooth[j]
@@ -244,8 +273,9 @@ def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
 
 
 @njit
-def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
+def write_sizes(model, w, bound, out):
     """Write what bounds every number that a score is computed from, in its units; all public."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         still = scaled_prox(penalty, w[j], weight / smooth[j], unit[j])
         size = (abs(w[j]) + abs(still) + bound[j] / smooth[j]) * (smooth[j] + curved[j])
@@ -256,8 +286,9 @@ def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
 
 
 @njit
-def take_step(penalty, weight, unit, smooth, curved, X, j, slope, length, w, Z):
+def take_step(model, X, j, slope, length, w, Z):
     """Proximal step in coefficient j; the whole step has ``length`` 1."""
+    penalty, weight, unit, smooth, curved = model
     D = w.shape[0] // Z.shape[1]
     step = length / (smooth[j] + (1.0 - length) * curved[j])
     v = scaled_prox(penalty, w[j] - step * slope, step * weight, unit[j])

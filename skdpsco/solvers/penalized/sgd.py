@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
-from skdpsco._random import next_uint64, warn_utility
+from skdpsco._random import next_uint64
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces
@@ -26,7 +26,7 @@ from skdpsco.privacy._cache import cached
 from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import (
-    TAIL,
+    GRADIENT_DESCENT,
     GradientDescent,
     GradientDescentPlan,
     gradient_grid,
@@ -40,11 +40,32 @@ from skdpsco.solvers.penalized.gradient_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-SAMPLED = 0.05  # of the records, where noise matters
-SMALLEST = 1e-9
-LENGTH = 1.0  # of a step, over smoothness times the trace of the second moments
-PRECISION = 1e-3  # relative, of the noise multiplier
+LEAST_PROBABILITY = 1e-9  # of a record to be in a sample
 ACCOUNTANTS = ("auto", "rdp", "pld")
+
+
+class SGDTuning(NamedTuple):
+    """Constants of DP-SGD, beside `GradientDescentTuning`.
+
+    All but ``precision`` were fitted on data like those of
+    examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    sampled : float
+        Share of the records in a sample, where noise matters.
+    length : float
+        Length of a step, over that which smoothness and the trace of second moments suggest.
+    precision : float
+        Relative precision of the noise multiplier; chosen by hand, for time.
+    """
+
+    sampled: float = 0.05
+    length: float = 1.0
+    precision: float = 1e-3
+
+
+STOCHASTIC = SGDTuning()
 
 
 @dataclass(frozen=True)
@@ -119,9 +140,9 @@ class SGD:
             If ``accountant="pld"`` and dp-accounting is not installed.
         """
         n, ratio = problem.n_samples, plenty(problem, budget)
-        probability = SAMPLED * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
+        probability = STOCHASTIC.sampled * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
         if self.batch_size != "auto":
-            probability = max(self.batch_size / n, SMALLEST)
+            probability = max(self.batch_size / n, LEAST_PROBABILITY)
         if probability >= 1.0:
             return self.full_batch.plan(problem, budget, n_iter)
         n_steps = n_iter or max(1, round(passes(ratio) / probability))
@@ -131,12 +152,11 @@ class SGD:
         multiplier = noise_multiplier(budget, others, probability, n_steps, self.accountant, start)
         sampling = PoissonSampledGaussianEvent(multiplier, probability)
         event = compose(others, RepeatedEvent(sampling, n_steps))
-        if self.accountant == "pld" and hasattr(budget, "delta") and not pld_applies(event, "pld"):
-            warn_utility(
-                f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan "
-                "are accounted for with 'rdp', which draws a little more noise.",
-                stacklevel=2,
-            )
+        wanted = self.accountant == "pld" and hasattr(budget, "delta")
+        too_long = (
+            f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan are "
+            "accounted for with 'rdp', which draws a little more noise."
+        )
         return SGDPlan(
             event=event,
             n_iter=n_steps,
@@ -145,6 +165,7 @@ class SGD:
             grid=gradient_grid(problem, multiplier, 1.0),
             slack=max(1.0, ratio**0.25),
             sampling=sampling,
+            warnings=(too_long,) if wanted and not pld_applies(event, "pld") else (),
         )
 
     def run(
@@ -157,10 +178,10 @@ class SGD:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = LENGTH / (problem.loss.smoothness() * coordinates.mean_square_norm)
+        step = STOCHASTIC.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
-        n_averaged = max(1, round(TAIL * plan.n_iter))
+        n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
         members = np.empty(problem.n_samples, dtype=np.int64)
         rows = Rows(X)
         for t in range(plan.n_iter):
@@ -213,7 +234,7 @@ def noise_multiplier(
     low = high / 2.0
     while enough(low):
         low, high = low / 2.0, low
-    while high > low * (1.0 + PRECISION):
+    while high > low * (1.0 + STOCHASTIC.precision):
         middle = math.sqrt(low * high)
         if enough(middle):
             high = middle

@@ -1,13 +1,13 @@
-"""Generalized Gaussian noise, for statistics whose sensitivity is bounded in an l_r norm, r > 2.
+"""Generalised Gaussian noise, for statistics whose sensitivity is bounded in an l_r norm, r > 2.
 
 The density is proportional to exp(-||z||_r**2 / (2 sigma**2)) with the l_r norm of the coordinates.
-Noise of scale `generalized_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and no curve
+Noise of scale `generalised_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and no curve
 that holds for Gaussian noise only. Order 2 is the Gaussian itself, which
 `skdpsco.mechanisms.samplers` draws exactly.
 
 This is the only mechanism here whose noise is drawn in floating point. Its sum with a statistic is
 rounded to a coarse grid. Proofs, and the limits of rounding:
-``docs/proofs/generalized_gaussian.md``.
+``docs/proofs/generalised_gaussian.md``.
 
 References
 ----------
@@ -31,10 +31,10 @@ _CELLS = 2**8
 _HALF = 0.5 - 2.0**-54
 
 
-def generalized_gaussian(
+def generalised_gaussian(
     rng: np.random.Generator, size: int, order: float, sigma: float
 ) -> np.ndarray:
-    """Draw one vector of generalized Gaussian noise.
+    """Draw one vector of generalised Gaussian noise.
 
     The squared norm over sigma**2 is chi-squared with ``size`` degrees of freedom. The direction is
     that of independent coordinates of density proportional to exp(-abs(x)**order), here made of
@@ -64,7 +64,7 @@ def generalized_gaussian(
     return x * (radius / norm)
 
 
-def generalized_gaussian_mechanism(
+def generalised_gaussian_mechanism(
     rng: np.random.Generator, values: np.ndarray, order: float, sigma: float, grid: float
 ) -> None:
     """Release ``values`` in place: noise is added, the sum is rounded to multiples of ``grid``.
@@ -76,9 +76,9 @@ def generalized_gaussian_mechanism(
     order : float
         r > 2. For order 2 use `skdpsco.mechanisms.samplers.gaussian_mechanism`, which is exact.
     sigma : float
-        From `generalized_gaussian_scale`.
+        From `generalised_gaussian_scale`.
     grid : float
-        From `generalized_gaussian_grid`. Sums are clamped to +-2**50 units; NaN becomes 0.
+        From `generalised_gaussian_grid`. Sums are clamped to +-2**50 units; NaN becomes 0.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def generalized_gaussian_mechanism(
     if order == 2:
         raise ValueError("order must be above 2: the Gaussian has an exact mechanism.")
     _check_positive(grid=grid)
-    _round_sums(values, generalized_gaussian(rng, values.size, order, sigma), grid)
+    _round_sums(values, generalised_gaussian(rng, values.size, order, sigma), grid)
 
 
 @njit
@@ -97,7 +97,7 @@ def _round_sums(values, noise, grid):
         values[j] = to_grid(values[j] + noise[j], grid) * grid
 
 
-def generalized_gaussian_scale(sensitivity: float, rho: float, order: float) -> float:
+def generalised_gaussian_scale(sensitivity: float, rho: float, order: float) -> float:
     """Scale of the noise of one release that is ``rho`` zCDP.
 
     sigma**2 = (order - 1) sensitivity**2 / (2 rho), raised by 2**-40 for the rounding of this line.
@@ -126,7 +126,7 @@ def generalized_gaussian_scale(sensitivity: float, rho: float, order: float) -> 
     return sigma
 
 
-def generalized_gaussian_grid(sigma: float, magnitude: float) -> float:
+def generalised_gaussian_grid(sigma: float, magnitude: float) -> float:
     """Grid for noise of scale ``sigma``: a public width.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Generalized Gaussian noise: its law, its calibration, and its arithmetic.
+"""Generalised Gaussian noise: its law, its calibration, and its arithmetic.
 
 Tests of the law have a false-alarm rate below 1e-6 (and fixed seeds); each is repeated on a law
 that is a little wrong, which it must reject.
@@ -13,12 +13,12 @@ import pytest
 from scipy import special, stats
 
 from skdpsco._random import generator
-from skdpsco.mechanisms import generalized_gaussian as module
-from skdpsco.mechanisms.generalized_gaussian import (
-    generalized_gaussian,
-    generalized_gaussian_grid,
-    generalized_gaussian_mechanism,
-    generalized_gaussian_scale,
+from skdpsco.mechanisms import generalised_gaussian as module
+from skdpsco.mechanisms.generalised_gaussian import (
+    generalised_gaussian,
+    generalised_gaussian_grid,
+    generalised_gaussian_mechanism,
+    generalised_gaussian_scale,
 )
 from skdpsco.mechanisms.samplers import GRID_LIMIT
 
@@ -31,7 +31,7 @@ def seeded(seed=0):
 
 def draws(n, size, order, sigma=1.0, seed=0):
     rng = seeded(seed)
-    return np.array([generalized_gaussian(rng, size, order, sigma) for _ in range(n)])
+    return np.array([generalised_gaussian(rng, size, order, sigma) for _ in range(n)])
 
 
 def norms(z, order):
@@ -104,7 +104,7 @@ def test_moments_of_the_norms():
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_any_finite_order_is_drawn(size):
     for order in (2.0, 1e3, 1e9, 1e300):
-        z = generalized_gaussian(seeded(), size, order, 2.0)
+        z = generalised_gaussian(seeded(), size, order, 2.0)
         assert np.isfinite(z).all()
         assert (z != 0).all()
     # In the limit, uniform on the faces of a cube.
@@ -139,7 +139,7 @@ def test_renyi_divergences_are_what_is_charged(order):
                 mu *= length / norms(mu, order)
                 # The calibration of sigma = 1, for this sensitivity.
                 rho = (order - 1) * length**2 / 2
-                assert generalized_gaussian_scale(length, rho, order) == pytest.approx(1.0)
+                assert generalised_gaussian_scale(length, rho, order) == pytest.approx(1.0)
                 largest = max(largest, renyi(alpha, mu, order) / (alpha * rho))
         one = renyi(alpha, np.array([0.5]), order)  # one coordinate: the Gaussian
         assert one == pytest.approx(alpha * 0.125, rel=1e-9)
@@ -175,42 +175,42 @@ def test_scale_is_private_and_tight():
     for _ in range(1000):
         sensitivity, rho = 10 ** rng.uniform(-12, 12), 10 ** rng.uniform(-8, 3)
         order = 2 + 10 ** rng.uniform(-12, 6)
-        sigma = Fraction(generalized_gaussian_scale(sensitivity, rho, order))
+        sigma = Fraction(generalised_gaussian_scale(sensitivity, rho, order))
         needed = (Fraction(order) - 1) * Fraction(sensitivity) ** 2 / (2 * Fraction(rho))
         assert needed <= sigma**2 <= needed * Fraction(1.0001)
 
 
 def test_grid():
-    assert generalized_gaussian_grid(3.0, 1.0) == 3.0 / 256
-    assert generalized_gaussian_grid(1e-20, 1.0) == 2.0**-49
+    assert generalised_gaussian_grid(3.0, 1.0) == 3.0 / 256
+    assert generalised_gaussian_grid(1e-20, 1.0) == 2.0**-49
 
 
 def test_bad_arguments():
     for order in (1.9, math.inf, math.nan, -3.0):
         with pytest.raises(ValueError, match="order"):
-            generalized_gaussian(seeded(), 3, order, 1.0)
+            generalised_gaussian(seeded(), 3, order, 1.0)
         with pytest.raises(ValueError, match="order"):
-            generalized_gaussian_scale(1.0, 1.0, order)
+            generalised_gaussian_scale(1.0, 1.0, order)
     for wrong in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="sigma must be positive and finite"):
-            generalized_gaussian(seeded(), 3, 3.0, wrong)
+            generalised_gaussian(seeded(), 3, 3.0, wrong)
         with pytest.raises(ValueError, match="sensitivity must be positive and finite"):
-            generalized_gaussian_scale(wrong, 1.0, 3.0)
+            generalised_gaussian_scale(wrong, 1.0, 3.0)
         with pytest.raises(ValueError, match="rho must be positive and finite"):
-            generalized_gaussian_scale(1.0, wrong, 3.0)
+            generalised_gaussian_scale(1.0, wrong, 3.0)
         with pytest.raises(ValueError, match="grid must be positive and finite"):
-            generalized_gaussian_mechanism(seeded(), np.ones(3), 3.0, 1.0, wrong)
+            generalised_gaussian_mechanism(seeded(), np.ones(3), 3.0, 1.0, wrong)
         with pytest.raises(ValueError, match="magnitude must be positive and finite"):
-            generalized_gaussian_grid(1.0, wrong)
+            generalised_gaussian_grid(1.0, wrong)
     with pytest.raises(ValueError, match="size"):
-        generalized_gaussian(seeded(), 0, 3.0, 1.0)
+        generalised_gaussian(seeded(), 0, 3.0, 1.0)
     with pytest.raises(ValueError, match="exact mechanism"):
-        generalized_gaussian_mechanism(seeded(), np.ones(3), 2.0, 1.0, 0.1)
+        generalised_gaussian_mechanism(seeded(), np.ones(3), 2.0, 1.0, 0.1)
     for sensitivity, rho in ((1e300, 1e-90), (1e-300, 1e90)):
         with pytest.raises(ValueError, match="too small for float64"):
-            generalized_gaussian_scale(sensitivity, rho, 3.0)
+            generalised_gaussian_scale(sensitivity, rho, 3.0)
     with pytest.raises(ValueError, match="too small for float64"):
-        generalized_gaussian_grid(1e-307, 1e-307)
+        generalised_gaussian_grid(1e-307, 1e-307)
 
 
 # ------------------------------------------------------------------------------ the mechanism
@@ -218,16 +218,16 @@ def test_bad_arguments():
 
 def test_the_sum_is_rounded_to_the_grid():
     sigma, order, values = 2.0, 5.0, np.array([0.3, -7.1, 1e4, 0.0])
-    grid = generalized_gaussian_grid(sigma, 1e4)
+    grid = generalised_gaussian_grid(sigma, 1e4)
     released = values.copy()
-    generalized_gaussian_mechanism(seeded(3), released, order, sigma, grid)
-    noise = generalized_gaussian(seeded(3), 4, order, sigma)
+    generalised_gaussian_mechanism(seeded(3), released, order, sigma, grid)
+    noise = generalised_gaussian(seeded(3), 4, order, sigma)
     assert (released / grid == np.rint(released / grid)).all()
     assert (np.abs(released - values - noise) <= grid * 0.625).all()
     again = values.copy()
-    generalized_gaussian_mechanism(seeded(3), again, order, sigma, grid)
+    generalised_gaussian_mechanism(seeded(3), again, order, sigma, grid)
     assert (released == again).all()
-    generalized_gaussian_mechanism(seeded(4), again, order, sigma, grid)
+    generalised_gaussian_mechanism(seeded(4), again, order, sigma, grid)
     assert (released != again).all()
     plain = values.copy()
     module._round_sums.py_func(plain, noise, grid)
@@ -236,7 +236,7 @@ def test_the_sum_is_rounded_to_the_grid():
 
 def test_extreme_values():
     values = np.array([np.inf, -np.inf, np.nan, 1e300])
-    generalized_gaussian_mechanism(seeded(), values, 3.0, 1.0, 0.5)
+    generalised_gaussian_mechanism(seeded(), values, 3.0, 1.0, 0.5)
     limit = GRID_LIMIT * 0.5
     assert values.tolist() == [limit, -limit, 0.0, limit]
 
@@ -245,8 +245,8 @@ def test_secret_generators():
     rng, seeded = generator()
     assert not seeded
     a, b = np.zeros((2, 30))
-    generalized_gaussian_mechanism(rng, a, 3.0, 1.0, 1 / 256)
-    generalized_gaussian_mechanism(rng, b, 3.0, 1.0, 1 / 256)
+    generalised_gaussian_mechanism(rng, a, 3.0, 1.0, 1 / 256)
+    generalised_gaussian_mechanism(rng, b, 3.0, 1.0, 1 / 256)
     assert len(np.unique(np.concatenate((a, b)))) > 40
 
 
@@ -271,7 +271,7 @@ def test_the_arithmetic_of_the_sampler():
             uniform = 0.5 + np.rint((rng.random(size) - 0.5) * smallest * 2**53) * 2.0**-53
             gammas = rng.standard_gamma(1 + 1 / order, size)
             radius = rng.standard_gamma(size / 2)
-            z = generalized_gaussian(Played(uniform, gammas, radius), size, order, sigma)
+            z = generalised_gaussian(Played(uniform, gammas, radius), size, order, sigma)
             with localcontext(prec=60):
                 r = Decimal(order)
                 x = [

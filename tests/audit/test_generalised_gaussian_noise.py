@@ -1,4 +1,4 @@
-"""What a release with generalized Gaussian noise lets through.
+"""What a release with generalised Gaussian noise lets through.
 
 Neighbours are two points at the largest distance that was charged. The best event is that their
 log-ratio exceeds epsilon; the delta that it spends follows from quadrature, and must be found in
@@ -10,10 +10,10 @@ import math
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms.generalized_gaussian import (
-    generalized_gaussian_grid,
-    generalized_gaussian_mechanism,
-    generalized_gaussian_scale,
+from skdpsco.mechanisms.generalised_gaussian import (
+    generalised_gaussian_grid,
+    generalised_gaussian_mechanism,
+    generalised_gaussian_scale,
 )
 from skdpsco.privacy import zcdp_delta
 
@@ -41,13 +41,13 @@ def exact(point, order, sigma, step=0.04):
 def spent(point, order, sigma, seed):
     """Delta that releases prove, and its standard error."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    grid = generalized_gaussian_grid(sigma, 10.0)
+    grid = generalised_gaussian_grid(sigma, 10.0)
     shares = []
     for start in (point, np.zeros_like(point)):
         released = np.empty((TRIALS, len(point)))
         for row in released:
             row[:] = start
-            generalized_gaussian_mechanism(rng, row, order, sigma, grid)
+            generalised_gaussian_mechanism(rng, row, order, sigma, grid)
         shares.append((log_ratio(released, point, order, sigma) > EPSILON).mean())
     p, q = shares
     error = math.sqrt((p * (1 - p) + math.exp(2 * EPSILON) * q * (1 - q)) / TRIALS)
@@ -59,7 +59,7 @@ def test_one_release(order):
     """The calibration is not tight for r > 2, but half the noise spends more than was charged."""
     charged = zcdp_delta(RHO, EPSILON)
     point = np.ones(2) / 2 ** (1 / order)  # of norm 1, where the most is let through
-    sigma = generalized_gaussian_scale(1.0, RHO, order)
+    sigma = generalised_gaussian_scale(1.0, RHO, order)
     delta = exact(point, order, sigma)
     assert 0.15 * charged < delta < charged
     found, error = spent(point, order, sigma, 1)

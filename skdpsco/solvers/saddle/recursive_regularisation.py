@@ -61,7 +61,7 @@ def check_rounds(n_rounds: Any) -> int | None:
     return number
 
 
-class RecursiveRegularization:
+class RecursiveRegularisation:
     """Rounds on disjoint parts of the data, each regularised towards the earlier solutions.
 
     Parameters
@@ -207,7 +207,7 @@ def _no_recursion(problem: VariationalProblem) -> str:
     return (
         f"Recursive regularisation does not recurse on {problem.n_samples} records: its theory "
         f"asks for {why}. It runs a single round, as mirror prox does. "
-        "RecursiveRegularization(n_rounds=...) enforces several rounds."
+        "RecursiveRegularisation(n_rounds=...) enforces several rounds."
     )
 
 
