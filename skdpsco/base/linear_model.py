@@ -33,7 +33,7 @@ from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import calibration_pays, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
 from skdpsco.scaling.target import Target, plan_target
@@ -325,7 +325,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         def problem_in(units: Units) -> Any:
             problem = self._problem(loss, n, units.features, units.target)
-            return _with_layout(problem, X, self._conditioned)
+            return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []
         if bounds is None:
@@ -347,7 +347,8 @@ class PrivateLinearModel(PrivateEstimator):
         released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
-        # Whether what is released first has no influence on what the solver will cost.
+        # Whether what is released first has no influence on what the solver will cost. (Plans
+        # follow from whether mean squares of features are known, never from what they are.)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
@@ -559,8 +560,13 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
-def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
         return problem
-    return replace(problem, sparse=sparse.issparse(X), centred=centred)
+    known = None
+    if conditioning is not None and conditioning.mean_square is not None:
+        known = tuple(conditioning.mean_square.tolist())
+    return replace(
+        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+    )
