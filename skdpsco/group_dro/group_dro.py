@@ -182,7 +182,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.group_dro.group_dro import PrivateGroupDRO
+    >>> from skdpsco import PrivateGroupDRO
     >>> from skdpsco.group_dro import worst_group_score
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))

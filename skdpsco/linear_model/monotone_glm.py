@@ -111,7 +111,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
     --------
     >>> import numpy as np
     >>> from scipy.special import ndtr
-    >>> from skdpsco.linear_model.monotone_glm import PrivateMonotoneGLM
+    >>> from skdpsco import PrivateMonotoneGLM
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = rng.random(20000) < ndtr(2 * X[:, 0] - X[:, 1])

@@ -131,7 +131,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_classifier import PrivateMinimaxClassifier
+    >>> from skdpsco import PrivateMinimaxClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five

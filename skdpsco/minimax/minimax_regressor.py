@@ -115,7 +115,7 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
     Three instruments, one of which is biased; their mean would be as far from two as from one:
 
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_regressor import PrivateMinimaxRegressor
+    >>> from skdpsco import PrivateMinimaxRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))

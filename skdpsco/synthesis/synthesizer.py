@@ -138,7 +138,7 @@ class PrivateSynthesizer(PrivateEstimator):
     >>> import numpy as np
     >>> import pandas as pd
     >>> from skdpsco.synthesis import Bins
-    >>> from skdpsco.synthesis.synthesizer import PrivateSynthesizer
+    >>> from skdpsco import PrivateSynthesizer
     >>> rng = np.random.default_rng(0)
     >>> age = rng.integers(18, 90, 20000)
     >>> ill = np.where(rng.uniform(0, 100, 20000) < age, "yes", "no")
