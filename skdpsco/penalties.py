@@ -1,7 +1,8 @@
 """Separable penalties of composite objectives: kernels that solvers call.
 
 A penalty is a ``NamedTuple``, the sum of one convex function of every coefficient. It registers the
-kernels `value`, `prox` and `subdifferential` of one coefficient, and has a number ``curvature``.
+kernels `penalty_value`, `prox` and `subdifferential` of one coefficient, and has a number
+``curvature``.
 
 Privacy does not rest on what a penalty of the user's declares or does, as long as its kernels are
 functions of their arguments: solvers call them with coefficients and gradients that were released,
@@ -31,20 +32,20 @@ _ON_THE_EDGE = 1.0 - 2.0**-40  # of a box: a coefficient in other units has been
 
 
 @kernel
-def value(penalty, w):
+def penalty_value(penalty, w):
     """Penalty of the coefficient ``w``."""
     raise NotImplementedError
 
 
 @kernel
 def prox(penalty, v, step):
-    """The u that minimises ``step * value(u) + (u - v)**2 / 2``."""
+    """The u that minimises ``step * psi(u) + (u - v)**2 / 2``."""
     raise NotImplementedError
 
 
 @kernel
 def subdifferential(penalty, w):
-    """``(low, high)``: the interval of all slopes of lines that touch `value` at ``w``."""
+    """``(low, high)``: the interval of all slopes of lines that touch psi at ``w``."""
     raise NotImplementedError
 
 
@@ -60,7 +61,7 @@ class L1(NamedTuple):
 
     @property
     def curvature(self) -> float:
-        """Largest c such that ``value(w) - c w**2 / 2`` is convex: 0."""
+        """Largest c such that ``psi(w) - c w**2 / 2`` is convex: 0."""
         return 0.0
 
 
@@ -145,7 +146,7 @@ def soft_threshold(v, t):
     return max(v - t, 0.0) + min(v + t, 0.0)
 
 
-@value.register(L1)
+@penalty_value.register(L1)
 def _(penalty, w):
     return penalty.alpha * abs(w)
 
@@ -161,7 +162,7 @@ def _(penalty, w):
     return (-a if w <= 0.0 else a, a if w >= 0.0 else -a)
 
 
-@value.register(L2)
+@penalty_value.register(L2)
 def _(penalty, w):
     return 0.5 * penalty.alpha * w * w
 
@@ -176,7 +177,7 @@ def _(penalty, w):
     return (penalty.alpha * w, penalty.alpha * w)
 
 
-@value.register(ElasticNet)
+@penalty_value.register(ElasticNet)
 def _(penalty, w):
     return penalty.l1 * abs(w) + 0.5 * penalty.l2 * w * w
 
@@ -192,7 +193,7 @@ def _(penalty, w):
     return (b - a if w <= 0.0 else b + a, b + a if w >= 0.0 else b - a)
 
 
-@value.register(Box)
+@penalty_value.register(Box)
 def _(penalty, w):
     return 0.0 if abs(w) <= penalty.radius else np.inf
 
@@ -210,7 +211,7 @@ def _(penalty, w):
 
 @inner
 def scaled_prox(penalty, v, step, scale):
-    """`prox` for a coefficient in other units: of the penalty ``value(scale * u)`` of ``u``.
+    """`prox` for a coefficient in other units: of the penalty ``psi(scale * u)`` of ``u``.
 
     A scale of 0 means that the coefficient is not penalised. A result that is not finite, of a
     penalty of the user's, leaves ``v`` where it is.
@@ -223,7 +224,7 @@ def scaled_prox(penalty, v, step, scale):
 
 @inner
 def stationarity_gap(penalty, w, slope, weight, scale):
-    """Distance of 0 to ``slope`` plus all slopes of ``weight * value(scale * w)`` in ``w``."""
+    """Distance of 0 to ``slope`` plus all slopes of ``weight * psi(scale * w)`` in ``w``."""
     if scale == 0.0:
         return abs(slope)
     low, high = subdifferential(penalty, scale * w)

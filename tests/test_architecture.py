@@ -173,6 +173,15 @@ def test_imports_have_no_circles():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
+def test_a_name_has_one_meaning():
+    """No function, class or constant is defined in two modules: who looks for it finds one."""
+    places: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for name in definitions(tree):
+            places.setdefault(name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_modules_stay_short():
     # A long module is a sign of two things in one place.
     lengths = {module: lines_of_code(source) for module, source in SOURCES.items()}

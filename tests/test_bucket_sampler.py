@@ -81,7 +81,7 @@ def check_order(buckets, sums):
     for j in range(b.LAST + 1):
         for k in buckets.order[buckets.start[j] : buckets.start[j + 1]]:
             assert b.bucket_of(sums[k], top, slope) == j
-            assert buckets.reference[0] - abs(b.score_of(buckets, sums[k])) >= j * b.WIDTH
+            assert buckets.reference[0] - abs(b.score_of(buckets, sums[k])) >= j * b.BUCKET_WIDTH
 
 
 # ------------------------------------------------------------------------------ constants
@@ -89,8 +89,8 @@ def check_order(buckets, sums):
 
 def test_constants():
     getcontext().prec = 100
-    assert math.ceil(Decimal(2).ln() * ONE) == b.WIDTH
-    rest = 2 * (-Decimal(b.WIDTH) / ONE).exp()
+    assert math.ceil(Decimal(2).ln() * ONE) == b.BUCKET_WIDTH
+    rest = 2 * (-Decimal(b.BUCKET_WIDTH) / ONE).exp()
     assert 1 - Decimal("1e-8") < rest < 1
     for digit in b.KEEP:
         rest *= 2**62
@@ -99,7 +99,7 @@ def test_constants():
     # The largest sum of weights is a legal argument of `below`; sorting leaves less than half to
     # the last bucket.
     assert b.MAX_COORDINATES << b.LAST <= 2**62
-    assert 1 << (b.LAST - b.SLACK // b.WIDTH) >= b.MAX_COORDINATES
+    assert 1 << (b.LAST - b.SLACK // b.BUCKET_WIDTH) >= b.MAX_COORDINATES
 
 
 def test_keep(monkeypatch):
@@ -135,7 +135,9 @@ LAWS = {
     "far below": np.append(np.full(400, 0), 24 * ONE),
     "ladder": -np.arange(40) * (ONE // 5),
     # a unit above and below the borders of buckets
-    "borders": np.append(-np.arange(1, 9) * b.WIDTH, [1 - 3 * b.WIDTH, -1 - 3 * b.WIDTH, 0]),
+    "borders": np.append(
+        -np.arange(1, 9) * b.BUCKET_WIDTH, [1 - 3 * b.BUCKET_WIDTH, -1 - 3 * b.BUCKET_WIDTH, 0]
+    ),
 }
 
 
@@ -161,7 +163,7 @@ def test_the_lump_of_all_the_rest():
     scores[:60_000:2] -= ONE
     buckets = b.new_buckets(len(scores))
     # A reference that the largest has fallen from.
-    scores[-1] += 11 * b.WIDTH
+    scores[-1] += 11 * b.BUCKET_WIDTH
     sample(scores, buckets, 1)
     change(scores, buckets, len(scores) - 1, depth)
     reference = buckets.reference[0]

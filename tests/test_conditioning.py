@@ -137,7 +137,8 @@ def test_release_without_noise(scaled):
     spread = float((X / 2.0).std())
     assert (to.scale == to.scale[0]).all()
     assert to.scale[0] == 1.0 if not scaled else 2.0 * spread < to.scale[0] < 8.0 * spread
-    assert min(plan.scales) <= to.scale[0] <= max(plan.scales)
+    smallest, largest = plan.extremes[0].scale, plan.extremes[-1].scale
+    assert (np.clip(to.scale, smallest, largest) == to.scale).all()
 
 
 def test_noise_is_no_centre():

@@ -28,7 +28,7 @@ from skdpsco.solvers.penalized import coordinate_descent as cd_module
 from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent, slopes
 from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
 SOLVERS = [
     CoordinateDescent(), CoordinateDescent("random", clip=0.5, average=True),
@@ -331,9 +331,8 @@ def test_scores_are_gains_over_the_root_of_the_curvature():
     score = np.empty(3)
     for by_step in (True, False):
         for penalty, left in ((L2(0.0), np.abs(slope)), (L1(0.2), [0.1, 0.3, 0.0])):
-            greedy_module.write_scores.py_func(
-                penalty, 1.0, np.ones(3), smooth, np.zeros(3), by_step, w, slope, score
-            )
+            model = CoordinateModel(penalty, 1.0, np.ones(3), smooth, np.zeros(3))
+            greedy_module.write_scores.py_func(model, by_step, w, slope, score)
             assert score == pytest.approx(left / np.sqrt(smooth))
 
 
@@ -362,7 +361,7 @@ def test_dense_and_sparse_fits_are_equal(solver, loss):
 
 
 KERNELS = [
-    (cd_module, "sweep"), (cd_module, "shuffle"), (greedy_module, "gradient"),
+    (cd_module, "sweep"), (cd_module, "shuffle"), (greedy_module, "write_gradient"),
     (greedy_module, "write_scores"), (greedy_module, "write_sizes"), (greedy_module, "take_step"),
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
 from skdpsco.scaling.column_scales import N_BINS
-from skdpsco.scaling.feature_bounds import CREDIBLE, NOTABLE, SHARE, plan_bounds, release_bounds
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds, release_bounds
 from skdpsco.solvers import CoordinateDescent, Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -232,7 +232,7 @@ def test_plan_of_bounds(n, d, rho):
     if plan.grid is None:
         assert isinstance(plan.event, NoOpEvent)
         return
-    assert rho_of(plan.event) == pytest.approx(SHARE * rho)
+    assert rho_of(plan.event) == pytest.approx(FEATURE_BOUNDS.share * rho)
     noise = plan.grid * 2.0**SCALE_BITS
     # What a record may change, as many times as there are releases.
     sensitivity, entries = math.sqrt(2.0 * d), n
@@ -240,7 +240,7 @@ def test_plan_of_bounds(n, d, rho):
         sensitivity, entries = math.sqrt(2.0) * d, n * d
     assert noise >= sensitivity / mu_of(plan.event)
     assert noise <= sensitivity / mu_of(plan.event) * 1.01 + 2.0**-20 * entries
-    assert noise * CREDIBLE <= NOTABLE * entries * 1.01
+    assert noise * FEATURE_BOUNDS.credible <= FEATURE_BOUNDS.notable * entries * 1.01
 
 
 @pytest.mark.parametrize("pooled", [False, True])

@@ -282,3 +282,18 @@ def test_the_compiled_gradient_is_that_of_python(loss, monkeypatch):
     monkeypatch.setattr(module, "scaled_proxes", module.scaled_proxes.py_func)
     slow = solve(GradientDescent(), problem, X, y.astype(float), Budget(1.0, 1e-6), 4).coef
     np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)
+
+
+def test_an_intercept_is_no_noisier_than_what_a_penalty_shrinks():
+    """Predictions that a penalty makes small keep their signs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 20))
+    truth = X @ rng.normal(size=20) > 0.0
+    problem = make_problem(Logistic(), 4000, 20, True, L2(1.0))
+    right = []
+    for seed in range(5):
+        coef = solve(
+            GradientDescent(), problem, X, 2.0 * truth - 1.0, Budget(1.0, 1e-6), None, seed
+        ).coef
+        right.append(np.mean((X @ coef[:20] + coef[20] > 0.0) == truth))
+    assert np.median(right) > 0.87

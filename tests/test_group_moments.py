@@ -12,7 +12,7 @@ from skdpsco.solvers.groups.saddle_of_model import (
     QuadraticModel,
     Saddle,
     capped_softmax,
-    james_stein,
+    shrink_groups,
 )
 
 pytestmark = [
@@ -111,15 +111,15 @@ def test_shrinking():
     sizes, truth = np.array([100.0, 1000.0, 1000.0]), np.full((3, 50), 0.2)
     deviation = 10.0 / sizes
     noisy = truth + deviation[:, None] * rng.normal(size=(3, 50))
-    shrunk, variances = james_stein(noisy, deviation, sizes)
+    shrunk, variances = shrink_groups(noisy, deviation, sizes)
     assert np.square(shrunk - truth).sum() < 0.3 * np.square(noisy - truth).sum()
     assert variances.sum() < 0.3 * np.square(deviation).max()
-    exact, variances = james_stein(noisy, 0 * deviation, sizes)
+    exact, variances = shrink_groups(noisy, 0 * deviation, sizes)
     assert exact == pytest.approx(noisy)
     assert not variances.any()
     noise = deviation[:1, None] * rng.normal(size=(1, 50))
     assert (
-        np.square(james_stein(noise, deviation[:1], sizes[:1])[0]).sum()
+        np.square(shrink_groups(noise, deviation[:1], sizes[:1])[0]).sum()
         < 0.3 * np.square(noise).sum()
     )
 

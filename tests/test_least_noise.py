@@ -22,7 +22,7 @@ from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.l1.screening import release
 from skdpsco.solvers.lp_ball.noisy_step import Steps
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.moments.moments import INTERCEPT, Moments, record_change
+from skdpsco.solvers.moments.moments import MOMENTS, Moments, record_change
 from skdpsco.solvers.moments.plan import bound_of
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
@@ -226,7 +226,7 @@ class OwnMultinomial(Multinomial):
 def row(direction, length, weight):
     """A record's shortened features, and its one: those of full length may weigh less."""
     assert weight == 1.0 or length == 1.0
-    return np.append(length * np.array(direction), weight * math.sqrt(INTERCEPT))
+    return np.append(length * np.array(direction), weight * math.sqrt(MOMENTS.intercept))
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 7])
@@ -242,7 +242,7 @@ def test_what_a_record_changes_in_label_moments(K):
     terms = np.array([np.outer(q, u).ravel() for q in numbers for u in rows])
     largest = max(float(np.linalg.norm(terms - one, axis=1).max()) for one in terms)
     assert 0.998 * record_change(problem) <= largest <= record_change(problem) * (1 + 1e-12)
-    size = 2.0 * math.sqrt((1.0 - 1.0 / K) * (1.0 + INTERCEPT))
+    size = 2.0 * math.sqrt((1.0 - 1.0 / K) * (1.0 + MOMENTS.intercept))
     assert record_change(problem) < (0.96 if K > 2 else 1.0 + 1e-12) * size
     own = dataclasses.replace(problem, loss=OwnMultinomial(K))  # the numbers of which may be any
-    assert record_change(own) >= 2.0 * bound_of(own) * math.sqrt(1.0 + INTERCEPT) >= size
+    assert record_change(own) >= 2.0 * bound_of(own) * math.sqrt(1.0 + MOMENTS.intercept) >= size

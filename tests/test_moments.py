@@ -19,7 +19,13 @@ from skdpsco.solvers import Allowance, check_cost, check_supported
 from skdpsco.solvers.moments import moments as module
 from skdpsco.solvers.moments import sums as sums
 from skdpsco.solvers.moments.moments import Moments, bound_of
-from skdpsco.solvers.moments.quadratic_model import Model, descend, saturation, separate, shrink
+from skdpsco.solvers.moments.quadratic_model import (
+    Model,
+    descend,
+    james_stein,
+    saturation,
+    separate,
+)
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 LOSSES = [Logistic(), Multinomial(3), Squared()]
@@ -126,9 +132,9 @@ def test_shrinking():
     rng = np.random.default_rng(0)
     truth = np.full(200, 0.3)
     noisy = truth + rng.normal(size=200)
-    assert np.square(shrink(noisy, 1.0) - truth).sum() < 0.3 * np.square(noisy - truth).sum()
-    assert shrink(noisy, 0.0) == pytest.approx(noisy)
-    assert not shrink(np.zeros(3), 1.0).any()
+    assert np.square(james_stein(noisy, 1.0) - truth).sum() < 0.3 * np.square(noisy - truth).sum()
+    assert james_stein(noisy, 0.0) == pytest.approx(noisy)
+    assert not james_stein(np.zeros(3), 1.0).any()
 
 
 @each_loss
@@ -231,7 +237,7 @@ def test_plans_spend_the_budget_and_no_more(loss, row_norm):
                 assert available.mu * (1 - 1e-10) <= mu_of(plan.event) <= available.mu
                 count = sum(k for _, k in leaves(plan.event))
                 centred = intercept and row_norm is None and not isinstance(loss, Squared)
-                centred &= n * available.mu >= module.CENTRE_RATIO * math.sqrt(d)
+                centred &= n * available.mu >= module.MOMENTS.centre_ratio * math.sqrt(d)
                 assert (plan.centre_grid is not None) == centred
                 assert count == 5 * (row_norm is None) + 5 * centred + 2 + plan.n_iter
         assert epsilon_of(Moments().plan(problem, budget).event, 1e-6) <= 1e4 * (1 + 1e-12)
@@ -245,7 +251,7 @@ def test_what_is_released_where():
     assert (little.matrix_grid, little.n_iter, little.response_grid) == (None, 0, None)
     assert (some.matrix_grid, some.n_iter) == (None, 1)
     assert (much.curvature_grid, much.n_iter) == (None, 6)
-    assert plan(10**6, 10).n_iter == module.MAX_ROUNDS  # noise still counts
+    assert plan(10**6, 10).n_iter == module.MOMENTS.max_rounds  # noise still counts
     assert plan(10**9, 2001).matrix_grid is None  # too large
     assert plan(10**5, 20, n_iter=3).n_iter == 3
     sufficient = plan(10**5, 20, Squared())
@@ -339,7 +345,7 @@ def test_a_huge_budget_is_nearly_no_noise(loss):
 @pytest.mark.parametrize("penalty", [L1(0.02), L2(0.01)])
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
 def test_rounds_converge_without_a_matrix(monkeypatch, no_noise, loss, penalty):
-    monkeypatch.setattr(module, "MAX_FEATURES", 0)
+    monkeypatch.setattr(module, "MOMENTS", module.MOMENTS._replace(max_features=0))
     X, y = data(loss)
     W, b, plan = fit(X, y, loss, penalty, PLENTY)
     assert plan.matrix_grid is None

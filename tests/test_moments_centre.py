@@ -35,7 +35,8 @@ def shifted(loss, n=300, d=4, seed=0):
     ("loss", "C"), [(Logistic(), 1.0), (Logistic(), 10.0), (Multinomial(3), 1.0)]
 )
 def test_against_scikit_learn(monkeypatch, no_noise, loss, C, layout, max_features):  # noqa: F811
-    monkeypatch.setattr(module, "MAX_FEATURES", max_features)
+    tuning = module.MOMENTS._replace(max_features=max_features)
+    monkeypatch.setattr(module, "MOMENTS", tuning)
     X, y = shifted(loss)
     coef, intercept = fitted(LogisticRegression(C=C, tol=1e-12, max_iter=10_000), X, y)
     W, b, plan = fit(layout(X), y, loss, L2(1 / (300 * C)), PLENTY)

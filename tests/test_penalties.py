@@ -11,12 +11,12 @@ from skdpsco.penalties import (
     L2,
     Box,
     ElasticNet,
+    penalty_value,
     prox,
     scaled_prox,
     soft_threshold,
     stationarity_gap,
     subdifferential,
-    value,
 )
 
 PENALTIES = [
@@ -41,7 +41,7 @@ def definition(penalty, w):
 @each_penalty
 def test_values(penalty):
     for w in POINTS:
-        assert value(penalty, w) == pytest.approx(definition(penalty, w))
+        assert penalty_value(penalty, w) == pytest.approx(definition(penalty, w))
 
 
 def smallest(function, low, high):
@@ -113,7 +113,7 @@ def test_the_gap_vanishes_where_a_proximal_step_stays(penalty, scale):
     for v in POINTS:
         for weight in (0.5, 2.0):
             w = scaled_prox(penalty, v, weight, scale)
-            # w minimises weight * value(scale * w) + (w - v)**2 / 2: the slope w - v is balanced.
+            # w minimises weight * psi(scale * w) + (w - v)**2 / 2: the slope w - v is balanced.
             assert stationarity_gap(penalty, w, w - v, weight, scale) == pytest.approx(0, abs=1e-9)
             assert stationarity_gap(penalty, w, w - v + 1e6, weight, scale) >= 0.0
     low, high = subdifferential(penalty, 0.0)
@@ -133,7 +133,7 @@ def test_zeros_are_exact():
 @njit
 def compiled(penalty, v, step, scale):
     return (
-        value(penalty, v),
+        penalty_value(penalty, v),
         prox(penalty, v, step),
         subdifferential(penalty, v),
         scaled_prox(penalty, v, step, scale),

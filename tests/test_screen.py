@@ -143,9 +143,9 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     problem = Problem(loss, None, n, 2 + intercept, intercept, sparse=True)
     targets = [0.0, 1.0, 2.0] if loss.n_outputs > 1 else [-1.0, 1.0]
     features = [(0.0, 0.0), (9.0, 0.0), (-9.0, 9.0), (0.01, 0.0), (0.4, -9.0)]
-    shares = [screen_module.GRADIENT_SHARE]
+    shares = [screen_module.SCREEN.gradient_share]
     if intercept:
-        shares.insert(0, screen_module.INTERCEPT_SHARE)
+        shares.insert(0, screen_module.SCREEN.intercept_share)
     charges = [(s * (4.0**SCALE_BITS - 16)) ** 0.5 * mu for s in shares]
     worst = np.zeros(len(shares))
     for outputs in ((0.0, 0.0), (3.0, 1.0), (-3.0, -0.2)):

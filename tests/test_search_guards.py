@@ -28,6 +28,7 @@ from sklearn.preprocessing import (
 )
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.inspection import privacy_report
 from skdpsco.inspection._record_wise import UNKNOWN, layout_of, layout_of_records
 from skdpsco.model_selection import (
@@ -392,6 +393,27 @@ def first_columns(X):
 
 
 # --- what the user vouches for
+
+
+@pytest.mark.parametrize("y", [np.rint(1e6 * X[:, 0]), X[:, 0]], ids=["whole", "continuous"])
+def test_targets_of_a_regression_are_no_labels(tmp_path, y):
+    """Whole numbers among them look like labels, which would be stored as a parameter."""
+    model = PrivateGroupDRO(
+        loss="squared",
+        objective="average",
+        target_bound=1e6,
+        group_membership="private",
+        groups=[0, 1],
+    )
+    groups = {"sensitive_features": np.arange(N) % 2}
+    ledger = Ledger(1000.0, 1e-3, path=tmp_path / "ledger")
+    grid = {"radius": [1.0, 2.0]}
+    search = PrivateGridSearchCV(model, grid, ledger=ledger, **SEARCH).fit(X, y, **groups)
+    assert search.best_estimator_.classes is None
+    assert "labels" not in str(search.privacy_.assumptions)
+    score = private_cross_val_score(model, X, y, cv=2, ledger=ledger, fit_params=groups)
+    assert "labels" not in str(score.privacy.assumptions)
+    assert not any("array" in str(charge.parameters) for charge in ledger.charges())
 
 
 def test_functions_and_names_may_be_declared():

@@ -67,8 +67,8 @@ def follow(loss, T, intercept, radius=3.0, epsilon=5.0, choose=False, seed=0, **
     state, original = {}, sparse_module.sparse_path
 
     def keep_state(*arguments):
-        names = original.py_func.__code__.co_varnames
-        state.update(zip(names, arguments, strict=False))
+        for group in arguments:
+            state.update(group._asdict() if hasattr(group, "_asdict") else {})
         return original(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -130,9 +130,9 @@ def test_long_records_with_common_and_rare_features(loss, intercept):
     d = 700
     density = np.where(np.arange(d) % 2, 0.7, 0.1)
     X, _, _, _, chosen, _, state = follow(loss, 150, intercept, d=d, density=density)
-    common = state["first"][1:] - state["first"][:-1] > 60 // sparse_module.ANEW
+    common = state["first"][1:] - state["first"][:-1] > 60 // sparse_module.SPARSE_PATH.anew
     kinds = common[chosen[chosen % (d + intercept) < d] % (d + intercept)]
-    assert np.diff(X.indptr).max() > sparse_module.RUN
+    assert np.diff(X.indptr).max() > sparse_module.SPARSE_PATH.run
     assert 30 < kinds.sum() < len(kinds) - 30
     rows = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
     exact = np.zeros((loss.n_outputs, d + intercept), dtype=np.int64)
@@ -331,7 +331,8 @@ def test_grids_are_few_and_wide_enough():
 
 def test_the_law_of_two_choices(monkeypatch):
     """All pairs of choices of compiled runs, against the softmax of scores computed here."""
-    monkeypatch.setattr(sparse_module, "STEPS_WORTH_A_COPY", 1)
+    tuning = sparse_module.SPARSE_PATH._replace(least_steps=1)
+    monkeypatch.setattr(sparse_module, "SPARSE_PATH", tuning)
     loss, T, N = Logistic(), 2, 30_000
     X = sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, -1.0], [0.0, 1.0], [1.0, 0.0]]))
     y = np.array([1.0, 1.0, -1.0, 1.0])
@@ -389,7 +390,8 @@ def test_incremental_fits_are_as_good(n_classes, monkeypatch):
         return model.fit(X, y)
 
     fast = fit()
-    monkeypatch.setattr(sparse_module, "STEPS_WORTH_A_COPY", math.inf)
+    tuning = sparse_module.SPARSE_PATH._replace(least_steps=math.inf)
+    monkeypatch.setattr(sparse_module, "SPARSE_PATH", tuning)
     slow = fit()
     assert fast.privacy_.event == slow.privacy_.event
     assert fast.score(X, y) == pytest.approx(slow.score(X, y), abs=0.02)

@@ -13,7 +13,7 @@ from skdpsco.scaling.quantiles import choose_score, cover_scores, quantile_score
 from skdpsco.scaling.target import (
     MAGNITUDES,
     SCALES,
-    SHARE,
+    TARGET,
     magnitude_share,
     plan_target,
     release_target,
@@ -39,8 +39,8 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
     spent = 0.0
     for grid, share, score_range, draws in (
         (plan.magnitude_grid, magnitude_share(n, rho), 2.0, 1),
-        (plan.centre_grid, SHARE / (1 + plan.zoom), 2.0, 1 + plan.zoom),
-        (plan.scale_grid, SHARE, 1.0, 1),
+        (plan.centre_grid, TARGET.share / (1 + plan.zoom), 2.0, 1 + plan.zoom),
+        (plan.scale_grid, TARGET.share, 1.0, 1),
     ):
         if grid is not None:
             spent += draws * share * rho

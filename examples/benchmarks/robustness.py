@@ -8,13 +8,18 @@ three rules is printed below it:
 - a score falls by more than .03 beyond its standard error when epsilon doubles or more;
 - at epsilon 100 a score is .02 below that of the same objective without privacy.
 
-python examples/benchmarks/robustness.py [--quick] [--families NAME ...]
+python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
+
+DIR adds families of real data: adult-train.csv.gz and adult-test.csv.gz (UCI, without headers),
+electricity.csv.gz (OpenML's) and california_sklearn_layout.csv.gz.
 """
 
 import argparse
 import time
 import warnings
+from functools import partial
 
+import _data
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
@@ -178,6 +183,60 @@ FAMILIES = {
 }
 
 
+def real(load, rng, n=N):
+    """Columns in [0, 1]: ``n`` records to fit, and others."""
+    X, y = load()
+    order = rng.permutation(len(y))
+    train, test = order[:n], order[n : n + 10_000]
+    return X[train], y[train], X[test], y[test]
+
+
+def unit(X):
+    return (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
+
+
+def adult(directory):
+    """One-hot, and numbers in [0, 1]."""
+    import pandas as pd
+
+    parts = [
+        pd.read_csv(f"{directory}/adult-{part}.csv.gz", header=None, skipinitialspace=True)
+        for part in ("train", "test")
+    ]
+    both = pd.concat(parts, ignore_index=True).drop(columns=2)  # a sampling weight
+    y = both.pop(14).str.startswith(">50K").to_numpy(int)
+    numbers = both.select_dtypes("number").columns
+    columns = pd.get_dummies(both.drop(columns=numbers)).to_numpy(float)
+    return np.column_stack([unit(both[numbers].to_numpy(float)), columns]), y
+
+
+def electricity(directory):
+    X, _, y = _data.electricity(directory)
+    return unit(X), (y > 0).astype(int)
+
+
+def california(directory):
+    X, _, y = _data.california(directory)
+    return unit(X), y
+
+
+def real_families(directory):
+    """Families of the data in ``directory``, each read once."""
+    cache = {}
+
+    def load(read):
+        if read not in cache:
+            cache[read] = read(directory)
+        return cache[read]
+
+    return {
+        "Adult": (CLASSIFIERS, partial(real, partial(load, adult))),
+        "Adult, 32561 records": (CLASSIFIERS, partial(real, partial(load, adult), n=32_561)),
+        "electricity in [0, 1]": (CLASSIFIERS, partial(real, partial(load, electricity))),
+        "California in [0, 1]": (REGRESSORS, partial(real, partial(load, california))),
+    }
+
+
 def scores_of(family, make, plain, seeds, **options):
     """Scores by epsilon and seed, without privacy, and of the constant predictor."""
     private, optimum, constant = np.empty((len(EPSILONS), seeds)), [], []
@@ -211,17 +270,23 @@ def main():
     """Print scores, then what breaks the rules."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="three seeds and eight families")
-    parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    parser.add_argument("--families", nargs="*", metavar="NAME", help="all, if none is named")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--data-dir", metavar="DIR", help="real data, see above")
     arguments = parser.parse_args()
     seeds = 3 if arguments.quick else arguments.seeds
-    names = arguments.families[::3] if arguments.quick else arguments.families
+    families = FAMILIES | (real_families(arguments.data_dir) if arguments.data_dir else {})
+    names = arguments.families or list(families)
+    unknown = set(names) - set(families)
+    if unknown:
+        parser.error(f"no families {sorted(unknown)}; there are {list(families)}")
+    names = names[::3] if arguments.quick else names
     warnings.filterwarnings("ignore")
     broken, start = [], time.perf_counter()
     heads = "".join(f"{f'eps {epsilon:g}':>9}" for epsilon in EPSILONS)
     print(f"{'':48}{heads}{'constant':>10}{'no noise':>10}")
     for name in names:
-        estimators, family = FAMILIES[name]
+        estimators, family = families[name]
         for label, (make, plain) in estimators.items():
             private, optimum, constant = scores_of(family, make, plain, seeds)
             row = "".join(f"{max(score, -99.0):9.3f}" for score in np.median(private, axis=1))

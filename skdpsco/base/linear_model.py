@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,16 +23,10 @@ from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.conditioning import (
-    Conditioning,
-    ConditioningPlan,
-    condition,
-    conditioning_pays,
-    plan_conditioning,
-    release_conditioning,
-)
-from skdpsco.scaling.feature_bounds import plan_bounds, release_bounds
-from skdpsco.scaling.target import Target, plan_target, release_target
+from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
+from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
+from skdpsco.scaling.target import Target, plan_target
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -88,30 +81,6 @@ class RadiusPath:
     def intercept(self) -> np.ndarray:
         """Intercepts, of shape (n_points,) or (n_points, n_classes)."""
         return np.array([self._unscale(row)[1] for row in self._points.toarray()])
-
-
-@dataclass
-class _Unscale:
-    """From coefficients of scaled features and targets to those of the user's units."""
-
-    bounds: np.ndarray
-    intercept: bool
-    n_outputs: int
-    target: Target
-    conditioning: Conditioning | None = None
-
-    def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-        W = w.reshape(self.n_outputs, -1) * self.target.scale
-        d = len(self.bounds)
-        coef = W[:, :d]
-        intercept = self.target.centre + (W[:, d] if self.intercept else np.zeros(self.n_outputs))
-        if self.conditioning is not None:
-            coef = coef / self.conditioning.scale
-            intercept = intercept - coef @ self.conditioning.centre
-        coef = coef / self.bounds
-        if self.n_outputs == 1:
-            return coef[0], float(intercept[0])
-        return coef, intercept
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -227,12 +196,6 @@ class PrivateLinearModel(PrivateEstimator):
         # target are still to be released, the first plans are rehearsals for their extremes:
         # whatever may fail must fail before noise is drawn.
         available: Any = self._available(budget)
-        released: Event = NoOpEvent()
-        target = Target(1.0, 0.0, 1.0)
-        all_bounds: list[Any] = [bounds]
-        scales: tuple[float, ...] = (1.0,)
-        condition_plan: ConditioningPlan | None = None
-        factors: tuple[float, ...] = (1.0,)
 
         def planned(make_plan: Any) -> Any:
             return self._planned(make_plan, available, n, d, *self._planned_with)
@@ -240,29 +203,23 @@ class PrivateLinearModel(PrivateEstimator):
         def planned_for(problem: Any) -> Any:
             return planned(lambda spend: solver.plan(problem, spend, n_iter))
 
+        def problem_in(units: Units) -> Any:
+            problem = self._problem(loss, n, units.features, units.target)
+            return _with_layout(problem, X, self._conditioned)
+
+        stages: list[Stage] = []
         if bounds is None:
-            bound_plan = planned(lambda spend: plan_bounds(n, d, spend.rho))
-            released = bound_plan.event
-            all_bounds = [np.full(d, bound) for bound in bound_plan.extremes]
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho)))
         if regression:
-            target_plan = planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho))
-            released = compose(released, target_plan.event)
-            scales = target_plan.scales
+            stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            condition_plan = planned(
-                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+            stages.append(
+                planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
             )
-            released = compose(released, condition_plan.event)
-            factors = condition_plan.scales
-        problems = [
-            _with_layout(
-                self._problem(loss, n, rehearsed * factor, Target(1.0, 0.0, scale)),
-                X,
-                self._conditioned,
-            )
-            for rehearsed, scale, factor in product(all_bounds, scales, factors)
-        ]
+        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+        extremes = rehearsed(stages, Units(bounds))
+        problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
@@ -279,48 +236,32 @@ class PrivateLinearModel(PrivateEstimator):
         # What the fit costs is known: what is released first, and what the plan says, or all of
         # `available` if the plan still follows from that. Warnings name the line that called fit.
         event, warnings = compose(released, cost), plan.warnings
-        with _opened(self._design(X, all_bounds[0], intercept)) as design:
+        with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
                 rng = release.rng
-                if bounds is None:
-                    self.feature_bound_ = bounds = release_bounds(bound_plan, design, rng)
-                    design = design._replace(bounds=bounds)
-                if regression:
-                    target = release_target(target_plan, y, rng, design)
-                    if isinstance(design, BlockDesign):
-                        design = design._replace(target=target.apply)
-                    else:
-                        y = target.apply(y)
-                    assumptions = (f"targets are clipped to +-{target.bound:g}", *assumptions)
-                conditioning, units = None, bounds
-                if condition_plan is not None:
-                    conditioning = release_conditioning(condition_plan, design, y, rng)
-                    design = condition(design, conditioning)
-                    units = bounds * conditioning.scale
+                units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
                 if not isinstance(released, NoOpEvent):
-                    problem = self._problem(loss, n, units, target)
-                    problem = _with_layout(problem, X, self._conditioned)
+                    problem = problem_in(units)
                     plan = planned_for(problem)
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
-                clipped = f"features are clipped to +-{_brief(bounds)}"
-                notes = () if condition_plan is None else (condition_plan.note,)
-                said = (clipped, *assumptions, *notes, *plan.assumptions)
+                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
+        if bounds is None:
+            self.feature_bound_ = units.bounds
+        if hasattr(self, "clip_features"):
+            self.feature_range_ = units.feature_range
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = _Unscale(bounds, intercept, loss.n_outputs, target, conditioning)
-        length = target.scale / float(units.max())
+        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        if hasattr(self, "clip_features"):
-            everything = bounds * np.array([[-1.0], [1.0]])
-            self.feature_range_ = conditioning.ranges(bounds) if conditioning else everything
         return unscale(result.coef)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
@@ -462,8 +403,3 @@ def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
     if not isinstance(problem, Problem):
         return problem
     return replace(problem, sparse=sparse.issparse(X), centred=centred)
-
-
-def _brief(bounds: np.ndarray) -> str:
-    low, high = float(bounds.min()), float(bounds.max())
-    return f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"

@@ -9,11 +9,8 @@ import numpy as np
 
 from skdpsco._kernels import inner, reduction
 
-UNIT = 2.0**-53  # rounding
-_LEAST, _LARGEST = (
-    1e-280,
-    1e300,
-)  # sums of squares between these are exact up to rounding
+UNIT = 2.0**-53  # relative rounding of one operation
+_LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these are exact up to rounding
 _FARTHEST = 2.0**100  # radii; beyond this, distance changes a projection by less than rounding
 _TINY = 1e-290  # radii; smaller numbers count as 0, where float64 runs out of digits
 _STEPS = 400  # limit on a search that usually ends after three or four steps

@@ -15,6 +15,8 @@ from scipy import sparse
 from skdpsco._clipping import clip
 from skdpsco._kernels import inner, kernel
 
+GATHERED_ROWS = 1024  # records of which a dense copy is made at a time, to stay in the cache
+
 
 class Dense(NamedTuple):
     """A C-ordered array of floats, feature bounds, and 1 if a column of ones follows, else 0."""
@@ -92,8 +94,8 @@ def as_columns(X: Dense | CSR) -> Columns | CSC:
     if isinstance(X, Dense):
         n = len(X.values)
         values = np.empty((d + X.intercept, n))
-        for start in range(0, n, 1024):
-            stop = min(start + 1024, n)
+        for start in range(0, n, GATHERED_ROWS):
+            stop = min(start + GATHERED_ROWS, n)
             values[:, start:stop] = columns_of(X, start, stop, np.arange(len(values))).T
         return Columns(values)
     n = len(X.indptr) - 1
@@ -133,8 +135,9 @@ def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
     d = len(X.bounds)
     if isinstance(X, Dense):
         rows, columns = np.empty((len(X.values), d + X.intercept)), np.arange(d + X.intercept)
-        for start in range(0, len(rows), 1024):
-            rows[start : start + 1024] = columns_of(X, start, start + 1024, columns)
+        for start in range(0, len(rows), GATHERED_ROWS):
+            stop = start + GATHERED_ROWS
+            rows[start:stop] = columns_of(X, start, stop, columns)
         return rows
     return sparse_columns_of(X, np.arange(d + X.intercept))
 

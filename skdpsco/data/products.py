@@ -6,6 +6,7 @@ their bounds: the caller divides one number per column instead of every entry.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,7 +141,8 @@ def _square_one(values, i, bounds, u):
 
 
 @reduction
-def _add_four(values, i, bounds, a, b, c, e, out, first):
+def _add_four(values, i, bounds, weights, out, first):
+    a, b, c, e = weights
     for j in range(bounds.shape[0]):
         out[np.uint64(first + j)] += (
             a * clip(values[i, j], bounds[j])
@@ -177,8 +179,8 @@ def _(X, start, common, R, out):
     even = m - m % 4
     for k in range(R.shape[1]):
         for i in range(0, even, 4):
-            a, b, c, e = R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k]
-            _add_four(X.values, start + i, X.bounds, a, b, c, e, out, k * D)
+            weights = R[i, k], R[i + 1, k], R[i + 2, k], R[i + 3, k]
+            _add_four(X.values, start + i, X.bounds, weights, out, k * D)
         for i in range(even, m):
             _add_one(X.values, start + i, X.bounds, R[i, k], out, k * D)
     _add_ones(X, R, out)
@@ -199,7 +201,8 @@ def _(X, common, R, out):
 
 
 @inner
-def _dot_sparse(data, indices, indptr, common, bounds, start, v, constant, Z, k):
+def _dot_sparse(X, start, common, v, constant, Z, k):
+    data, indices, indptr, bounds, _ = X
     for i in range(Z.shape[0]):
         first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
         total = constant
@@ -214,7 +217,8 @@ def _dot_sparse(data, indices, indptr, common, bounds, start, v, constant, Z, k)
 
 
 @inner
-def _add_sparse(data, indices, indptr, common, bounds, start, R, k, out):
+def _add_sparse(X, start, common, R, k, out):
+    data, indices, indptr, bounds, _ = X
     for i in range(R.shape[0]):
         first, last = np.uint64(indptr[start + i]), np.uint64(indptr[start + i + 1])
         r = R[i, k]
@@ -234,7 +238,7 @@ def _(X, start, common, v, Z):
     for k in range(Z.shape[1]):
         constant = v[k * D + d] if X.intercept else 0.0
         mine = v[k * D : k * D + d]
-        _dot_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, mine, constant, Z, k)
+        _dot_sparse(X, start, common, mine, constant, Z, k)
 
 
 @add_rows.register(CSR)
@@ -243,7 +247,7 @@ def _(X, start, common, R, out):
     D = d + X.intercept
     for k in range(R.shape[1]):
         mine = out[k * D : k * D + d]
-        _add_sparse(X.data, X.indices, X.indptr, common, X.bounds, start, R, k, mine)
+        _add_sparse(X, start, common, R, k, mine)
     _add_ones(X, R, out)
 
 
@@ -257,10 +261,24 @@ def _(X, i, u):
     return total
 
 
-def run_length(X) -> int:
-    """Number of rows of a run: so few that the fastest cache holds them; chosen by measurement."""
+class RunRoom(NamedTuple):
+    """Work space for a run of records.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_rows, n_outputs)
+    numbers : ndarray of shape (n_rows,)
+    """
+
+    Z: np.ndarray
+    numbers: np.ndarray
+
+
+def run_room(X, n_outputs: int) -> RunRoom:
+    """Work space for runs of rows that the fastest cache holds; their length was measured."""
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
-    return min(max(rows, 4), MAX_RUN)
+    rows = min(max(rows, 4), MAX_RUN)
+    return RunRoom(np.empty((rows, n_outputs)), np.empty(rows))
 
 
 def as_vector(coefficients: np.ndarray, X) -> np.ndarray:

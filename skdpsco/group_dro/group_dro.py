@@ -19,7 +19,7 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.labels import encode_classes, labels_note
-from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
+from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
@@ -34,6 +34,8 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import check_supported
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
@@ -326,7 +328,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         small = too_small(membership.groups, problem.expected_sizes, needed)
         warnings = (small,) if small and not problem.theta_is_fixed else ()
         assumptions = (
-            f"features are clipped to +-{_brief(bounds)}", *notes, *self._notes(membership),
+            clipping_note(bounds), *notes, *self._notes(membership),
             *plan.assumptions,
         )  # fmt: skip
         with self._releasing(
@@ -338,7 +340,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         ) as release:
             data = (design, t, membership.matrix, release.rng)
             result = self._follow(solver, plan, problem, *data)
-        coef, offset = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, target_scale))(result.coef)
+        units = Units(bounds, Target(1.0, 0.0, target_scale))
+        coef, offset = units.unscale(result.coef, intercept, 1)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         draft.coef_, draft.intercept_ = coef, offset

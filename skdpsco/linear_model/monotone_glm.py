@@ -14,12 +14,14 @@ from skdpsco._validation import (
     check_n_iter,
     check_X_y,
 )
-from skdpsco.base.linear_model import PrivateLinearModel, _brief, _Unscale
+from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
@@ -202,7 +204,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         )
         design = as_design(X, bounds, intercept)
         assumptions = (
-            f"features are clipped to +-{_brief(bounds)}",
+            clipping_note(bounds),
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
             *plan.assumptions,
@@ -211,8 +213,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
             draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
         ) as release:
             result = self._follow(solver, plan, problem, design, t, release.rng)
-        unscale = _Unscale(bounds, intercept, 1, Target(1.0, 0.0, unit))
-        draft.coef_, draft.intercept_ = unscale(result.coef)
+        units = Units(bounds, Target(1.0, 0.0, unit))
+        draft.coef_, draft.intercept_ = units.unscale(result.coef, intercept, 1)
         draft.n_iter_ = result.n_iter
         return self._accept(draft)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import distinguish, implements, njit
+from skdpsco.constraints.norms import UNIT
 from skdpsco.losses.kernels import curvatures, derivative, derivatives, value, values
 
 # Predictions: round ones, where kinks are; others at no regular distance, so that nothing periodic
@@ -19,7 +20,6 @@ _FAR = [*(NEAR * 1.07**k for k in range(1, 73)), 1e4, 1e6, 1e8]
 GRID = sorted({*_ROUND, *_BETWEEN, *_FAR, *(-z for z in _FAR)})
 BOUNDS = (0.0, 0.25, 1.0, 2.0, 4.0, 60.0, math.inf)  # on predictions
 HALVINGS = 24  # of an interval in which the derivative climbs or falls faster than around it
-UNIT = 2.0**-53  # rounding
 TOLERANCE = 1e-9  # of numbers that are rounded, relative
 
 

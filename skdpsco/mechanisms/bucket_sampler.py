@@ -17,13 +17,13 @@ from skdpsco._kernels import inner
 from skdpsco._random import below
 from skdpsco.mechanisms.samplers import SCALE_BITS, bernoulli_exp, to_grid
 
-# Bucket j holds scores that are at least j * WIDTH below the reference; the last holds the rest.
-# exp(-WIDTH / 2**SCALE_BITS) is one half times KEEP, which is just below 1.
-WIDTH = 11_629_080  # ceil(log(2) * 2**24)
+# Bucket j holds scores that are at least j * BUCKET_WIDTH below the reference; the last holds the
+# rest. exp(-BUCKET_WIDTH / 2**SCALE_BITS) is one half times KEEP, which is just below 1.
+BUCKET_WIDTH = 11_629_080  # ceil(log(2) * 2**24)
 LAST = 32
 KEEP = (4611686009643720307, 1439227914436061345, 1704341747740123000)  # digits to base 2**62
 MAX_COORDINATES = 2**28  # below it no sum of weights reaches 2**62
-SLACK = 4 * WIDTH  # how far a score may rise above the largest before all are sorted again
+SLACK = 4 * BUCKET_WIDTH  # how far a score may rise above the largest before all are sorted again
 ROUNDING = 4.0  # units by which the fast estimate of a score may be too small, see `bucket_of`
 
 
@@ -79,8 +79,8 @@ def score_of(buckets, total):
 @inner
 def estimate(buckets):
     """The two numbers that `bucket_of` takes, which change with the reference and the scale."""
-    slope = abs(buckets.scale[0]) / (buckets.scale[1] * WIDTH)
-    return (buckets.reference[0] - ROUNDING) / WIDTH, slope
+    slope = abs(buckets.scale[0]) / (buckets.scale[1] * BUCKET_WIDTH)
+    return (buckets.reference[0] - ROUNDING) / BUCKET_WIDTH, slope
 
 
 @inner
@@ -195,7 +195,9 @@ def draw_signed(rng, sums, buckets):
         k = np.int64(buckets.order[start[j] + (word >> (LAST - j))])
         score = score_of(buckets, sums[k])
         # Accept with probability exp(-(reference - |score|)) * 2**j.
-        accepted = bernoulli_exp(rng, buckets.reference[0] - abs(score) - j * WIDTH, SCALE_BITS)
+        accepted = bernoulli_exp(
+            rng, buckets.reference[0] - abs(score) - j * BUCKET_WIDTH, SCALE_BITS
+        )
         while accepted and j > 0:
             accepted = keep(rng)
             j -= 1

@@ -55,8 +55,9 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
     labels = None
     for candidate in candidates:
         for prefix, step in private_steps(candidate):
-            classifies = getattr(step, "task", "classification") == "classification"
-            if classifies and getattr(step, "classes", ()) is None:
+            # A regressor may have the parameter too, and its targets are no labels.
+            task = getattr(step, "task", "classification" if is_classifier(step) else None)
+            if task == "classification" and getattr(step, "classes", ()) is None:
                 if labels is None:
                     quietly(_ONE_PER_RECORD, assert_all_finite, y, input_name="y")
                     labels = encode_classes(y, None)[0]

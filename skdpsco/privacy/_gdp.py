@@ -3,7 +3,7 @@
 import math
 
 _SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0: the largest slope
-_LARGEST = 1000.0  # larger exponentials overflow
+_OVERFLOWING = 1000.0  # larger exponentials overflow
 
 
 def mu_of_draw(epsilon0: float) -> float:
@@ -12,7 +12,7 @@ def mu_of_draw(epsilon0: float) -> float:
     The smallest one has ``Phi(-mu / 2) = 1 / (1 + exp(epsilon0 / 2))``; it is rounded up.
     """
     high = _SLOPE * epsilon0  # a bound
-    if epsilon0 > _LARGEST:
+    if epsilon0 > _OVERFLOWING:
         return high
     # erfc and exp err by a few units in the last place, relative: far less than this.
     target = 2 / (1 + math.exp(epsilon0 / 2)) * (1 - 1e-13)

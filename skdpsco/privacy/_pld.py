@@ -11,7 +11,7 @@ from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 _ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of steps
 _MAX_CELLS = 5e5  # cells of a step's distribution, and half of those of the total
 _LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good
-_SMALLEST = 0.1  # smallest noise multiplier
+_LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
 
 
@@ -35,12 +35,16 @@ def pld_applies(event: Event, accountant: str) -> bool:
         return False
     noise = (GaussianEvent, PoissonSampledGaussianEvent)
     for leaf, count in leaves(event):
-        known = type(leaf) in noise and leaf.noise_multiplier > _SMALLEST and count <= MOST_STEPS**2
+        known = (
+            type(leaf) in noise
+            and leaf.noise_multiplier > _LEAST_MULTIPLIER
+            and count <= MOST_STEPS**2
+        )
         if not known and type(leaf) is not NoOpEvent:
             return False
     parts = _parts(event)
     few = sum(count for _, count in parts) <= MOST_STEPS
-    return few and all(leaf.noise_multiplier > _SMALLEST for leaf, _ in parts)
+    return few and all(leaf.noise_multiplier > _LEAST_MULTIPLIER for leaf, _ in parts)
 
 
 def pld_delta(event: Event, epsilon: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ._rows import CREATE, SCHEMA, Damage, check, upgrade, verify
 
-T = TypeVar("T")
+Outcome = TypeVar("Outcome")
 
 _APPLICATION = 0x736B6470  # "skdp": marks a file as a ledger
 _TIMEOUT = 60.0  # seconds to wait while other processes write
@@ -55,10 +55,10 @@ class Store:
 
     def run(
         self,
-        action: Callable[[sqlite3.Connection], T],
+        action: Callable[[sqlite3.Connection], Outcome],
         create: bool = False,
         thoroughly: bool = False,
-    ) -> T:
+    ) -> Outcome:
         """Run an action in a transaction, which is durable, or has no effect if the action raises.
 
         This is a function rather than a context manager, since an interrupt could otherwise occur

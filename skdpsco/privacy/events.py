@@ -13,7 +13,7 @@ from typing import Any
 from ._checks import check_count, check_real
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
-_SMALLEST, _LARGEST = 1e-100, 1e100
+_POSITIVE = 1e-100, 1e100  # what counts as positive: squares neither vanish nor overflow
 
 
 class Event:
@@ -26,7 +26,7 @@ class Event:
         object.__setattr__(self, name, value)
 
     def _store_positive(self, name: str) -> None:
-        value = check_real(name, getattr(self, name), _SMALLEST, _LARGEST, closed=True)
+        value = check_real(name, getattr(self, name), *_POSITIVE, closed=True)
         self._store(name, value)
 
 

@@ -30,7 +30,7 @@ from .budget import Budget
 from .events import Event
 from .report import WITHIN_GROUPS, weakest
 
-_ROUNDING = 1e-10  # tolerance of sums, which are rounded up; calibrated rhos leave 1e-9 free
+_SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated rhos leave 1e-9 free
 
 
 class BudgetExceededError(RuntimeError):
@@ -118,7 +118,7 @@ class Ledger:
         check_relation(relation)
         path = None if path is None else absolute(path)
         self.epsilon, self.delta, self.rho = budget.epsilon, budget.delta, budget.rho
-        limit = self.rho * (1 + _ROUNDING)
+        limit = self.rho * (1 + _SUM_ROUNDING)
         self._limit = limit if zcdp_delta(limit, self.epsilon) <= self.delta else self.rho
         self.path, self.dataset, self.relation = path, dataset, relation
         self._store = Store(path)

@@ -20,7 +20,7 @@ from fractions import Fraction
 from ._checks import check_count, check_real
 from ._numerics import minimise, solve
 
-_ROUNDING = 1e-11  # relative rounding of every cost, upwards
+_COST_ROUNDING = 1e-11  # relative rounding of every cost, upwards
 _CELL = 0.01  # half of the relative precision of `zcdp_of_best`
 _SMALLEST_GAMMA = 1e-9
 _LARGEST_SHAPE = 1e3
@@ -213,7 +213,7 @@ def log_moment_of_best(tries: Tries, rho: float, b: float) -> float:
     log_excess = math.log(tries.mean) + b * _tilt(tries, rho, b)
     log_excess += moment + math.log(-math.expm1(-moment))
     log_moment = max(log_excess, 0.0) + math.log1p(math.exp(-abs(log_excess)))
-    return log_moment * (1 + _ROUNDING)
+    return log_moment * (1 + _COST_ROUNDING)
 
 
 def zcdp_of_best(tries: Tries, rho: float) -> float:
@@ -229,7 +229,7 @@ def zcdp_of_best(tries: Tries, rho: float) -> float:
         return log_moment_of_best(tries, rho, b) / b
 
     def rest(b: float) -> float:
-        return (rho + (largest_tilt + log_mean / b) / (1 + b)) * (1 + _ROUNDING)
+        return (rho + (largest_tilt + log_mean / b) / (1 + b)) * (1 + _COST_ROUNDING)
 
     low = minimise(curve, near=min(1.0, 1 / (rho + math.sqrt(rho))))
     least = worst = curve(low)  # what is returned, from below and from above

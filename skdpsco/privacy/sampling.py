@@ -13,7 +13,7 @@ _WORD = 2**53
 _ALIAS = 40.0  # minus the logarithm of the relative error of the trapezoidal rule
 _TAIL = 13.0  # standard deviations beyond which nothing is summed
 _MAX_NODES = 1500
-_ROUNDING = 2.0**-50
+_MOMENT_ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
         magnitude = max(magnitude, x * x / 2 + abs(parts[0]) + abs(parts[1]))
     top = max(terms)
     total = math.fsum(math.exp(t - top) for t in terms) * step / math.sqrt(2 * math.pi)
-    log_moment = top + math.log(total) + _ROUNDING * (2.0 + b + magnitude)
+    log_moment = top + math.log(total) + _MOMENT_ROUNDING * (2.0 + b + magnitude)
     return min(max(log_moment, 0.0), gaussian)
 
 

@@ -27,10 +27,31 @@ from skdpsco.solvers.base import Problem
 # Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST), the first all smaller ones
 # but zeros, the last also those equal to 1, their bound.
 N_BINS, LOWEST = 64, -63
-HISTOGRAM_SHARE = 0.2  # of mu**2; the rest is for mean squares
-CREDIBLE = 4.0  # a count is believed if it exceeds its noise so many times
-POOLED = 1.0 / 16.0  # of the records: where no smaller count is credible, columns are pooled
 SQUARE_IN_BIN = 7.0 / 12.0  # mean of x**2 for x uniform in [1/2, 1]
+
+
+class ScaleTuning(NamedTuple):
+    """Constants of the scales, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    share : float
+        What a solver spends on the scales of columns, of its mu**2 (or, which is the same, rho).
+    histogram_share : float
+        Share of that for histograms; the rest is for mean squares.
+    credible : float
+        A count is believed if it exceeds its noise so many times.
+    pooled : float
+        Share of the records: where no smaller count is credible, columns are pooled.
+    """
+
+    share: float = 0.1
+    histogram_share: float = 0.2
+    credible: float = 4.0
+    pooled: float = 1.0 / 16.0
+
+
+COLUMN_SCALES = ScaleTuning()
 
 
 class Scales(NamedTuple):
@@ -106,11 +127,15 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
         If the noise is too large for the grids.
     """
     n, columns = problem.n_samples, problem.n_features - problem.intercept
-    mu_count, mu_square = (mu * math.sqrt(s) for s in (HISTOGRAM_SHARE, 1.0 - HISTOGRAM_SHARE))
+    mu_count, mu_square = (
+        mu * math.sqrt(s)
+        for s in (COLUMN_SCALES.histogram_share, 1.0 - COLUMN_SCALES.histogram_share)
+    )
     k = columns + target
     # Counts need more records than mean squares, which keep to their columns for longer.
-    pooled = CREDIBLE * math.sqrt(2.0 * k) / mu_count > POOLED * n and columns > 1
-    merged = math.sqrt(k) / mu_square > POOLED * n and columns > 1
+    few = COLUMN_SCALES.pooled * n
+    pooled = COLUMN_SCALES.credible * math.sqrt(2.0 * k) / mu_count > few and columns > 1
+    merged = math.sqrt(k) / mu_square > few and columns > 1
 
     def counts(weight: int) -> float:
         releases = 1 + target if pooled else k
@@ -169,7 +194,7 @@ def _typical(counts, grid, n, rng):
     NaN and 1 where no count is credible.
     """
     _release(counts, grid, rng)
-    credible = counts > CREDIBLE * grid * 2.0**SCALE_BITS
+    credible = counts > COLUMN_SCALES.credible * grid * 2.0**SCALE_BITS
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
     square = np.where(credible, counts, 0.0) @ (SQUARE_IN_BIN * magnitude**2) / n
     known = credible.any(axis=1)
@@ -189,7 +214,7 @@ def _release(values, grid, rng):
 
 
 @njit
-def _add(x, counts, squares, j):
+def _count(x, counts, squares, j):
     """Count ``x`` of column j, and add its square."""
     if x != 0.0:
         bin_ = min(max(math.frexp(x)[1] - LOWEST, 0), N_BINS - 1)
@@ -207,7 +232,7 @@ def _(X, counts, squares):
     for i in range(X.values.shape[0]):
         for j in range(X.values.shape[1]):
             x = clip_scale(X.values[i, j], X.bounds[j])
-            _add(x, counts, squares, j)
+            _count(x, counts, squares, j)
 
 
 @_tally.register(CSR)
@@ -215,7 +240,7 @@ def _(X, counts, squares):
     for p in range(X.data.shape[0]):
         j = X.indices[p]
         x = clip_scale(X.data[p], X.bounds[j])
-        _add(x, counts, squares, j)
+        _count(x, counts, squares, j)
 
 
 @without_gil

@@ -7,7 +7,7 @@ that use little of their bounds are small beside noise. Both go where records ar
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,19 @@ class ConditioningPlan:
     grids: dict[str, float]
     width: float
 
-    @property
-    def note(self) -> str:
+    part: ClassVar[str] = "conditioning"
+
+    def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
+        """See `release_conditioning`."""
+        return release_conditioning(self, X, y, rng)
+
+    def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design of conditioned records: a copy of arrays, blocks one by one."""
+        if isinstance(X, BlockDesign):
+            return X._replace(conditioning=conditioning), y
+        return conditioning.apply(X), y
+
+    def note(self, conditioning: Conditioning) -> str:
         """A line for the report."""
         share = NORM_SHARE + CENTRE_SHARE + CENTRED_NORM_SHARE * self.scaled
         what = "centre and scale" if self.scaled else "centre"
@@ -86,12 +97,14 @@ class ConditioningPlan:
         return "centred norm" in self.grids
 
     @property
-    def scales(self) -> tuple[float, ...]:
+    def extremes(self) -> tuple[Conditioning, ...]:
         """The smallest and the largest scale that may be found."""
-        if not self.scaled:
-            return (1.0,)
-        smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
-        return (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
+        scales: tuple[float, ...] = (1.0,)
+        if self.scaled:
+            smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
+            scales = (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
+        nowhere = np.zeros(self.n_features)
+        return tuple(Conditioning(nowhere, nowhere + scale) for scale in scales)
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
@@ -167,13 +180,6 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
     farthest = 1.0 + float(np.abs(centre).max())  # no feature is farther from its centre
     return Conditioning(centre, np.full(d, min(plan.width * c / math.sqrt(d), farthest)))
-
-
-def condition(X: Any, conditioning: Conditioning) -> Any:
-    """The design of conditioned records: a copy of arrays, blocks one by one."""
-    if isinstance(X, BlockDesign):
-        return X._replace(conditioning=conditioning)
-    return conditioning.apply(X)
 
 
 def _centred_rows(X: Dense, centre: np.ndarray):

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,13 +11,31 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 
-SHARE = 0.05  # of rho
-LARGEST = 2.0**31  # bound that may be found
-CREDIBLE = 5.0  # a count is believed if it exceeds its noise so many times
-NOTABLE = 1.0 / 8.0  # of the records: noise must not hide a count of that many
+LARGEST_BOUND = 2.0**31  # that may be found
 # The bins of a tally are [2**(k-1), 2**k). Slightly shrunk, a power of two is counted below itself.
-_LIMIT = LARGEST * (1.0 + 2.0**-30)
-_ENDS = LARGEST * 2.0 ** (np.arange(N_BINS) + LOWEST)  # of the bins, then
+_LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
+_ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # of the bins, then
+
+
+class BoundTuning(NamedTuple):
+    """Constants of the counts, chosen by hand so that a bound is hardly ever a guess.
+
+    Parameters
+    ----------
+    share : float
+        Share of rho.
+    credible : float
+        A count is believed if it exceeds its noise so many times.
+    notable : float
+        Share of the records: noise must not hide a count of that many.
+    """
+
+    share: float = 0.05
+    credible: float = 5.0
+    notable: float = 1.0 / 8.0
+
+
+FEATURE_BOUNDS = BoundTuning()
 
 
 @dataclass(frozen=True)
@@ -39,10 +57,32 @@ class BoundPlan:
     grid: float | None
     event: Event
 
+    part: ClassVar[str] = "bounds"
+
     @property
-    def extremes(self) -> tuple[float, ...]:
-        """The smallest and the largest bound that may be found."""
-        return (1.0,) if self.grid is None else (float(_ENDS[0]), LARGEST)
+    def extremes(self) -> tuple[np.ndarray, ...]:
+        """The smallest and the largest bounds that may be found."""
+        ends = (1.0,) if self.grid is None else (_ENDS[0], LARGEST_BOUND)
+        return tuple(np.full(self.n_features, end) for end in ends)
+
+    def release(self, X: Any, y: Any, rng: Any) -> np.ndarray:
+        """See `release_bounds`."""
+        return release_bounds(self, X, rng)
+
+    def apply(self, bounds: np.ndarray, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design within ``bounds``."""
+        return X._replace(bounds=bounds), y
+
+    def note(self, bounds: np.ndarray) -> str:
+        """A line for the report."""
+        return clipping_note(bounds)
+
+
+def clipping_note(bounds: np.ndarray) -> str:
+    """A line for the report."""
+    low, high = float(bounds.min()), float(bounds.max())
+    brief = f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"
+    return f"features are clipped to +-{brief}"
 
 
 def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
@@ -54,10 +94,10 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
         If the noise is too large for the grid.
     """
     n, d = n_samples, n_features
-    mu = math.sqrt(2.0 * SHARE * rho)
+    mu = math.sqrt(2.0 * FEATURE_BOUNDS.share * rho)
     # A record moves from one bin to another, in each of d histograms or d times in one. Of what is
     # counted in one histogram the noise is sqrt(2 d) / mu, or sqrt(2) / mu in units of d entries.
-    least = math.sqrt(2.0) / mu * CREDIBLE / NOTABLE
+    least = math.sqrt(2.0) / mu * FEATURE_BOUNDS.credible / FEATURE_BOUNDS.notable
     if n < least:
         return BoundPlan(d, True, None, NoOpEvent())
     pooled = d > 1 and n < least * math.sqrt(d)
@@ -74,7 +114,7 @@ def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
     wide = X._replace(bounds=np.full(plan.n_features, _LIMIT), intercept=0)
     counts, _ = map_reduce(wide, None, tallied, groups, groups)
     gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
-    credible = counts > CREDIBLE * plan.grid * 2.0**SCALE_BITS
+    credible = counts > FEATURE_BOUNDS.credible * plan.grid * 2.0**SCALE_BITS
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
     # Of a column that is almost all zeros nothing is known: it gets a bound of the others.
     found = np.sort(bounds[bounds > 0.0])

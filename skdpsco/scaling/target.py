@@ -2,18 +2,35 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.map_reduce import map_reduce
+from skdpsco.data.map_reduce import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
 
-SHARE = 0.03  # of rho, for the centre and for the scale
-# Of rho, for the bound if none is declared, four times a magnitude: more where records are few.
-MAGNITUDE_SHARE, MOST_MAGNITUDE_SHARE = 0.05, 0.3
+
+class TargetTuning(NamedTuple):
+    """Constants of the releases; examples/benchmarks/robustness.py shows how well they do.
+
+    Parameters
+    ----------
+    share : float
+        Share of rho of the centre, and that of the scale.
+    magnitude_share, most_magnitude_share : float
+        Share of rho of the bound, if none is declared: more where records are few, up to the
+        second.
+    """
+
+    share: float = 0.03
+    magnitude_share: float = 0.05
+    most_magnitude_share: float = 0.3
+
+
+TARGET = TargetTuning()
+
 # Candidates, in increasing order; centres and scales in units of the bound.
 MAGNITUDES = 2.0 ** np.arange(-10, 31)
 N_CENTRES, FEW_CENTRES = 4097, 33
@@ -68,21 +85,38 @@ class TargetPlan:
     zoom: bool = False
     n_scales: int = len(SCALES)
 
+    part: ClassVar[str] = "target"
+
     @property
-    def scales(self) -> tuple[float, ...]:
-        """The smallest and the largest scale that may be found."""
+    def extremes(self) -> tuple[Target, ...]:
+        """Targets of the smallest and of the largest scale that may be found."""
         if isinstance(self.event, NoOpEvent):
-            return (self.bound,)
+            return (Target(self.bound, 0.0, self.bound),)
         low = high = self.bound
         if self.magnitude_grid is not None:
             low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
-        return (low * float(SCALES[-self.n_scales]), 2.0 * high)
+        scales = (low * float(SCALES[-self.n_scales]), 2.0 * high)
+        return tuple(Target(high, 0.0, scale) for scale in scales)
+
+    def release(self, X: Any, y: Any, rng: Any) -> Target:
+        """See `release_target`."""
+        return release_target(self, y, rng, X)
+
+    def apply(self, target: Target, X: Any, y: Any) -> tuple[Any, Any]:
+        """The design with targets in [-1, 1]: those of blocks are the design's."""
+        if isinstance(X, BlockDesign):
+            return X._replace(target=target.apply), y
+        return X, target.apply(y)
+
+    def note(self, target: Target) -> str:
+        """A line for the report."""
+        return f"targets are clipped to +-{target.bound:g}"
 
 
 def magnitude_share(n_samples: int, rho: float) -> float:
     """Share of ``rho`` with which the choice of a magnitude is no guess, within limits."""
     least = (math.log(len(MAGNITUDES)) + 4.0) / (0.2 * n_samples) * (1.0 + 1e-6)
-    return min(max(MAGNITUDE_SHARE, least**2 / (8.0 * rho)), MOST_MAGNITUDE_SHARE)
+    return min(max(TARGET.magnitude_share, least**2 / (8.0 * rho)), TARGET.most_magnitude_share)
 
 
 def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
@@ -102,14 +136,17 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
     zoom = False
-    for share, count, draws in ((SHARE / 2.0, N_CENTRES, 2), (SHARE, FEW_CENTRES, 1)):
+    for share, count, draws in (
+        (TARGET.share / 2.0, N_CENTRES, 2),
+        (TARGET.share, FEW_CENTRES, 1),
+    ):
         epsilon0 = math.sqrt(8.0 * share * rho)
         if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
             grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
             event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
             zoom = draws > 1
             break
-    epsilon0 = math.sqrt(8.0 * SHARE * rho)
+    epsilon0 = math.sqrt(8.0 * TARGET.share * rho)
     m = len(SCALES)
     if 0.15 * n_samples * epsilon0 <= math.log(m):
         m = FEW_SCALES

@@ -1,7 +1,7 @@
 """Sums of gradients at a point, clipped or not, in one pass over memory."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,11 +10,29 @@ from skdpsco._kernels import njit
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import map_reduce, without_gil
-from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
+from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex
+
+
+class GradientLimits(NamedTuple):
+    """What the parts of a sum are clipped to.
+
+    Parameters
+    ----------
+    slope : float
+        Bound on a derivative.
+    bound : float
+        Bound on the l2 norm of a record's derivatives, or of its gradient.
+    cap : float
+        Bound on a loss; 0 if no losses are summed up.
+    """
+
+    slope: float
+    bound: float
+    cap: float
 
 
 @without_gil
@@ -27,7 +45,7 @@ def gradient_sum(
     size: float = math.inf,
 ) -> np.ndarray:
     """Sum of gradients at ``w``; derivatives are clipped to ``slope`` and to l2 norm ``size``."""
-    return _sum_in_one_pass(X, y, loss, w, None, size, slope, 0.0)[0]
+    return _sum_in_one_pass(X, y, loss, w, None, GradientLimits(slope, size, 0.0))[0]
 
 
 @without_gil
@@ -35,7 +53,7 @@ def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`gradient_sum`, and the sum of losses clipped to ``cap``."""
-    return _sum_in_one_pass(X, y, loss, w, None, math.inf, slope, cap)
+    return _sum_in_one_pass(X, y, loss, w, None, GradientLimits(slope, math.inf, cap))
 
 
 @without_gil
@@ -44,31 +62,31 @@ def clipped_gradient_sum(
 ) -> np.ndarray:
     """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``.
 
-    Derivatives are clipped to what the loss declares.
+    Derivatives are clipped to the bound that the loss declares.
     """
-    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, bound, lipschitz_l2(loss), 0.0)
+    limits = GradientLimits(lipschitz_l2(loss), bound, 0.0)
+    out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, limits)
     return (out.reshape(loss.n_outputs, -1) / scale).ravel()
 
 
-def _sum_in_one_pass(X, y, loss, w, unit, bound, slope, cap) -> tuple[np.ndarray, np.ndarray]:
-    out, m = np.zeros_like(w), run_length(X)
-    v = as_vector(w, X)
+def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarray]:
+    out, v = np.zeros_like(w), as_vector(w, X)
     u = v[:0] if unit is None else as_vector(unit, X)
-    room = np.empty((m, loss.n_outputs))
-    total = add_gradients(X, y, loss, v, u, bound, slope, cap, room, np.empty(m), out)
+    total = add_gradients(X, y, loss, v, u, limits, run_room(X, loss.n_outputs), out)
     return as_vector(out, X), np.array(total)
 
 
 @njit
-def add_gradients(X, y, loss, v, u, bound, slope, cap, Z, numbers, out):
-    """Add up gradients, and return the sum of losses up to ``cap``, if it is positive.
+def add_gradients(X, y, loss, v, u, limits, room, out):
+    """Add up gradients, and return the sum of losses up to ``limits.cap``, if it is positive.
 
     It takes one pass over memory, as records are read a run at a time. ``v`` holds the coefficients
-    over the bounds; the caller divides ``out`` by the bounds. Derivatives are clipped to ``slope``,
-    and to the l2 norm ``bound``; if ``u`` is not empty, ``bound`` is that of the gradient in
-    coordinates in which features are multiplied by ``u``. ``Z`` and ``numbers`` are work space for
-    a run.
+    over the bounds; the caller divides ``out`` by the bounds. If ``u`` is not empty,
+    ``limits.bound`` is that of the gradient in coordinates in which features are multiplied by
+    ``u``, otherwise that of the derivatives.
     """
+    slope, bound, cap = limits
+    Z, numbers = room
     total, common = 0.0, common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]

@@ -1,11 +1,29 @@
-"""The number of steps that pays, and projection onto a set."""
+"""The useful number of steps, and projection onto a set."""
 
 import math
+from typing import NamedTuple
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
-MOST_AUTOMATIC_STEPS = 10_000  # limit of the automatic rule
+
+class FrankWolfeTuning(NamedTuple):
+    """Constants of the automatic number of steps.
+
+    Parameters
+    ----------
+    share : float
+        Share of the steps that minimise the bound, which is for the worst case. It was fitted on
+        data like those of examples/benchmarks/l1_accuracy.py.
+    most : int
+        Largest number of steps; chosen by hand, for time.
+    """
+
+    share: float = 0.05
+    most: int = 10_000
+
+
+FRANK_WOLFE = FrankWolfeTuning()
 
 
 def whole_steps(useful: float) -> int:
@@ -18,8 +36,7 @@ def whole_steps(useful: float) -> int:
     """
     if not useful < math.inf:
         raise ValueError("The bound on the excess risk overflows.")
-    # The bound is for the worst case: on data, about a twentieth of its steps is best.
-    return max(1, round(min(0.05 * useful ** (2.0 / 3.0), MOST_AUTOMATIC_STEPS)))
+    return max(1, round(min(FRANK_WOLFE.share * useful ** (2.0 / 3.0), FRANK_WOLFE.most)))
 
 
 @njit

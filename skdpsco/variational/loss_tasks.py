@@ -30,7 +30,7 @@ from skdpsco.variational.games import _clipped
 ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
 IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
 THIRD = 1.0 / (6.0 * math.sqrt(3.0))  # largest third derivative of the logistic loss
-PROBES = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
+TRIED_TARGETS = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
 OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # losses for targets -1 and 1 only
 STEEPEST = 2.0**12  # bound on beta R F / slope; above it rounding moves slopes: proof, section 2
 
@@ -383,7 +383,7 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
         )
     for loss in several:
         if type(loss) is not Multinomial:
-            library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else PROBES)
+            library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else TRIED_TARGETS)
         elif check_positive_int("n_classes of Multinomial", loss.n_classes) < 2:
             raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)

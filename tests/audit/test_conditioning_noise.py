@@ -21,7 +21,6 @@ from skdpsco.scaling.conditioning import (
     N_CENTRED_COUNTS,
     N_COUNTS,
     NORM_SHARE,
-    condition,
     plan_conditioning,
     release_conditioning,
 )
@@ -111,5 +110,5 @@ def test_conditioned_records_are_within_their_bounds():
     X = as_design(10.0 ** rng.uniform(-3, 9, (50, 3)) * rng.choice([-1, 1], (50, 3)), BOUNDS, True)
     for scale in (1e-2, 1.0, 2.0):
         to = module.Conditioning(rng.uniform(-1, 1, 3), np.full(3, scale))
-        seen = columns_of(condition(X, to), 0, 50, np.arange(4))
+        seen = columns_of(to.apply(X), 0, 50, np.arange(4))
         assert np.abs(seen).max() <= 1.0

@@ -62,13 +62,13 @@ def record(monkeypatch):
     """Run a solver with outputs that are given instead of noisy ones; return what was released."""
     for module, names in (
         (cd_module, ("sweep", "shuffle")),
-        (greedy_module, ("gradient", "write_scores", "write_sizes", "take_step")),
+        (greedy_module, ("write_gradient", "write_scores", "write_sizes", "take_step")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 
-    monkeypatch.setattr(cd_module, "BLOCK", 4)  # Python takes time for every partial sum
-    monkeypatch.setattr(greedy_module, "BLOCK", 4)
+    monkeypatch.setattr(cd_module, "PARTIAL_SUMS", 4)  # Python takes time for every partial sum
+    monkeypatch.setattr(greedy_module, "PARTIAL_SUMS", 4)
 
     def run(solver, plan, problem, rows, layout, seed):
         log = []
@@ -243,7 +243,7 @@ def test_noise_of_all_steps_is_what_the_budget_says(monkeypatch, n_iter):
 
     monkeypatch.setattr(cd_module, "sweep", cd_module.sweep.py_func)
     expected = mu * math.sqrt(0.9)
-    monkeypatch.setattr(cd_module, "BLOCK", 4)
+    monkeypatch.setattr(cd_module, "PARTIAL_SUMS", 4)
     assert ratio(plan) == pytest.approx(expected, rel=0.25)
     assert ratio(dataclasses.replace(plan, grid=plan.grid / 2)) > 1.6 * expected
 

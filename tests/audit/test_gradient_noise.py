@@ -17,6 +17,7 @@ from scipy import optimize, sparse, stats
 
 from skdpsco._kernels import njit
 from skdpsco.data.design import Dense, as_design
+from skdpsco.data.products import RunRoom
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
@@ -24,9 +25,9 @@ from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.gradient_sums import add_gradients
+from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
 from skdpsco.solvers.penalized import gradient_descent as module
-from skdpsco.solvers.penalized.gradient_descent import Geometry, noisy_gradient
+from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 from skdpsco.solvers.penalized.sgd import Rows, poisson_sample
 
 ONE = 2.0**SCALE_BITS
@@ -93,11 +94,11 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             X = np.array([x for x, _ in rows])
             y = np.array([y for _, y in rows])
             design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
-            # The norm of `release_geometry`, where scales are these.
+            # The norm of `release_coordinates`, where scales are these.
             bound = clip * math.sqrt(d + intercept)
-            geometry = Geometry(scale, bound)
+            coordinates = Coordinates(scale, bound, d + intercept, 0.0)
             rows = Rows(design)[batch]
-            noisy_gradient(problem, geometry, rows, y[batch], point, plan.grid * bound, None)
+            noisy_gradient(problem, coordinates, rows, y[batch], point, plan.grid * bound, None)
             return np.array(recorded.pop())
 
         everyone, rest = np.arange(n), np.arange(1, n)
@@ -145,7 +146,8 @@ ALWAYS = 2**53  # the threshold of full batches
 def trials(rng, X, loss, y, scale, bound, grid, threshold, n_steps, out):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w = np.empty(y.shape[0], np.int64), np.zeros(1)
-    g, Z, norms = np.empty(1), np.empty((1, 1)), np.empty(1)
+    g, room = np.empty(1), RunRoom(np.empty((1, 1)), np.empty(1))
+    limits = GradientLimits(np.inf, bound, 0.0)
     for trial in range(out.shape[0]):
         w[0] = 0.0
         out[trial] = 0.0
@@ -155,7 +157,7 @@ def trials(rng, X, loss, y, scale, bound, grid, threshold, n_steps, out):
                 size = poisson_sample(rng, threshold, members)
             batch = Dense(X.values[:size], X.bounds, X.intercept)  # one record: it or none
             g[0] = 0.0
-            add_gradients(batch, y[:size], loss, w, scale, bound, np.inf, 0.0, Z, norms, g)
+            add_gradients(batch, y[:size], loss, w, scale, limits, room, g)
             gaussian_mechanism(rng, g, grid)
             w[0] -= 1e-3 * g[0]
             out[trial] += g[0]

@@ -19,7 +19,7 @@ from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.moments import moments as module
-from skdpsco.solvers.moments.moments import LINE, N_CENTRED_COUNTS, N_COUNTS, Moments, shares
+from skdpsco.solvers.moments.moments import LINE, MOMENTS, Moments, shares
 from skdpsco.solvers.moments.sums import centred, row_norms
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
@@ -39,9 +39,9 @@ def problem_for(loss, n, d, intercept, penalty=None):
 
 def kinds(plan, centred=True):
     """Names of all releases, in their order; ``centred`` if the centre was not 0."""
-    names = ["norm"] * N_COUNTS if plan.norm_grid else []
+    names = ["norm"] * MOMENTS.n_counts if plan.norm_grid else []
     if plan.centre_grid:
-        names += ["centre", *["norm"] * N_CENTRED_COUNTS * centred]
+        names += ["centre", *["norm"] * MOMENTS.n_centred_counts * centred]
     names += ["moment", "matrix" if plan.matrix_grid else "curvature"]
     return names + ["responses"] * plan.n_iter
 
@@ -162,8 +162,9 @@ def test_releases_change_by_what_is_charged(
 @pytest.mark.parametrize("loss", LOSSES[:2])
 def test_centred_rows(monkeypatch, loss, max_features, layout):
     """Records around a corner: their centre is found, and what follows is as bounded."""
-    monkeypatch.setattr(module, "shrink", lambda noisy, variance: noisy)
-    monkeypatch.setattr(module, "MAX_FEATURES", max_features)
+    monkeypatch.setattr(module, "james_stein", lambda noisy, variance: noisy)
+    tuning = module.MOMENTS._replace(max_features=max_features)
+    monkeypatch.setattr(module, "MOMENTS", tuning)
     releases, solver, mu, largest = Releases(monkeypatch), Moments(), 100.0, {}
     for d, corner in itertools.product((1, 2, 3), (-9.0, 9.0)):
         problem = problem_for(loss, 6, d, True)
@@ -313,7 +314,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, loss, mu):
 def test_noise_by_its_scale():
     """The scale in units of the statistics, from the sensitivities of docs/proofs/moments.md."""
     for loss, a in [(Logistic(), 0.5), (Multinomial(3), math.sqrt(2 / 3)), (Squared(), 1.0)]:
-        for intercept, r in [(False, 1.0), (True, math.sqrt(1 + module.INTERCEPT))]:
+        for intercept, r in [(False, 1.0), (True, math.sqrt(1 + MOMENTS.intercept))]:
             for mu in (0.1, 0.01):
                 moved = 2 * a * r
                 if loss.n_outputs > 1:  # of one class, or of two

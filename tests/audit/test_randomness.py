@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -190,9 +191,9 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
     }  # fmt: skip
     if "path_" in expected:
         assert set(vars(model.path_)) == {"radius", "_points", "_unscale"}
-        assert set(vars(model.path_._unscale)) == {
-            "bounds", "intercept", "n_outputs", "target", "conditioning",
-        }  # fmt: skip
+        unscale = model.path_._unscale
+        assert set(unscale.keywords) == {"intercept", "n_outputs"}
+        assert set(unscale.func.__self__._fields) == {"bounds", "target", "conditioning"}
 
 
 def reachable(thing, depth=8):
@@ -205,6 +206,8 @@ def reachable(thing, depth=8):
         children = list(thing.values())
     elif isinstance(thing, (list, tuple, set)):
         children = list(thing)
+    elif isinstance(thing, partial):
+        children = [thing.func.__self__, *thing.args, *thing.keywords.values()]
     elif hasattr(thing, "__dict__") and not isinstance(thing, type):
         children = list(vars(thing).values())
     for child in children:

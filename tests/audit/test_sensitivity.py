@@ -217,7 +217,7 @@ def test_renyi_divergence_of_whole_transcripts(solver, loss, constraint, d, inte
     assert largest_ratio(2.0) > 1.0  # half the noise is seen
 
 
-def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
+def test_the_choice_is_the_exponential_mechanism_of_a_minimum(python_path):
     """argmax(-u + Gumbel), not the argmin(u + Gumbel) that the paper's wording suggests.
 
     Gumbel noise is not symmetric: with its sign wrong the loss exceeds the charge many times.
@@ -245,17 +245,9 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum():
     problem = Problem(Squared(1.0), Simplex(1.0), 2, 2)
     plan = FrankWolfe().plan(problem, Budget(3.0, 1e-3), 1)
     rows = [((9.0, -9.0), 1.0), ((9.0, 0.0), 1.0)]  # both want the first coefficient
-    mechanism = Forced((0,), [])
-    X, y = design(rows, False, "dense")
-    w, Z = np.zeros(2), np.zeros((2, 1))
-    path_module.vertex_path.py_func(
-        X, y, problem.loss, problem.constraint, np.ones(1), np.ones(2), np.full(1, 2.0),
-        np.array(plan.path.grid), mechanism, 0.0, 0.0, None, w, Z, np.zeros(1, dtype=int),
-        np.zeros(1), np.zeros((2, 1)), np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64),
-        np.zeros(0), np.zeros(2, dtype=int),
-    )  # fmt: skip
+    log = scores_along(plan.path, problem, problem.constraint, rows, "dense", (0,))
     gradient = np.array([-2.0, 1.0])
-    assert mechanism.log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
+    assert log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
 
 
 # ------------------------------------------------------------------------------ the refit
@@ -332,7 +324,7 @@ def releases(monkeypatch):
 
 
 def kinds(newton):
-    return {"square_norms", "gradient"} | ({"second_moments"} if newton else set())
+    return {"square_norms", "gradients"} | ({"second_moments"} if newton else set())
 
 
 # (loss, features, intercept, n, support, start, mu, layout); a large mu takes Newton steps, a

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import columns_of
+from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import sum_error, tree_sum
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Plan, share_mu
@@ -28,8 +28,8 @@ from skdpsco.solvers.groups.problem import (
     bounded_targets,
     mixtures,
 )
-from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, james_stein
-from skdpsco.solvers.l1.refit import BLOCK, newton_pays
+from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
+from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
 __all__ = [
@@ -222,7 +222,7 @@ class _GroupFit:
         self.sizes = self._public_sizes()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = james_stein(moments, deviation, self.sizes)
+        B, own = shrink_groups(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
@@ -249,7 +249,7 @@ class _GroupFit:
             # where there is little noise. In other directions, errors below the noise count as 0.
             along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
             along = (pi @ error @ along) * along
-            error, added = james_stein(error - along, deviation, self.sizes)
+            error, added = shrink_groups(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
@@ -267,7 +267,7 @@ class _GroupFit:
         columns = np.arange(self.F)
         return tree_sum(
             function(slice(start, stop), columns_of(self.X, start, stop, columns))
-            for start, stop in cuts(self.problem.n_samples, BLOCK)
+            for start, stop in cuts(self.problem.n_samples, GATHERED_ROWS)
         )
 
     def _unit_rows(self, A):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.design import columns_of
+from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -31,7 +31,6 @@ from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
     QuadraticModel,
 )
-from skdpsco.solvers.l1.refit import BLOCK
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
 
@@ -228,7 +227,7 @@ class GradientMirrorProx:
     def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
         """Follow ``plan`` on the data."""
         n, F = problem.n_samples, problem.n_features
-        squares, rows = np.empty(n), max(100 * BLOCK // F, 1)
+        squares, rows = np.empty(n), max(100 * GATHERED_ROWS // F, 1)
         for start in range(0, n, rows):
             A = columns_of(X, start, start + rows, np.arange(F))
             squares[start : start + rows] = np.einsum("ij,ij->i", A, A)

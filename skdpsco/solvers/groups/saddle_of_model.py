@@ -90,7 +90,7 @@ class QuadraticModel:
         return self.second_moments @ w, self.second_moments
 
 
-def james_stein(
+def shrink_groups(
     noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink noisy vectors of groups towards their mean, and the mean towards 0.

@@ -6,13 +6,14 @@ branches depend on public numbers only.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
-from skdpsco.data.design import CSR, columns_of, sparse_columns_of
+from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
 from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import PIECE_ROWS, sum_error, tree_sum
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
@@ -24,32 +25,86 @@ from skdpsco.solvers.moments.second_moments import positive_definite, upper_tria
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.steps import move_into
 
-BLOCK = 1024  # records that are gathered at a time
-MAX_NEWTON = 300  # coordinates up to which a second-moment matrix is released
-MOMENT_SHARE = 0.03  # of mu**2, for the mean squared row norm
-MATRIX_SHARE = 0.25  # for the second moments of a Newton step
-LENGTH = 2.0  # of a gradient step, over smoothness times the mean squared row norm
-TAIL = 0.25  # of the gradient steps, over which is averaged
-MAX_STEPS = 100  # of Newton's method
+
+class RefitTuning(NamedTuple):
+    """Constants of the refit, fitted on data as in examples/benchmarks/l1_accuracy.py.
+
+    "Signal" is ``n mu / d**1.5`` for d coordinates: the second moments over their noise.
+
+    Parameters
+    ----------
+    max_newton : int
+        Most coordinates of a second-moment matrix; chosen by hand, for time and memory.
+    newton_signal : float
+        Signal from which a matrix is released.
+    moment_share, matrix_share : float
+        Shares of mu**2: of the mean squared row norm, and of all matrices. Gradients get the rest.
+    max_steps : int
+        Most Newton steps; chosen by hand, for time.
+    plenty : float
+        Signal from which there are more than two Newton steps.
+    growth : float
+        Power of the signal by which their number grows.
+    steps_per_matrix : int
+        Newton steps with one matrix, once there are so many.
+    quadratic_steps : int
+        Steps to the minimum of a quadratic function in the ball; chosen by hand, for time.
+    gradient_noise : float
+        ``n mu / sqrt(d)`` that pays for one gradient step.
+    gradient_steps : tuple of two floats
+        Smallest and largest number of gradient steps.
+    length : float
+        Length of a gradient step, over that which smoothness and the mean squared norm suggest.
+    tail : float
+        Share of the gradient steps over which is averaged.
+    stretch : float
+        Clipping norm of rows over the root of their mean squared norm,
+    clipping : float
+        and the signal from which it grows.
+    """
+
+    max_newton: int = 300
+    newton_signal: float = 10.0
+    moment_share: float = 0.03
+    matrix_share: float = 0.25
+    max_steps: int = 100
+    plenty: float = 200.0
+    growth: float = 0.4
+    steps_per_matrix: int = 4
+    quadratic_steps: int = 300
+    gradient_noise: float = 6.0
+    gradient_steps: tuple[float, float] = (4.0, 50.0)
+    length: float = 2.0
+    tail: float = 0.25
+    stretch: float = 1.2
+    clipping: float = 1000.0
 
 
-def newton_pays(n_samples: int, n_coordinates: int, mu: float, ratio: float = 10.0) -> bool:
+REFIT = RefitTuning()
+
+
+def newton_pays(
+    n_samples: int, n_coordinates: int, mu: float, least: float = REFIT.newton_signal
+) -> bool:
     """Whether a noisy second-moment matrix is worth its budget, from public sizes alone.
 
     Its noise has spectral norm about ``d**1.5 / (n mu)`` times the mean squared feature.
     """
-    return n_coordinates <= MAX_NEWTON and n_samples * mu >= ratio * n_coordinates**1.5
+    return n_coordinates <= REFIT.max_newton and n_samples * mu >= least * n_coordinates**1.5
 
 
 def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
-    ratio = n_samples * mu / n_coordinates**1.5
-    return int(min(MAX_STEPS, round(2.0 * max(1.0, (ratio / 200.0) ** 0.4))))
+    signal = n_samples * mu / n_coordinates**1.5
+    more = max(1.0, (signal / REFIT.plenty) ** REFIT.growth)
+    return int(min(REFIT.max_steps, round(2.0 * more)))
 
 
 def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
     """Number of gradient steps that are worth their noise: few, where there is much of it."""
-    return round(min(max(n_samples * mu / math.sqrt(n_coordinates) / 6.0, 4.0), 50.0))
+    fewest, most = REFIT.gradient_steps
+    worth = n_samples * mu / math.sqrt(n_coordinates) / REFIT.gradient_noise
+    return round(min(max(worth, fewest), most))
 
 
 @dataclass(frozen=True)
@@ -84,21 +139,21 @@ def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
     """Share ``mu**2`` among the releases of a refit of so many columns."""
     newton = newton_pays(n_samples, n_columns, mu)
     n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
-    n_matrices = max(1, n_steps // 4) if newton else 0
-    parts, left = {"moment": (MOMENT_SHARE, 1)}, 1.0 - MOMENT_SHARE
+    n_matrices = max(1, n_steps // REFIT.steps_per_matrix) if newton else 0
+    parts, left = {"moment": (REFIT.moment_share, 1)}, 1.0 - REFIT.moment_share
     if newton:
-        parts["matrix"] = (MATRIX_SHARE / n_matrices, n_matrices)
-        left -= MATRIX_SHARE
+        parts["matrix"] = (REFIT.matrix_share / n_matrices, n_matrices)
+        left -= REFIT.matrix_share
     multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
-    ratio = n_samples * mu / n_columns**1.5
-    stretch = 1.2 * max(1.0, (ratio / 1000.0) ** 0.25)
+    signal = n_samples * mu / n_columns**1.5
+    stretch = REFIT.stretch * max(1.0, (signal / REFIT.clipping) ** 0.25)
     return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
 
 
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
     """Whether the grid is fine enough for every release of a refit, from public sizes alone."""
-    n_entries = min(n_columns, MAX_NEWTON) ** 2
-    smallest = MATRIX_SHARE / MAX_STEPS  # of all shares of one release
+    n_entries = min(n_columns, REFIT.max_newton) ** 2
+    smallest = REFIT.matrix_share / REFIT.max_steps  # of all shares of one release
     try:
         gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
     except ValueError:
@@ -215,7 +270,8 @@ class Refit:
             start = self.w[self.local]
             new = start - np.linalg.solve(H, g)
             if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
-                minimize_quadratic(H, g, start, self.constraint, self.n_ball, 300, new)
+                steps = REFIT.quadratic_steps
+                minimize_quadratic(H, g, start, self.constraint, self.n_ball, steps, new)
             self.w[self.local] = new
         deviation = noise * np.linalg.norm(np.linalg.inv(H), axis=1)
         small = np.abs(new) < hard * deviation
@@ -238,11 +294,11 @@ class Refit:
         """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
         loss, where = self.problem.loss, self.local
         T = self.plan.n_steps
-        step = LENGTH / (loss.smoothness() * moment)
+        step = REFIT.length / (loss.smoothness() * moment)
         point = old = self.w[where]
         last, last_gradient = point, np.zeros(len(where))
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
-        age, n_averaged = 0, max(1, round(TAIL * T))
+        age, n_averaged = 0, max(1, round(REFIT.tail * T))
         total = np.zeros(len(where))
         for t in range(T):
             self.w[where] = point
@@ -267,7 +323,7 @@ class Refit:
         n, loss = self.problem.n_samples, self.problem.loss
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = lipschitz_l2(loss) * self.clip * self.slack
-        total = self._sum(gradient, self.clip)[self.local]
+        total = self._sum(gradients, self.clip)[self.local]
         scale = self._release(total, replace_one(n, size), "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
@@ -292,7 +348,7 @@ def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
     X may be what `sparse_columns_of` returns.
     """
     slope, smoothness = lipschitz_l2(loss), loss.smoothness()
-    block = PIECE_ROWS if sparse.issparse(X) else BLOCK
+    block = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
 
     def summed_up(start: int) -> np.ndarray:
         some = y[start : start + block]
@@ -320,7 +376,7 @@ def second_moments(A, R, v, clip):
     return A.T @ A
 
 
-def gradient(A, R, v, clip):
+def gradients(A, R, v, clip):
     """Gradients of clipped rows."""
     return ((R * _weights(A, clip)[:, None]).T @ A).ravel()
 

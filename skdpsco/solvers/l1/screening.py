@@ -6,6 +6,7 @@ Proof: docs/proofs/stagewise.md.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,9 +20,24 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mech
 from skdpsco.solvers.base import Problem, replace_one, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
-# Shares of mu**2, fitted once on simulated text. The refit gets the rest.
-INTERCEPT_SHARE, GRADIENT_SHARE = 0.01, 0.65
-BY_CHANCE = 2.0  # expected number of coordinates that noise alone selects
+
+class ScreenTuning(NamedTuple):
+    """Constants of the screening, fitted on the simulated text of examples/benchmarks/_data.py.
+
+    Parameters
+    ----------
+    intercept_share, gradient_share : float
+        Shares of mu**2: of the mean derivatives and of the gradient. The refit gets the rest.
+    by_chance : float
+        Expected number of coordinates that noise alone selects.
+    """
+
+    intercept_share: float = 0.01
+    gradient_share: float = 0.65
+    by_chance: float = 2.0
+
+
+SCREEN = ScreenTuning()
 
 
 @dataclass(frozen=True)
@@ -44,9 +60,9 @@ class ScreenPlan:
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
     """Plan a selection, and return also the mu that is left for the refit."""
-    parts = {"gradient": (GRADIENT_SHARE, 1)}
+    parts = {"gradient": (SCREEN.gradient_share, 1)}
     if problem.intercept:
-        parts["intercept"] = (INTERCEPT_SHARE, 1)
+        parts["intercept"] = (SCREEN.intercept_share, 1)
     multipliers, _ = share_mu(mu, parts)
     rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
     n_selected = max(1, max_columns(problem.n_samples, rest) - problem.intercept)
@@ -103,7 +119,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
     scale = release(gradient, size * slack, n, plan.gradient, rng)
-    threshold = -float(ndtri(min(0.5, BY_CHANCE / (2.0 * D)))) * scale
+    threshold = -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * D)))) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])

@@ -7,6 +7,7 @@ bit. Proof: docs/proofs/stagewise.md.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from skdpsco.data.products import common_bound
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.bucket_sampler import (
     MAX_COORDINATES,
+    Buckets,
     bucket_of,
     draw_signed,
     estimate,
@@ -25,12 +27,135 @@ from skdpsco.mechanisms.bucket_sampler import (
     new_buckets,
 )
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mechanism, to_grid
-from skdpsco.solvers.base import LARGEST, LEAST
+from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT
+from skdpsco.solvers.vertex_choice import VertexModel
 
-STEPS_WORTH_A_COPY = 40  # fewer steps are not worth a second copy of the data in memory
 MAX_RECORDS = 2**26  # with more, rounding to integers would need additional noise
-RUN = 256  # entries of a record whose sums are changed together
-ANEW = 4  # if a step changes one in so many records, computing all sums again is faster
+
+
+class SparseTuning(NamedTuple):
+    """Constants of the path's speed, fitted by examples/benchmarks/sparse_speed.py.
+
+    Parameters
+    ----------
+    least_steps : int
+        Fewer steps are not worth a second copy of the data in memory.
+    run : int
+        Entries of a record whose sums are changed together.
+    anew : int
+        If a step changes one in so many records, computing all sums again is faster.
+    """
+
+    least_steps: int = 40
+    run: int = 256
+    anew: int = 4
+
+
+SPARSE_PATH = SparseTuning()
+
+
+class PathSchedule(NamedTuple):
+    """What a kernel needs to know of a `skdpsco.solvers.l1.vertex_path.VertexPlan`.
+
+    Parameters
+    ----------
+    weight, scale, slope, grid : ndarray
+    cap, stop_grid : float
+    """
+
+    weight: np.ndarray
+    scale: np.ndarray
+    slope: np.ndarray
+    grid: np.ndarray
+    cap: float
+    stop_grid: float
+
+
+class Path(NamedTuple):
+    """Where a path is, and what it has chosen.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_coefficients,)
+    Z : ndarray of shape (n_samples, n_outputs)
+        Predictions of ``w``.
+    chosen : ndarray of shape (n_iter,), int64
+        The vertices.
+    losses : ndarray of shape (n_iter + 1,), int64
+        The score of every point of the path, if one of them is chosen.
+    progress : ndarray of shape (1,), int64
+        Number of steps so far.
+    """
+
+    w: np.ndarray
+    Z: np.ndarray
+    chosen: np.ndarray
+    losses: np.ndarray
+    progress: np.ndarray
+
+
+class IntegerSums(NamedTuple):
+    """The sums ``X' R`` as integers, and what keeps them up to date.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_coefficients,), int64
+        The sums in units: times ``unit``, the term of every record and feature rounded.
+    unit : float
+        A power of two.
+    loss_unit : float
+        That of losses, or 0 if no point of the path is chosen.
+    buckets : Buckets
+        The coordinates sorted by their sums.
+    first : ndarray of shape (n_columns + 1,)
+    entries : ndarray of shape (n_entries,)
+        Places of the entries of all columns: those of column j are ``entries[first[j]]`` to
+        ``entries[first[j + 1] - 1]``. Places are numbered as in ``X.data``.
+    features : ndarray of shape (n_entries,)
+        Clipped and scaled features, by their places.
+    room : ndarray of shape (4, run), int64
+        Work space for a run of entries.
+    """
+
+    sums: np.ndarray
+    unit: float
+    loss_unit: float
+    buckets: Buckets
+    first: np.ndarray
+    entries: np.ndarray
+    features: np.ndarray
+    room: np.ndarray
+
+
+class SlopeRoom(NamedTuple):
+    """Derivatives of all records, with room for new ones and for a loss.
+
+    Parameters
+    ----------
+    R, new : ndarray of shape (n_samples, n_outputs)
+    loss : ndarray of shape (1,)
+    """
+
+    R: np.ndarray
+    new: np.ndarray
+    loss: np.ndarray
+
+
+def schedule_of(plan) -> PathSchedule:
+    """The schedule as kernels take it."""
+    steps = map(np.array, (plan.weight, plan.scale, plan.slope, plan.grid))
+    return PathSchedule(*steps, plan.cap, plan.stop_grid)
+
+
+def new_path(problem, n_iter: int, progress: np.ndarray) -> Path:
+    """Start of a path, at 0."""
+    return Path(
+        np.zeros(problem.n_coefficients),
+        np.zeros((problem.n_samples, problem.loss.n_outputs)),
+        np.zeros(n_iter, dtype=np.int64),
+        np.zeros(n_iter + 1, dtype=np.int64),
+        progress,
+    )
 
 
 def is_incremental(plan, problem, constraint, X) -> bool:
@@ -43,7 +168,7 @@ def is_incremental(plan, problem, constraint, X) -> bool:
         and problem.n_samples <= MAX_RECORDS
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
-        and len(plan.weight) >= STEPS_WORTH_A_COPY
+        and len(plan.weight) >= SPARSE_PATH.least_steps
         and all(scale == 1.0 for scale in plan.scale)  # else a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
         and is_scaled(plan, constraint.radius)
@@ -54,7 +179,7 @@ def is_scaled(plan, radius: float) -> bool:
     """Whether units of integers stay far from the limits of float64."""
     slope = max(plan.slope)
     scales = (slope, slope * radius, *plan.grid, plan.cap if plan.cap > 0.0 else 1.0)
-    return LEAST <= min(scales) and max(scales) <= LARGEST
+    return LEAST_PRODUCT <= min(scales) and max(scales) <= LARGEST_PRODUCT
 
 
 def integer_unit(n_samples: int, bound: float) -> float:
@@ -76,32 +201,30 @@ def integer_error(n_samples: int, bound: float) -> float:
 
 def run_sparse(plan, problem, constraint, X, y, rng, progress):
     """As `skdpsco.solvers.l1.vertex_path.run_vertices`."""
-    n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
-    T = len(plan.weight)
-    coef = np.zeros(D)
-    chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
+    n, D = problem.n_samples, problem.n_coefficients
+    path = new_path(problem, len(plan.weight), progress)
     # The places of each column's entries; their values are read from a scaled copy of the rows.
     size = int(X.indptr[-1])  # the arrays may be longer
     entries = np.empty(size, dtype=np.int32 if size < 2**31 else np.int64)
-    first = np.zeros(len(X.bounds) + 1, dtype=entries.dtype)
-    stop = sparse_path(
-        X, y, problem.loss, constraint.radius, np.array(plan.weight), np.array(plan.grid),
-        np.array(plan.slope), integer_unit(n, max(plan.slope)), plan.cap, plan.stop_grid,
-        integer_unit(n, plan.cap) if plan.cap > 0.0 else 0.0, rng, coef, chosen, progress, losses,
-        new_buckets(D), np.zeros((n, K)), np.empty((n, K)), np.empty((n, K)), np.empty(1),
-        np.empty(D, dtype=np.int64), first, entries, np.empty(size),
-        np.empty((4, RUN), dtype=np.int64),
-    )  # fmt: skip
-    return coef, chosen, stop
+    totals = IntegerSums(
+        np.empty(D, dtype=np.int64),
+        integer_unit(n, max(plan.slope)),
+        integer_unit(n, plan.cap) if plan.cap > 0.0 else 0.0,
+        new_buckets(D),
+        np.zeros(len(X.bounds) + 1, dtype=entries.dtype),
+        entries,
+        np.empty(size),
+        np.empty((4, SPARSE_PATH.run), dtype=np.int64),
+    )
+    room = SlopeRoom(np.empty_like(path.Z), np.empty_like(path.Z), np.empty(1))
+    model = VertexModel(problem.loss, constraint, plan.mechanism)
+    stop = sparse_path(X, y, model, schedule_of(plan), rng, path, totals, room)
+    return path.w, path.chosen, stop
 
 
 @inner
 def sort_entries(X, first, entries, features):
-    """Write the places of the entries of all columns, and clipped and scaled features.
-
-    Those of column j are ``entries[first[j]]`` to ``entries[first[j + 1] - 1]``. Places, and
-    ``features``, are numbered as in ``X.data``.
-    """
+    """Write what `IntegerSums` says of the entries of all columns."""
     # Indices are unsigned, because Numba checks signed ones for negative values.
     for p in range(entries.shape[0]):
         first[np.uint64(X.indices[p])] += 1
@@ -141,10 +264,7 @@ def clipped_loss(loss, Z, y, cap, unit, i, out):
 
 @inner
 def correlate_units(X, features, R, unit, sums, room):
-    """Write ``X' R`` as integers, where the term of every record and feature is rounded.
-
-    ``room`` is of shape (4, RUN), here and below.
-    """
+    """Write ``X' R`` as integers; see `IntegerSums`."""
     d = X.bounds.shape[0]
     D = d + X.intercept
     for j in range(sums.shape[0]):
@@ -152,8 +272,8 @@ def correlate_units(X, features, R, unit, sums, room):
     for i in range(R.shape[0]):
         first, last = X.indptr[i], X.indptr[i + 1]
         for c in range(R.shape[1]):
-            for start in range(first, last, RUN):
-                size = min(RUN, last - start)
+            for start in range(first, last, SPARSE_PATH.run):
+                size = min(SPARSE_PATH.run, last - start)
                 write_terms(features, start, size, R[i, c], unit, room)
                 add_terms(X.indices, start, size, c * D, sums, room)
             if X.intercept:
@@ -179,26 +299,27 @@ def add_terms(indices, start, size, offset, sums, room):
 
 
 @inner
-def change_sums(X, features, i, c, old, new, unit, sums, buckets, room):
+def change_sums(X, totals, i, c, old, new):
     """Replace ``old``, a derivative of record i, by ``new`` in all sums that it is part of.
 
     No record has two entries in one column.
     """
+    sums, unit, _, buckets, _, _, features, room = totals
     d = X.bounds.shape[0]
     offset = c * (d + X.intercept)
-    top, slope = estimate(buckets)
+    line = estimate(buckets)
     first, last = X.indptr[i], X.indptr[i + 1]
-    for start in range(first, last, RUN):
-        size = min(RUN, last - start)
+    for start in range(first, last, SPARSE_PATH.run):
+        size = min(SPARSE_PATH.run, last - start)
         gather_sums(X.indices, start, size, offset, sums, room)
-        change_terms(features, start, size, old, new, unit, top, slope, room)
+        change_terms(features, start, size, old, new, unit, line, room)
         scatter_sums(X.indices, start, size, offset, sums, room)
         move_all(X.indices, start, size, offset, buckets, room)
     if X.intercept:
         k = offset + d
         before = sums[k]
         sums[k] = before + in_units(new, unit) - in_units(old, unit)
-        b, j = bucket_of(before, top, slope), bucket_of(sums[k], top, slope)
+        b, j = bucket_of(before, line[0], line[1]), bucket_of(sums[k], line[0], line[1])
         if b != j:
             move_to_bucket(buckets, k, b, j)
 
@@ -211,8 +332,12 @@ def gather_sums(indices, start, size, offset, sums, room):
 
 
 @inner
-def change_terms(features, start, size, old, new, unit, top, slope, room):
-    """Change the sums of a run, and write their buckets before and after."""
+def change_terms(features, start, size, old, new, unit, line, room):
+    """Change the sums of a run, and write their buckets before and after.
+
+    ``line`` is what `estimate` returns.
+    """
+    top, slope = line
     for q in range(size):
         before, x = room[0, q], features[np.uint64(start + q)]
         after = before + in_units(new * x, unit) - in_units(old * x, unit)
@@ -238,11 +363,11 @@ def move_all(indices, start, size, offset, buckets, room):
 
 
 @inner
-def renew(X, features, i, new, R, unit, sums, buckets, room):
+def renew(X, totals, i, new, R):
     """Replace the derivatives ``R[i]`` of record i by ``new[i]``, in ``R`` and in all sums."""
     for c in range(R.shape[1]):
         if new[i, c] != R[i, c]:
-            change_sums(X, features, i, c, R[i, c], new[i, c], unit, sums, buckets, room)
+            change_sums(X, totals, i, c, R[i, c], new[i, c])
             R[i, c] = new[i, c]
 
 
@@ -264,19 +389,18 @@ def row_of(indptr, p, low):
 
 
 @njit
-def sparse_path(
-    X, y, loss, radius, weight, grid, slope, unit, cap, stop_grid, loss_unit, rng, w, chosen,
-    progress, losses, buckets, Z, R, new, v, sums, first, entries, features, room,
-):  # fmt: skip
-    """As `skdpsco.solvers.l1.vertex_path.vertex_path`, for a scale of 1 and signed coordinates.
-
-    ``Z`` and all later arguments are work space.
-    """
+def sparse_path(X, y, model, schedule, rng, path, totals, room):
+    """As `skdpsco.solvers.l1.vertex_path.vertex_path`, for a scale of 1 and signed coordinates."""
+    loss, radius = model.loss, model.polytope.radius
+    weight, _, slope, grid, cap, stop_grid = schedule
+    w, Z, chosen, losses, progress = path
+    sums, unit, loss_unit, buckets, first, entries, features, work = totals
+    R, new, v = room
     n, d, D = y.shape[0], X.bounds.shape[0], w.shape[0]
     n_features = d + X.intercept
     sort_entries(X, first, entries, features)
     bounded_derivatives(loss, Z, y, slope[0], np.inf, R)
-    correlate_units(X, features, R, unit, sums, room)
+    correlate_units(X, features, R, unit, sums, work)
     total = 0
     if cap > 0.0:
         for i in range(n):
@@ -290,7 +414,7 @@ def sparse_path(
             # loss keeps to its bounds.
             bounded_derivatives(loss, Z, y, slope[t], np.inf, new)
             for i in range(n):
-                renew(X, features, i, new, R, unit, sums, buckets, room)
+                renew(X, totals, i, new, R)
         chosen[t] = draw_signed(rng, sums, buckets)
         j, step = chosen[t], weight[t] * radius
         if j >= D:
@@ -299,7 +423,7 @@ def sparse_path(
         bound = slope[min(t + 1, slope.shape[0] - 1)]  # that of the next step
         column, output = j % n_features, j // n_features
         of_all = column == d  # the ones of the intercept
-        anew = of_all or ANEW * (first[column + 1] - first[column]) > n
+        anew = of_all or SPARSE_PATH.anew * (first[column + 1] - first[column]) > n
         i = 0
         for q in range(0 if of_all else first[column], n if of_all else first[column + 1]):
             if of_all:
@@ -313,9 +437,9 @@ def sparse_path(
                 total += clipped_loss(loss, Z, y, cap, loss_unit, i, v)
             write_slopes(loss, Z, y, bound, i, R if anew else new)
             if not anew:
-                renew(X, features, i, new, R, unit, sums, buckets, room)
+                renew(X, totals, i, new, R)
         if anew:
-            correlate_units(X, features, R, unit, sums, room)
+            correlate_units(X, features, R, unit, sums, work)
             forget(buckets, -radius / unit, grid[t])
         if cap > 0.0:
             losses[t + 1] = to_grid(-(total / loss_unit), stop_grid)

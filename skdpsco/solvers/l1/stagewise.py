@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,23 +20,85 @@ from skdpsco.losses.library import (
 from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
-from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
+from skdpsco.solvers.l1.refit import (
+    REFIT,
+    Refit,
+    RefitPlan,
+    newton_pays,
+    noise_fits,
+    plan_refit,
+)
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.steps import move_into
 
-REFIT_SHARE = 0.3  # of rho, if coordinates are selected first
-STOP_SHARE = 0.1  # of rho, to choose the point of the path if the radius is not given
-NOMINAL_RADIUS = 3.0  # in units of Lipschitz constant over curvature, if it is not given
-ALL_RATIO = 25.0  # of n mu over d**1.5, above which all coordinates are refitted
-DESCENT_RATIO = 25.0  # above which Newton steps are better than gradient steps
-MAX_STEPS = 10_000
-MIN_RECORDS = 25.0  # n mu, below which gradients of several coordinates are noise
-FEW = 4.0  # features per useful step of a path, up to which all are refitted
-MIN_STEPS = 8.0  # of a path that is worth following, per square root of the classes
-PATH_POINTS = 20  # of the path drawn from a final solution
+
+class StagewiseTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.
+
+    "Signal" is ``n mu / d**1.5`` for d features: second moments over their noise.
+
+    Parameters
+    ----------
+    refit_share : float
+        Share of rho of the refit, if coordinates are selected first.
+    stop_share : float
+        Share of rho to choose the point of the path, if the radius is not given.
+    nominal_radius : float
+        That of the path then, in units of Lipschitz constant over curvature.
+    room : float
+        Radius of the final ball over that of the chosen point: the path lags behind the solution
+        that it leads to.
+    safety : float
+        Radius of the final ball over the nominal one, if there is no path: the data speak.
+    steps : float
+        Factor of the number of steps at which the bound on the excess risk is smallest.
+    max_steps : int
+        Most steps of a path; chosen by hand, for time.
+    least_steps : float
+        Useful steps of a path that is worth following, per square root of the classes.
+    few, some : float
+        Features per useful step up to which all are fitted, whatever the path, and up to which
+        they are if the path is short.
+    least_records : float
+        n mu from which gradients of several coordinates are more than noise,
+    records_per_feature : float
+        and n mu that every one of them takes.
+    guess : float
+        n mu over the logarithm of the vertices, below which a selection would be a guess.
+    all_signal : float
+        Signal from which all coordinates are refitted.
+    descent_signal : float
+        Signal from which Newton steps are better than gradient steps, if the radius is not given.
+    hard : float
+        Standard deviations within which a selected coefficient becomes 0: some coordinates were
+        chosen by chance.
+    path_points : int
+        Points of the path drawn from a final solution; chosen by hand.
+    """
+
+    refit_share: float = 0.3
+    stop_share: float = 0.1
+    nominal_radius: float = 3.0
+    room: float = 2.0
+    safety: float = 10.0
+    steps: float = 0.173
+    max_steps: int = 10_000
+    least_steps: float = 8.0
+    few: float = 4.0
+    some: float = 25.0
+    least_records: float = 25.0
+    records_per_feature: float = 1.5
+    guess: float = 15.0
+    all_signal: float = 25.0
+    descent_signal: float = 25.0
+    hard: float = 2.0
+    path_points: int = 20
+
+
+STAGEWISE = StagewiseTuning()
 
 
 @dataclass(frozen=True)
@@ -149,27 +211,29 @@ class Stagewise:
         scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
             problem.loss.curvature_constant(1.0)
         )
-        radius = NOMINAL_RADIUS * scale if choose else problem.constraint.radius
-        stop_rho = STOP_SHARE * rho if choose else 0.0
-        path_rho = rho * (1.0 - REFIT_SHARE) - stop_rho
+        radius = STAGEWISE.nominal_radius * scale if choose else problem.constraint.radius
+        stop_rho = STAGEWISE.stop_share * rho if choose else 0.0
+        path_rho = rho * (1.0 - STAGEWISE.refit_share) - stop_rho
         log_vertices = math.log(2.0 * D)
         # T balances the optimisation error of T steps and the noise of each, as the bound of
         # docs/proofs/frank_wolfe.md does in n and rho. It grows more slowly with the radius than
-        # there, since the refit corrects the lengths of the steps; fitted on simulated data.
+        # there, since the refit corrects the lengths of the steps.
         useful = n * math.sqrt(8.0 * path_rho) / log_vertices
-        steps = min(0.173 * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0), MAX_STEPS)
-        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * REFIT_SHARE * rho)
+        steps = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+        steps = min(steps, STAGEWISE.max_steps)
+        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * STAGEWISE.refit_share * rho)
         T = n_iter if n_iter is not None else max(3, round(steps))
         K, d = problem.loss.n_outputs, problem.n_features
         fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
         if n_iter is None:
-            short = steps < MIN_STEPS * K**0.5
-            low = n * mu > MIN_RECORDS and d < min(1.5 * n * mu, 25.0 * steps)
-            few = d <= FEW * steps  # hardly a choice
-            if (low and (short or few)) or newton_pays(n, d, mu, ALL_RATIO):
+            short = steps < STAGEWISE.least_steps * K**0.5
+            affordable = min(STAGEWISE.records_per_feature * n * mu, STAGEWISE.some * steps)
+            low = n * mu > STAGEWISE.least_records and d < affordable
+            few = d <= STAGEWISE.few * steps  # hardly a choice
+            if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
-            if n * mu < 15.0 * log_vertices or not fits:  # a selection would be a guess
+            if n * mu < STAGEWISE.guess * log_vertices or not fits:  # a selection would be a guess
                 return self._without_selection(problem, budget, radius, choose, False)
             if problem.sparse and noise_fits(budget.mu, D, d):
                 screen, rest = plan_screen(problem, budget.mu)
@@ -177,7 +241,7 @@ class Stagewise:
                     event=GaussianEvent(1.0 / budget.mu),
                     n_iter=0,
                     mu=rest,
-                    radius=10.0 * radius if choose else radius,  # the data speak, as below
+                    radius=STAGEWISE.safety * radius if choose else radius,
                     screen=screen,
                     n_samples=n,
                 )
@@ -206,10 +270,10 @@ class Stagewise:
         if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and all_coordinates:
-            radius *= 10.0  # the data speak; the ball is only a safety net
-        ratio = DESCENT_RATIO if choose else 10.0
+            radius *= STAGEWISE.safety
+        least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
         if all_coordinates and not newton_pays(
-            problem.n_samples, problem.n_features, budget.mu, ratio
+            problem.n_samples, problem.n_features, budget.mu, least
         ):
             descent = GradientDescent().plan(unpenalised(problem), budget)
             check_cost(descent.event, budget)
@@ -245,14 +309,13 @@ class Stagewise:
             path = stagewise_path(chosen, plan.radius, D)
             coef = path[1].point(stop)
             if plan.choose_radius:
-                # The path lags behind the solution that it leads to, so the refit gets more room.
-                radius = 2.0 * float(path[0][max(stop, 1)])
+                radius = STAGEWISE.room * float(path[0][max(stop, 1)])
             # Also coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
-            hard = 2.0  # some of them were chosen by chance
+            hard = STAGEWISE.hard
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
-            hard = 2.0
+            hard = STAGEWISE.hard
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
@@ -323,7 +386,7 @@ def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarra
 
 def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
     """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
-    radii = np.linspace(0.0, np.abs(coef).sum(), PATH_POINTS + 1)
+    radii = np.linspace(0.0, np.abs(coef).sum(), STAGEWISE.path_points + 1)
     support = np.flatnonzero(coef)  # zeros stay zeros
     points = np.tile(coef[support], (len(radii), 1))
     points[0] = 0.0

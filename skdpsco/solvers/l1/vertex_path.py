@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,34 @@ from skdpsco.privacy import (
 )
 from skdpsco.solvers.base import Problem
 from skdpsco.solvers.gradient_sums import walk_vertices
-from skdpsco.solvers.l1.sparse_path import integer_error, is_incremental, run_sparse
-from skdpsco.solvers.vertex_choice import select_vertex
+from skdpsco.solvers.l1.sparse_path import (
+    integer_error,
+    is_incremental,
+    new_path,
+    run_sparse,
+    schedule_of,
+)
+from skdpsco.solvers.vertex_choice import VertexModel, select_vertex
 
 SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
+
+
+class PathRoom(NamedTuple):
+    """Work space of `vertex_path`: arrays that Python allocates take no time to compile.
+
+    Parameters
+    ----------
+    R : ndarray of shape (n_samples, n_outputs)
+    G : ndarray of shape (n_coefficients,)
+    scores, units : ndarray of shape (n_vertices,)
+    losses : ndarray of shape (n_samples,), or (0,) if no point of the path is chosen
+    """
+
+    R: np.ndarray
+    G: np.ndarray
+    scores: np.ndarray
+    units: np.ndarray
+    losses: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -144,22 +168,18 @@ def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, prog
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)
-    T = len(plan.weight)
-    coef = np.zeros(problem.n_coefficients)
-    Z = np.zeros((problem.n_samples, problem.loss.n_outputs))
-    chosen = np.zeros(T, dtype=np.int64)
-    weight, scale = np.array(plan.weight), np.array(plan.scale)
-    work = np.empty(problem.n_samples if plan.cap > 0.0 else 0)
-    losses = np.zeros(T + 1, dtype=np.int64)
-    R, G = np.empty_like(Z), np.empty_like(coef)
-    scores = np.empty(n_vertices(constraint, len(coef)))
-    units = np.empty(len(scores), dtype=np.int64)
-    stop = vertex_path(
-        X, y, problem.loss, constraint, weight, scale, np.array(plan.slope),
-        np.array(plan.grid), plan.mechanism, plan.cap, plan.stop_grid, rng, coef, Z, chosen,
-        progress, R, G, scores, units, work, losses,
-    )  # fmt: skip
-    return coef, chosen, stop
+    model = VertexModel(problem.loss, constraint, plan.mechanism)
+    path = new_path(problem, len(plan.weight), progress)
+    scores = np.empty(n_vertices(constraint, len(path.w)))
+    room = PathRoom(
+        np.empty_like(path.Z),
+        np.empty_like(path.w),
+        scores,
+        np.empty(len(scores), dtype=np.int64),
+        np.empty(problem.n_samples if plan.cap > 0.0 else 0),
+    )
+    stop = vertex_path(X, y, model, schedule_of(plan), rng, path, room)
+    return path.w, path.chosen, stop
 
 
 @kernel
@@ -185,16 +205,16 @@ def _(constraint, X, k, weight, w, Z):
 
 
 @njit
-def vertex_path(
-    X, y, loss, constraint, weight, scale, slope, grid, mechanism, cap, stop_grid, rng,
-    w, Z, chosen, progress, R, G, scores, units, work, losses,
-):  # fmt: skip
-    """Move ``w`` and its predictions ``Z`` along privately chosen vertices.
+def vertex_path(X, y, model, schedule, rng, path, room):
+    """Move ``path`` along privately chosen vertices.
 
-    If ``cap > 0`` a number of steps is chosen by the losses along the path, clipped to ``cap``.
-    Only ``chosen``, the returned number of steps and functions of them may be released. The last
-    six arguments are work space: arrays that Python allocates take no time to compile.
+    If ``schedule.cap > 0`` a number of steps is chosen by the losses along the path, clipped to it.
+    Only ``path.chosen``, the returned number of steps and functions of them may be released.
     """
+    loss, constraint, mechanism = model
+    weight, scale, slope, grid, cap, stop_grid = schedule
+    w, Z, chosen, losses, progress = path
+    R, G, scores, units, work = room
     T = weight.shape[0]
     for t in range(T + 1):
         for i in range(Z.shape[0]):

@@ -17,10 +17,9 @@ from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
     PolytopeBounds,
-    VertexModel,
     polytope_bounds,
 )
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
 MAX_FRESH = 1000  # most vertices per span that users may ask for
 

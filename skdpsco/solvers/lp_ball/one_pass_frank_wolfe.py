@@ -15,7 +15,7 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
 
 class OnePassTuning(NamedTuple):
@@ -69,22 +69,6 @@ class PolytopeBounds(NamedTuple):
     def n_plain(self) -> int:
         """Number of first steps, whose gradient estimates do not use earlier ones."""
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
-
-
-class VertexModel(NamedTuple):
-    """The objects for which kernels of one-pass solvers over polytopes are specialised.
-
-    Parameters
-    ----------
-    loss : loss
-    polytope : polytope
-    mechanism : mechanism
-        Mechanism that chooses vertices by their scores.
-    """
-
-    loss: Any
-    polytope: Any
-    mechanism: Any
 
 
 class FrankWolfeRoom(NamedTuple):

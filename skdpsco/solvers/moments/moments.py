@@ -2,8 +2,8 @@
 
 Proof: docs/proofs/moments.md.
 
-The gradient of a loss ``phi(z) - t z`` in the prediction z depends on the target t through the mean
-of ``t x`` alone. So that is released once, and a round needs only the mean of ``phi'(z) x``.
+The gradient of a loss ``phi(z) - t z`` depends on the target t only through the mean of ``t x``,
+where z is the prediction. This mean is released once, and a round needs only that of ``phi'(z) x``.
 """
 
 import math
@@ -20,15 +20,15 @@ from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, d
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.solvers.base import Result, check_bound_on, replace_one, share_mu
-from skdpsco.solvers.moments.plan import N_CENTRED_COUNTS, N_COUNTS, MomentsPlan, bound_of, shares
-from skdpsco.solvers.moments.quadratic_model import Model, saturation, shrink
+from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, shares
+from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.moments.sums import (
     Ones,
     Responses,
     Targets,
     centred,
-    longer_than,
+    count_longer,
     respond,
     second_moment_sums,
     shortened_sums,
@@ -36,45 +36,35 @@ from skdpsco.solvers.moments.sums import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-LEAST_CENTRE = 0.5  # in units of the clipping norm: less would hardly shorten rows
-MOST_MEAN = 0.8  # of a mean square, its mean squared
 LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
-INTERCEPT = 0.15  # square of the column of ones, in units of that of the clipping norm
-MAX_FEATURES = 2000  # of a matrix
-MATRIX_RATIO = 2.0  # of n mu over F**1.5, from which a matrix is released
-CENTRE_RATIO = 40.0  # of n mu over sqrt(d), from which rows are centred
-ROUNDS_RATIO = 25.0  # of the signal (see `plan`), from which there are rounds
-MAX_ROUNDS, MOST_ROUNDS = 6, 300  # where there is noise, and where there is hardly any
-LONG = 20  # rounds, beyond which curvature begins at its largest
-RIDGE, REGRESSION_RIDGE = 1.0, 0.4  # in units of the spectral norm of the matrix's noise
-LEAST_SATURATION = 0.5  # the curvature may be twice what it seems: steps remain stable
-# Of James and Stein's, of moments and of gradients: the whole would slow down the convergence.
-SHRINKAGE, DIAGONAL_SHRINKAGE = 0.5, 0.75
 _OF_THE_TARGET = (derivative, derivatives)
 FAR = 1e200  # coefficients, beyond all that are of use
 
 
 class Moments:
-    """Noisy moments, and a quadratic model that they make.
+    """Noisy moments, and the quadratic model that follows from them.
 
-    Releases the mean of target times features, their second moments where these pay (else the
-    curvature and the mean along that moment), and, where there is signal for more, the gradient at
-    a few points: accelerated steps in the metric of the second moments. With the squared loss the
-    moments are sufficient statistics. Whatever the penalty, it costs no privacy. For a
-    classification with an intercept and little noise, dense rows are centred at a noisy mean, if
-    that is far from 0: a copy of X. Sparse rows are not; only the model knows of their mean.
+    It releases the mean of target times features, and the second moments of the features if these
+    are worth their cost (otherwise the curvature and the mean along the first moment). If the
+    signal is strong enough, it also releases the gradient at a few points, for accelerated steps in
+    the metric of the second moments. With the squared loss the moments are sufficient statistics.
+    The penalty costs no privacy. For a classification with an intercept and little noise, dense
+    rows are centred at a noisy mean if this is far from 0, which copies X. Sparse rows are not
+    centred; only the model uses their mean.
 
     Parameters
     ----------
     row_norm : float or None, default=None
-        Public bound on the l2 norm of rows, in units of the feature bounds: of ``x_j / b_j``. What
-        is longer is shortened, and rows are not centred. In [1e-100, 1e100], where squares neither
-        vanish nor overflow. None looks for one privately.
+        Public bound, in [1e-100, 1e100], on the l2 norm of the rows ``x_j / b_j``, in units of the
+        feature bounds. Longer rows are shortened, and rows are not centred. None finds a bound
+        privately.
 
     Raises
     ------
-    TypeError, ValueError
-        For a row norm that is none.
+    TypeError
+        If ``row_norm`` is neither None nor a number.
+    ValueError
+        If ``row_norm`` is outside [1e-100, 1e100].
 
     References
     ----------
@@ -89,13 +79,14 @@ class Moments:
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
 
     def check(self, problem: CompositeProblem) -> None:
-        """Refuse a subclass whose derivatives are its own, and whose `respond` is inherited.
+        """Check the loss.
 
         Raises
         ------
         TypeError
+            If the class of the loss inherits `respond` from another class than its derivatives.
         ValueError
-            For constants of the loss that are 0, or not scaled.
+            If a constant of the loss is 0, or too large or too small.
         """
         cls = type(problem.loss)
         check_bound_on("derivative", problem.loss, bound_of(problem))
@@ -117,15 +108,15 @@ class Moments:
         budget : Budget or Allowance
         n_iter : int or None
             Number of rounds; None leaves it to the plan. With the squared loss and a matrix there
-            is nothing that rounds could add, and there are none.
+            are no rounds, since they could not add anything.
 
         Raises
         ------
         TypeError
-            What `check` refuses.
+            If `check` refuses the loss.
         ValueError
-            For a squared loss that is linear beyond some residual, for a penalty of the intercept,
-            and for noise that is too large for the grids.
+            If the squared loss is linear beyond some residual, the intercept is penalised, or the
+            noise is too large for the grids.
         """
         self.check(problem)
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
@@ -138,16 +129,18 @@ class Moments:
         mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
         # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
         signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
-        matrix = F <= MAX_FEATURES and n * mu >= MATRIX_RATIO * F**1.5
+        matrix = F <= MOMENTS.max_features and n * mu >= MOMENTS.matrix_ratio * F**1.5
         T = n_rounds(signal, matrix) if n_iter is None else n_iter
         if squared and matrix:
             T = 0
         centred = not squared and problem.intercept and self.row_norm is None
-        centred = centred and not problem.centred and n * mu >= CENTRE_RATIO * math.sqrt(d) > 0.0
+        centred = (
+            centred and not problem.centred and n * mu >= MOMENTS.centre_ratio * math.sqrt(d) > 0.0
+        )
         parts = shares(problem, self.row_norm, matrix, T, centred)
         multiplier, event = share_mu(mu, parts)
         slack = 1.0 + F * K * 2.0**-50  # rounding of norms and of products of one record
-        row = math.sqrt(1.0 + INTERCEPT * problem.intercept) * slack
+        row = math.sqrt(1.0 + MOMENTS.intercept * problem.intercept) * slack
         size = bound_of(problem) * row
 
         def grid(name, sensitivity, dimension, magnitude):
@@ -197,7 +190,7 @@ class Moments:
 
 def record_change(problem: CompositeProblem) -> float:
     """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
-    bound, ones = bound_of(problem), INTERCEPT * problem.intercept
+    bound, ones = bound_of(problem), MOMENTS.intercept * problem.intercept
     # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
     if type(problem.loss) is not Multinomial:
         return 2.0 * bound * math.sqrt(1.0 + ones)
@@ -206,16 +199,16 @@ def record_change(problem: CompositeProblem) -> float:
 
 
 def n_rounds(signal: float, matrix: bool) -> int:
-    """Number of rounds: more where there is less noise, at last as many as converge."""
-    if signal < ROUNDS_RATIO:
+    """Number of rounds, which grows as the noise falls, up to the number that converges."""
+    if signal < MOMENTS.rounds_signal:
         return 0
-    few = min(math.sqrt(signal / 40.0), MAX_ROUNDS if matrix else 1)
-    many = min(signal / 5e4, MOST_ROUNDS)
+    few = min(math.sqrt(signal / MOMENTS.few_signal), MOMENTS.max_rounds if matrix else 1)
+    many = min(signal / MOMENTS.many_signal, MOMENTS.most_rounds)
     return max(1, round(max(few, many)))
 
 
 class _Run:
-    """One fit. Coefficients stand in units in which rows are at most of norm 1."""
+    """One fit, with coefficients in units in which rows have norm at most 1."""
 
     def __init__(self, plan, problem, X, y, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
@@ -225,7 +218,7 @@ class _Run:
         self.d = self.F - problem.intercept
         self.bound = bound_of(problem)
         self.shift = np.zeros(self.d)  # in units of the intercept's entry
-        self.shrinkage = SHRINKAGE if plan.matrix_grid else DIAGONAL_SHRINKAGE
+        self.shrinkage = MOMENTS.shrinkage if plan.matrix_grid else MOMENTS.diagonal_shrinkage
         self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
 
     def fit(self, progress) -> np.ndarray:
@@ -239,7 +232,7 @@ class _Run:
         centre = self.centre()
         if is_sparse:
             if plan.matrix_grid is None:  # it would know of the mean
-                self.shift = centre / (self.c * math.sqrt(INTERCEPT))
+                self.shift = centre / (self.c * math.sqrt(MOMENTS.intercept))
             centre = np.zeros(self.d)
         elif centre.any():
             unit = 0.5
@@ -251,7 +244,7 @@ class _Run:
         c = self.c
         # Coefficients of what kernels see over those of shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
-        self.scale[self.d :] = math.sqrt(INTERCEPT)
+        self.scale[self.d :] = math.sqrt(MOMENTS.intercept)
         scale = self.scale * unit  # the problem's over those of shortened rows
         scale[self.d :] = self.scale[self.d :]
         moment, deviation = self.moment()
@@ -261,11 +254,11 @@ class _Run:
         start = np.zeros((self.K, self.F))
         curvature = problem.loss.smoothness() if self.K == 1 else 1.0 / self.K
         h = 1.0
-        likely = shrink(moment, SHRINKAGE * deviation**2)
+        likely = james_stein(moment, MOMENTS.shrinkage * deviation**2)
         W = model.minimise(curvature, likely, start)
         if isinstance(problem.loss, Logistic):
             for _ in range(20):
-                new = max(saturation(float((W * model.apply(W)).sum())), LEAST_SATURATION)
+                new = max(saturation(float((W * model.apply(W)).sum())), MOMENTS.least_saturation)
                 if new > 0.99 * h:
                     break
                 h = new
@@ -290,7 +283,7 @@ class _Run:
     def rounds(self, model, curvature, moment, deviation, W, progress):
         """Accelerated proximal steps in the metric of the model."""
         plan = self.plan
-        if plan.n_iter > LONG:
+        if plan.n_iter > MOMENTS.long:
             curvature = self.problem.loss.smoothness()  # a bound
         V, momentum = W, 1.0
         V_old = R_old = np.zeros_like(W)
@@ -305,7 +298,7 @@ class _Run:
                 measured = (float((S * (R - R_old)).sum()) - doubt) / bend
                 curvature = max(curvature, measured)
             V_old, R_old = V, R
-            G = shrink(R - moment, self.shrinkage * (noise**2 + deviation**2))
+            G = james_stein(R - moment, self.shrinkage * (noise**2 + deviation**2))
             new = model.minimise(curvature, curvature * model.apply(V) - G, V)
             if float(((V - new) * model.apply(new - W)).sum()) > 0.0:
                 momentum = 1.0  # it has gone too far
@@ -327,14 +320,14 @@ class _Run:
             return nowhere
         sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
         deviation = self.release(sums, self.plan.centre_grid)
-        mean = shrink(sums, deviation**2) / self.n
-        if float(np.linalg.norm(mean)) < LEAST_CENTRE:
+        mean = james_stein(sums, deviation**2) / self.n
+        if float(np.linalg.norm(mean)) < MOMENTS.least_centre:
             return nowhere
         return np.clip(self.c * mean, -1.0, 1.0)
 
     def clipping_norm(self, largest=None):
-        """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
-        n_counts = N_COUNTS if largest is None else N_CENTRED_COUNTS
+        """The smallest candidate that few rows exceed; for centred rows, one below `largest`."""
+        n_counts = MOMENTS.n_counts if largest is None else MOMENTS.n_centred_counts
         largest = math.sqrt(max(self.d, 1)) if largest is None else largest
         if self.plan.row_norm is not None:
             return min(self.plan.row_norm, largest)
@@ -343,7 +336,7 @@ class _Run:
         candidates = np.append(2.0 ** (np.arange(top - n_below, top) / 2.0), largest)
         # Norms that are equal to a candidate may have been rounded.
         limits = candidates * (1.0 + 1e-9)
-        counts = map_reduce(self.X, self.y, longer_than, self.centred_at, limits)
+        counts = map_reduce(self.X, self.y, count_longer, self.centred_at, limits)
         low, high = 0, n_below
         while low < high:
             middle = (low + high) // 2
@@ -358,7 +351,7 @@ class _Run:
     def means(self, sums, grid):
         """Release sums of rows times numbers, one vector per output; return means and noise."""
         W = sums.reshape(self.K, self.F)
-        W[:, self.d :] *= math.sqrt(INTERCEPT) * self.c
+        W[:, self.d :] *= math.sqrt(MOMENTS.intercept) * self.c
         deviation = self.release(sums, grid) / self.n
         W = W / self.n
         if self.K > 1:  # targets and responses sum to 0 over the classes
@@ -378,14 +371,14 @@ class _Run:
 
     def responses(self, W):
         """Mean of response times row at ``W``, and its noise."""
-        # Predictions have to be finite: one NaN would take the whole sum with it.
+        # Predictions have to be finite, since one NaN would make the whole sum NaN.
         w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
         rule = Responses(self.problem.loss, self.bound)
         sums = self.total(shortened_sums, rule, self.K, w)
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment):
-        """Diagonal second moments: of all features as along the moment, there about the mean."""
+        """Diagonal second moments: those along the moment, about the mean, for all features."""
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
@@ -393,21 +386,23 @@ class _Run:
         deviation = self.release(sums, self.plan.curvature_grid)
         square = (max(float(sums[0]), 0.0) + deviation) / self.n
         along = direction[:, : self.d]
-        means = along @ self.shift * math.sqrt(INTERCEPT)
+        means = along @ self.shift * math.sqrt(MOMENTS.intercept)
         if self.plan.line:
-            measured = float(shrink(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
-            limit = math.sqrt(MOST_MEAN * square)
+            measured = float(james_stein(sums[1:], 2.0 * deviation**2)[0]) * 2.0 / self.n
+            limit = math.sqrt(MOMENTS.most_mean * square)
             measured = max(-limit, min(limit, measured))
-            self.shift += along[0] * (measured - means[0]) / math.sqrt(INTERCEPT)
+            self.shift += along[0] * (measured - means[0]) / math.sqrt(MOMENTS.intercept)
             means[0] = measured
-        square -= min(float(means @ means), MOST_MEAN * square)
+        square -= min(float(means @ means), MOMENTS.most_mean * square)
         M = np.full(self.F, square)
-        M[self.d :] = INTERCEPT
+        M[self.d :] = MOMENTS.intercept
         return M
 
     def second_moments(self):
         """Noisy mean of row row', positive definite."""
-        entries = upper_triangle(self.total(second_moment_sums, math.sqrt(INTERCEPT) * self.c))
+        entries = upper_triangle(
+            self.total(second_moment_sums, math.sqrt(MOMENTS.intercept) * self.c)
+        )
         deviation = self.release(entries, self.plan.matrix_grid)
-        ridge = REGRESSION_RIDGE if self.sufficient else RIDGE
+        ridge = MOMENTS.regression_ridge if self.sufficient else MOMENTS.ridge
         return positive_definite(entries, deviation, ridge) / self.n

@@ -2,20 +2,98 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from skdpsco.losses.library import Multinomial, Squared
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-# Shares of mu**2: of the norm, or of the centre and two norms, then, of what is left, of the matrix
-# or the curvature along the moment, without and with the mean there, then of the moment beside
-# none, one and several rounds.
-NORM_SHARE, MATRIX_SHARE, CURVATURE_SHARE, LINE_SHARE = 0.03, 0.15, 0.06, 0.15
-CENTRE_SHARE, NORMS_SHARE = 0.03, 0.045
-MOMENT_SHARES = (1.0, 0.7, 0.5)
-REGRESSION_SHARES = (0.03, 0.5)  # norm and matrix, where moments are sufficient statistics
-# Of records with a large norm, to search 2**N_COUNTS clipping norms; once rows are centred, fewer.
-N_COUNTS, N_CENTRED_COUNTS = 5, 4
+
+class MomentsTuning(NamedTuple):
+    """Constants of the solver, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    F is the number of columns, d that without the ones of an intercept. "Signal" is the length of a
+    moment of perfect signal over that of its noise, ``n mu / sqrt(d max(K - 1, 1))``. Those of
+    centring were fitted on data as in examples/benchmarks/robustness.py.
+
+    Parameters
+    ----------
+    norm_share : float
+        Share of mu**2 of the search for a clipping norm; of both searches, it is
+    norms_share : float
+        where rows are centred, beside
+    centre_share : float
+        that of the centre.
+    n_counts, n_centred_counts : int
+        Counts of long rows that the searches release: one of k looks at 2**k clipping norms.
+    matrix_share, curvature_share, line_share : float
+        Shares of what is left: of the matrix, of the curvature along the moment, and of that with
+        the mean along the moment.
+    regression_share : float
+        That of the matrix where moments are sufficient statistics.
+    moment_shares : tuple of three floats
+        Shares of what is then left: of the moment beside no, one and several rounds. The rounds
+        share the rest.
+    max_features : int
+        Most columns of a matrix; chosen by hand, for memory.
+    matrix_ratio : float
+        ``n mu / F**1.5`` from which a matrix is released.
+    centre_ratio : float
+        ``n mu / sqrt(d)`` from which rows are centred.
+    least_centre : float
+        Shortest centre, in clipping norms: a shorter one would hardly shorten rows.
+    rounds_signal : float
+        Signal from which there are rounds,
+    few_signal, many_signal : float
+        and those that pay for the square of their number while it is small, and for one of many.
+    max_rounds, most_rounds : int
+        Most rounds where there is noise, and where there is hardly any.
+    long : int
+        Rounds beyond which curvature begins at its largest.
+    intercept : float
+        Square of the column of ones, in units of that of the clipping norm.
+    most_mean : float
+        Largest share of a mean square that its mean squared may be.
+    ridge, regression_ridge : float
+        Ridge of the matrix, in units of the spectral norm of its noise; the second where moments
+        are sufficient statistics.
+    least_saturation : float
+        Least curvature over that at 0: it may be twice what it seems, and steps remain stable.
+    shrinkage, diagonal_shrinkage : float
+        Share of James and Stein's shrinkage of moments and gradients, with a matrix and without:
+        the whole would slow down the convergence.
+    """
+
+    norm_share: float = 0.03
+    norms_share: float = 0.045
+    centre_share: float = 0.03
+    n_counts: int = 5
+    n_centred_counts: int = 4
+    matrix_share: float = 0.15
+    curvature_share: float = 0.06
+    line_share: float = 0.15
+    regression_share: float = 0.5
+    moment_shares: tuple[float, float, float] = (1.0, 0.7, 0.5)
+    max_features: int = 2000
+    matrix_ratio: float = 2.0
+    centre_ratio: float = 40.0
+    least_centre: float = 0.5
+    rounds_signal: float = 25.0
+    few_signal: float = 40.0
+    many_signal: float = 5e4
+    max_rounds: int = 6
+    most_rounds: int = 300
+    long: int = 20
+    intercept: float = 0.15
+    most_mean: float = 0.8
+    ridge: float = 1.0
+    regression_ridge: float = 0.4
+    least_saturation: float = 0.5
+    shrinkage: float = 0.5
+    diagonal_shrinkage: float = 0.75
+
+
+MOMENTS = MomentsTuning()
 
 
 @dataclass(frozen=True)
@@ -25,12 +103,12 @@ class MomentsPlan(Plan):
     Parameters
     ----------
     norm_grid, centre_grid, matrix_grid, curvature_grid, response_grid : float or None
-        None for what is not released. Dense rows are centred where there is a centre_grid.
+        Grids of optional releases, or None. Dense rows are centred if there is a centre_grid.
     line : bool
         Whether the mean along the moment is released with the curvature.
     moment_grid : float
     tolerated : float
-        Count of records that the clipping norm may shorten.
+        Number of records that the clipping norm may shorten.
     row_norm : float or None
         The clipping norm, if it is public.
     """
@@ -47,30 +125,31 @@ class MomentsPlan(Plan):
 
 
 def shares(problem, row_norm, matrix, T, centred):
-    """Share of mu**2 of one release of every kind, and how many there are.
+    """Share of mu**2 of one release of every kind, and the number of such releases.
 
-    ``matrix`` tells whether second moments are released, ``T`` is the number of rounds,
-    ``centred`` whether a centre is.
+    ``matrix`` and ``centred`` tell whether second moments and a centre are released, and ``T`` is
+    the number of rounds.
     """
     squared = isinstance(problem.loss, Squared)
-    norm, second = REGRESSION_SHARES if squared and matrix else (NORM_SHARE, MATRIX_SHARE)
-    if not matrix:
+    if matrix:
+        second = MOMENTS.regression_share if squared else MOMENTS.matrix_share
+    else:
         line = problem.loss.n_outputs == 1 and problem.intercept
-        second = LINE_SHARE if line else CURVATURE_SHARE
+        second = MOMENTS.line_share if line else MOMENTS.curvature_share
     parts = {}
     left = 1.0
     if row_norm is None:
-        count = N_COUNTS
+        norm, count = MOMENTS.norm_share, MOMENTS.n_counts
         if centred:
-            norm, count = NORMS_SHARE, N_COUNTS + N_CENTRED_COUNTS
-            parts["centre"] = (CENTRE_SHARE, 1)
-            left -= CENTRE_SHARE
+            norm, count = MOMENTS.norms_share, count + MOMENTS.n_centred_counts
+            parts["centre"] = (MOMENTS.centre_share, 1)
+            left -= MOMENTS.centre_share
         parts["norm"] = (norm / count, count)
         left -= norm
     share = left * second
     parts["matrix" if matrix else "curvature"] = (share, 1)
     left -= share
-    moment = left * MOMENT_SHARES[min(T, 2)]
+    moment = left * MOMENTS.moment_shares[min(T, 2)]
     parts["moment"] = (moment, 1)
     if T > 0:
         parts["responses"] = ((left - moment) / T, T)
@@ -78,7 +157,7 @@ def shares(problem, row_norm, matrix, T, centred):
 
 
 def bound_of(problem: CompositeProblem) -> float:
-    """Largest l2 norm of a target: the derivatives of the loss where predictions are 0."""
+    """Largest l2 norm of a target, which is minus the derivative of the loss at prediction 0."""
     loss = problem.loss
     size = loss.lipschitz(0.0, problem.target_bound)
     if type(loss) is Multinomial:

@@ -12,7 +12,7 @@ from skdpsco.penalties import L2, scaled_prox
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 MAX_SWEEPS = 1000  # of coordinate descent, over the coefficients of a model
-TOLERANCE = 1e-13  # of a sweep, relative
+SWEEP_TOLERANCE = 1e-13  # of a sweep, relative
 
 
 @njit
@@ -36,7 +36,7 @@ def descend(A, c, penalty, weight, unit, v):
                     r[i] -= A[j, i] * step
             moved = max(moved, a * step * step)
             size = max(size, a * new * new)
-        if moved <= TOLERANCE * TOLERANCE * size:
+        if moved <= SWEEP_TOLERANCE * SWEEP_TOLERANCE * size:
             return
 
 
@@ -55,8 +55,8 @@ def saturation(variance: float) -> float:
     return 1.0 / math.sqrt(1.0 + variance * math.pi / 8.0)
 
 
-def shrink(noisy: np.ndarray, variance: float) -> np.ndarray:
-    """James and Stein's estimate, its positive part; ``variance`` of every entry's noise."""
+def james_stein(noisy: np.ndarray, variance: float) -> np.ndarray:
+    """James and Stein's positive-part estimate, for noise with this variance in every entry."""
     square = float(np.square(noisy).sum())
     return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
 

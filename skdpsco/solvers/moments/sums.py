@@ -1,7 +1,7 @@
-"""Sums over records that `moments` releases, exact.
+"""The exact sums over records that `moments` releases with noise.
 
-Every record's term has an l2 norm that docs/proofs/moments.md bounds. ``centre`` is what dense rows
-are yet to be centred at, or None; ``c`` is the norm that rows are shortened to.
+docs/proofs/moments.md bounds the l2 norm of every record's term. ``centre`` is the point at which
+dense rows are still to be centred, or None; ``c`` is the norm to which rows are shortened.
 """
 
 import math
@@ -13,9 +13,9 @@ import numpy as np
 
 from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
-from skdpsco.data.design import Dense, clipped, columns_of
+from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
 from skdpsco.data.map_reduce import without_gil
-from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_length
+from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
 from skdpsco.solvers.base import PROBES
@@ -126,14 +126,32 @@ def _(rule, y, Z):
             Z[i, k] = rule.one
 
 
-@njit
-def add_shortened(X, y, rule, v, u, c, twice, Z, norms, out):
-    """Add up numbers times rows shortened to ``c``, over ``c``, in one pass over memory.
+class Shortening(NamedTuple):
+    """How rows are shortened.
 
-    ``v`` holds coefficients over the bounds, ``u`` ones over the bounds; what is added to ``out``
-    is yet to be divided by them. ``twice`` says that the numbers are shortened as the rows are.
-    ``Z`` and ``norms`` are room for a run of records.
+    Parameters
+    ----------
+    u : ndarray of shape (n_features,)
+        Ones over the bounds.
+    c : float
+        The l2 norm that rows are shortened to.
+    twice : bool
+        Whether the numbers that rows are multiplied by are shortened as the rows are.
     """
+
+    u: np.ndarray
+    c: float
+    twice: bool
+
+
+@njit
+def add_shortened(X, y, rule, v, shortening, room, out):
+    """Add up numbers times rows shortened to a norm c, over c, in one pass over memory.
+
+    ``v`` holds coefficients over the bounds; what is added to ``out`` is yet to be divided by them.
+    """
+    u, c, twice = shortening
+    Z, norms = room
     common = common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
@@ -172,9 +190,6 @@ def sum_squares(X, v, weight, Z):
     return total
 
 
-BLOCK = 1024  # records whose rows are gathered at a time
-
-
 def centred(X: Any, centre: np.ndarray | None) -> Any:
     """The rows less ``centre``, dense: a copy."""
     if centre is None:
@@ -191,7 +206,7 @@ def row_norms(X: Any, n: int) -> np.ndarray:
 
 
 @without_gil
-def longer_than(X, y, centre, limits) -> np.ndarray:
+def count_longer(X, y, centre, limits) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
     norms = row_norms(centred(X, centre), len(y))
     up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
@@ -201,11 +216,11 @@ def longer_than(X, y, centre, limits) -> np.ndarray:
 @without_gil
 def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
     """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
-    X, m = centred(X, centre), run_length(X)
+    X = centred(X, centre)
     out = np.zeros((len(X.bounds) + X.intercept) * n_outputs)
     v = out[:0] if w is None else as_vector(w, X)
-    room = np.empty((m, n_outputs))
-    add_shortened(X, y, rule, v, 1.0 / X.bounds, c, twice, room, np.empty(m), out)
+    shortening = Shortening(1.0 / X.bounds, c, twice)
+    add_shortened(X, y, rule, v, shortening, run_room(X, n_outputs), out)
     return as_vector(out, X)
 
 
@@ -223,8 +238,8 @@ def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
     weight, d = c / np.maximum(row_norms(X, len(y)), c) / c, len(X.bounds)
     columns = np.arange(d + X.intercept)
     total = np.zeros((len(columns), len(columns)))
-    for start in range(0, len(weight), BLOCK):
-        stop = min(start + BLOCK, len(weight))
+    for start in range(0, len(weight), GATHERED_ROWS):
+        stop = min(start + GATHERED_ROWS, len(weight))
         A = columns_of(X, start, stop, columns)
         A *= weight[start:stop, None]
         A[:, d:] *= one

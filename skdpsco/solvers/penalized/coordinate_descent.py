@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,15 +17,64 @@ from skdpsco.losses.library import Logistic, derivative, derivatives, lipschitz_
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, Scales, plan_scales, release_scales
+from skdpsco.scaling.column_scales import (
+    COLUMN_SCALES,
+    ScalePlan,
+    Scales,
+    plan_scales,
+    release_scales,
+)
 from skdpsco.solvers.base import Plan, Result, check_bound_on
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
-BLOCK = 512  # records that are worked on at a time
-SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns
-MAX_PASSES = 1000
-MOMENTUM = 0.5
-DIVERGING = 9.0  # times the smallest squared length of a pass: momentum stops
+PARTIAL_SUMS = 512  # of a column: so many records are worked on at a time
+
+
+class CoordinateDescentTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    "Signal" is n mu per coordinate of a feature: ``n mu / (d sqrt(K))``.
+
+    Parameters
+    ----------
+    noise : float
+        Signal that pays for one pass where noise matters,
+    fewest, many : float
+        and the smallest and largest number of passes there.
+    growth : float
+        Passes per root of the signal where it hardly matters.
+    max_passes : int
+        Chosen by hand, for time.
+    full_length : float
+        Signal from which steps have their full length.
+    plenty : float
+        Signal from which clipping bounds grow.
+    residual_clip, slope_clip : float
+        Clipping bounds: of residuals in root mean squares of the targets, of other derivatives in
+        Lipschitz constants.
+    momentum : float
+        Share of a pass by which the next one goes on.
+    diverging : float
+        Momentum stops after a pass whose squared length is so many times the smallest.
+    averaged : float
+        Share of the passes over which is averaged, if at all.
+    """
+
+    noise: float = 12.0
+    fewest: float = 2.0
+    many: float = 50.0
+    growth: float = 0.5
+    max_passes: int = 1000
+    full_length: float = 40.0
+    plenty: float = 2000.0
+    residual_clip: float = 3.0
+    slope_clip: float = 1.3
+    momentum: float = 0.5
+    diverging: float = 9.0
+    averaged: float = 0.25
+
+
+COORDINATE_DESCENT = CoordinateDescentTuning()
 
 
 @dataclass(frozen=True)
@@ -36,17 +85,36 @@ class CoordinateDescentPlan(Plan):
     ----------
     scales : ScalePlan
     grid : float
-        Of a sum of terms within 1; that of a column is as many times its bound.
+        Grid of a sum of terms within 1; a column's grid is this times its bound.
     slack : float
-        Factor of the automatic bounds: it grows where noise is small.
+        Factor of the automatic bounds, which grows if the noise is small.
     length : float
-        Of the longest steps, in (0, 1]: below 1 where noise is large.
+        Length of the longest steps, in (0, 1], below 1 if the noise is large.
     """
 
     scales: ScalePlan | None = None
     grid: float = 0.0
     slack: float = 1.0
     length: float = 1.0
+
+
+class PassSteps(NamedTuple):
+    """The steps of a pass.
+
+    Parameters
+    ----------
+    order : ndarray of int
+        Features, in the order of their steps.
+    step : ndarray
+        Lengths of the steps, in that order.
+    bound, grid : ndarray of shape (n_features,)
+        Bound on a record's derivative in the coefficients of a feature, and grid of their sum.
+    """
+
+    order: np.ndarray
+    step: np.ndarray
+    bound: np.ndarray
+    grid: np.ndarray
 
 
 class CoordinateDescent:
@@ -59,14 +127,14 @@ class CoordinateDescent:
     Parameters
     ----------
     order : {"cyclic", "random"}, default="cyclic"
-        "random" is a fresh permutation in every pass.
+        Order of the coordinates. "random" is a new permutation in every pass.
     clip : "auto" or float, default="auto"
         Bound on the derivative of the loss, per root mean square of the column: one record counts
         for at most ``clip * rms_j``. "auto" is three root mean squares of the targets for losses of
-        residuals and 1.3 Lipschitz constants for others, more where noise is small.
+        residuals and 1.3 Lipschitz constants for others, and more if the noise is small.
     average : bool, default=False
-        Whether to return the mean of the iterates after the last quarter of the passes. By
-        default, the last iterate: it has exact zeros if the penalty makes any.
+        Whether to return the mean of the iterates of the last quarter of the passes. By default the
+        last iterate is returned, which has exact zeros if the penalty creates any.
 
     References
     ----------
@@ -99,11 +167,12 @@ class CoordinateDescent:
         """
         n, D, K = problem.n_samples, problem.n_features, problem.loss.n_outputs
         mu = budget.mu * (1.0 - 2.0**-40)
-        ratio = n * mu / (D * math.sqrt(K))
-        # Fitted on data where noise matters; beyond, what passes cost in noise is negligible.
-        useful = max(min(ratio / 12.0, 50.0), 0.5 * math.sqrt(ratio), 2.0)
-        n_passes = n_iter or round(min(useful, MAX_PASSES))
-        mu_scales, mu_steps = (mu * math.sqrt(s) for s in (SCALE_SHARE, 1.0 - SCALE_SHARE))
+        tuning, signal = COORDINATE_DESCENT, n * mu / (D * math.sqrt(K))
+        useful = min(signal / tuning.noise, tuning.many)
+        useful = max(useful, tuning.growth * math.sqrt(signal), tuning.fewest)
+        n_passes = n_iter or round(min(useful, tuning.max_passes))
+        share = COLUMN_SCALES.share
+        mu_scales, mu_steps = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
@@ -116,8 +185,8 @@ class CoordinateDescent:
             n_iter=n_passes,
             scales=scales,
             grid=gaussian_grid(sensitivity, multiplier, K, n * bound),
-            slack=max(1.0, (ratio / 2000.0) ** (1.0 / 3.0)),
-            length=min(1.0, ratio / 40.0),
+            slack=max(1.0, (signal / tuning.plenty) ** (1.0 / 3.0)),
+            length=min(1.0, signal / tuning.full_length),
         )
 
     def run(
@@ -128,16 +197,21 @@ class CoordinateDescent:
         assert plan.scales is not None
         scales = release_scales(plan.scales, X, y, rng)
         bound = clip_bounds(problem, scales, self.clip, plan.slack)
-        smooth = loss.smoothness() * scales.mean_square
-        penalised = problem.penalty_curvature
-        unit, grid = np.array(problem.unit), bound * plan.grid
+        model = CoordinateModel(
+            problem.penalty,
+            problem.weight,
+            np.array(problem.unit),
+            loss.smoothness() * scales.mean_square,
+            problem.penalty_curvature,
+        )
         columns = as_columns(X)
-        Z_block, R, sums = (column_major(BLOCK, K) for _ in range(3))
-        work = (Z_block, np.empty(BLOCK), R, sums)
-        w, Z, g = np.zeros(K * D), column_major(problem.n_samples, K), np.empty(K)
+        Z_block, R, sums = (column_major(PARTIAL_SUMS, K) for _ in range(3))
+        room = np.empty(K), (Z_block, np.empty(PARTIAL_SUMS), R, sums)
+        w, Z = np.zeros(K * D), column_major(problem.n_samples, K)
         last_w, last_Z = np.zeros_like(w), np.zeros_like(Z)
-        total, n_averaged = np.zeros(K * D), max(1, round(plan.n_iter / 4))
-        order, momentum, shortest = np.arange(D), MOMENTUM, math.inf
+        tuning, total = COORDINATE_DESCENT, np.zeros(K * D)
+        n_averaged = max(1, round(tuning.averaged * plan.n_iter))
+        order, momentum, shortest = np.arange(D), tuning.momentum, math.inf
         for p in range(plan.n_iter):
             if self.order == "random":
                 shuffle(rng, order)
@@ -145,19 +219,18 @@ class CoordinateDescent:
             # part of the step, so that it is shortened too.
             length = np.minimum(2.0 - 2.0 * (p + np.arange(D) / D) / plan.n_iter, 1.0)
             length *= plan.length
-            step = length / (smooth[order] + (1.0 - length) * penalised[order])
-            sweep(
-                columns, loss, y, problem.penalty, unit, problem.weight, order, step, bound, grid,
-                rng, w, Z, g, work,
-            )  # fmt: skip
+            step = length / (model.smooth[order] + (1.0 - length) * model.curved[order])
+            steps = PassSteps(order, step, bound, bound * plan.grid)
+            sweep(columns, y, loss, model, steps, rng, (w, Z), room)
             progress[0] += 1
             if p >= plan.n_iter - n_averaged:
                 total += w
             if p < plan.n_iter - 1:
                 move = w - last_w
-                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ smooth)
+                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ model.smooth)
                 shortest = min(shortest, length_squared)
-                if length_squared > DIVERGING * shortest:  # as it may, if features are correlated
+                # It may diverge if features are correlated.
+                if length_squared > tuning.diverging * shortest:
                     momentum = 0.0
                 w, last_w = w + momentum * move, w
                 Z, last_Z = Z + momentum * (Z - last_Z), Z
@@ -166,7 +239,7 @@ class CoordinateDescent:
 
 def partial_sums_error(n_samples: int, bound: float) -> float:
     """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
-    return summation_error(n_samples, bound, n_samples // BLOCK + BLOCK)
+    return summation_error(n_samples, bound, n_samples // PARTIAL_SUMS + PARTIAL_SUMS)
 
 
 def column_major(n: int, K: int) -> np.ndarray:
@@ -175,11 +248,14 @@ def column_major(n: int, K: int) -> np.ndarray:
 
 
 def check_clip(clip: Any) -> float | str:
-    """``clip`` itself if it is "auto" or a positive number.
+    """Check that ``clip`` is "auto" or a positive number, and return it.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is of another type.
+    ValueError
+        If it is another string, or not positive.
     """
     if isinstance(clip, str):
         if clip != "auto":
@@ -189,9 +265,9 @@ def check_clip(clip: Any) -> float | str:
 
 
 def largest_slope(problem: CompositeProblem) -> float:
-    """What no bound of a record's derivative need exceed, as features are within 1.
+    """The largest useful bound on a record's derivative, for features in [-1, 1].
 
-    Where derivatives are residuals, four times the bound of the targets.
+    If derivatives are residuals, it is four times the bound on the targets.
 
     Raises
     ------
@@ -212,7 +288,9 @@ def clip_bounds(
     """Bound on a record's derivative in the coefficients of every feature."""
     largest = largest_slope(problem)
     if clip == "auto":
-        clip = slack * (3.0 * scales.target if problem.has_residuals else 1.3 * largest)
+        of_residuals = COORDINATE_DESCENT.residual_clip * scales.target
+        of_slopes = COORDINATE_DESCENT.slope_clip * largest
+        clip = slack * (of_residuals if problem.has_residuals else of_slopes)
     return np.minimum(float(clip) * scales.clip, largest)
 
 
@@ -223,7 +301,7 @@ def slopes(loss, Z, y, out):
 
 
 def settle_slopes(loss: Any) -> None:
-    """Let `slopes` be those of a class that inherits faster ones and has derivatives of its own."""
+    """Make `slopes` agree with the derivatives of a class that inherits faster `slopes`."""
     cls = type(loss)
     of_derivatives = [provider(kernel, cls) for kernel in (derivative, derivatives)]
     if not all(issubclass(provider(slopes, cls), other) for other in of_derivatives):
@@ -267,15 +345,15 @@ def clip_rows(R, x, bound):
 
 @kernel
 def clipped_sum(X, j, loss, Z, y, bound, out, work):
-    """Write the sum over records of derivatives times column j, every record's within ``bound``.
+    """Write the sum over records of derivatives times column j, each term clipped to ``bound``.
 
-    ``work`` is room for predictions, targets, derivatives and partial sums of a block of records.
+    ``work`` is space for predictions, targets, derivatives and partial sums of a block of records.
     """
     raise NotImplementedError
 
 
-# Partial sums: that of all records with one remainder modulo BLOCK. They are independent, so that
-# the compiler may vectorise, and the same in both layouts.
+# Each partial sum is that of all records with one remainder modulo PARTIAL_SUMS. They are
+# independent, so that the compiler may vectorise, and the same in both layouts.
 
 
 @clipped_sum.register(Columns)
@@ -283,8 +361,8 @@ def _(X, j, loss, Z, y, bound, out, work):
     _, _, R, sums = work
     sums[:] = 0.0
     n = y.shape[0]
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
+    for start in range(0, n, PARTIAL_SUMS):
+        stop = min(start + PARTIAL_SUMS, n)
         slopes(loss, Z[start:stop], y[start:stop], R)
         clip_rows(R, X.values[j, start:stop], bound)
         for k in range(Z.shape[1]):
@@ -297,8 +375,8 @@ def _(X, j, loss, Z, y, bound, out, work):
 def _(X, j, loss, Z, y, bound, out, work):
     Z_block, y_block, R, sums = work
     sums[:] = 0.0
-    for start in range(X.indptr[j], X.indptr[j + 1], BLOCK):
-        stop = min(start + BLOCK, X.indptr[j + 1])
+    for start in range(X.indptr[j], X.indptr[j + 1], PARTIAL_SUMS):
+        stop = min(start + PARTIAL_SUMS, X.indptr[j + 1])
         rows = X.indices[start:stop]
         for i in range(rows.shape[0]):
             y_block[i] = y[rows[i]]
@@ -308,7 +386,7 @@ def _(X, j, loss, Z, y, bound, out, work):
         clip_rows(R, X.data[start:stop], bound)
         for i in range(rows.shape[0]):
             for k in range(Z.shape[1]):
-                sums[rows[i] % BLOCK, k] += R[i, k]
+                sums[rows[i] % PARTIAL_SUMS, k] += R[i, k]
     add_up(sums, out)
 
 
@@ -322,8 +400,16 @@ def add_up(sums, out):
 
 
 @njit
-def sweep(X, loss, y, penalty, unit, weight, order, step, bound, grid, rng, w, Z, g, work):
-    """One noisy proximal step for every column in ``order``; ``Z`` are the predictions of ``w``."""
+def sweep(X, y, loss, model, steps, rng, point, room):
+    """One noisy proximal step for every column in ``steps.order``.
+
+    ``point`` holds the coefficients and their predictions; ``room`` is for the derivatives of a
+    feature, and for the ``work`` of `clipped_sum`.
+    """
+    penalty, weight, unit, _, _ = model
+    order, step, bound, grid = steps
+    w, Z = point
+    g, work = room
     n, D = y.shape[0], unit.shape[0]
     for t in range(order.shape[0]):
         j = order[t]

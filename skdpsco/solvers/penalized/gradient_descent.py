@@ -14,18 +14,60 @@ from skdpsco.losses.library import Multinomial, derivative, derivatives, lipschi
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.solvers.base import Plan, Result, check_bound_on
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-SCALE_SHARE = 0.1  # of mu**2, for the scales of the columns and of the targets
-PASSES = 50  # where noise matters
-MANY, MAX_PASSES = 200.0, 5000  # passes that would be worth their noise, above which it grows
-PLENTY = 3000.0  # n mu per feature, above which passes and clipping norms grow
-LENGTH = 2.0  # of a step, over smoothness times the trace of the second moments
-SURE = 3.0  # standard deviations, of a curvature that shortens the steps
-TAIL = 0.25  # of the passes, over which is averaged
+
+class GradientDescentTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    noise : float
+        n mu over the root of the number of coefficients that pays for one pass,
+    fewest, passes : float
+        and the smallest and largest number of passes where noise matters.
+    sampled_noise : float
+        n mu per feature that pays for one pass over samples.
+    many : float
+        Passes that would be worth their noise, from which more than ``passes`` are made.
+    plenty : float
+        n mu per feature, from which clipping norms grow, and the number of passes over samples.
+    max_passes : int
+        Chosen by hand, for time.
+    length : float
+        Length of a step, over that which smoothness and the mean squared norm suggest.
+    intercept : float
+        Largest square of the column of ones, in mean squared norms.
+    sure : float
+        Standard deviations by which a curvature must exceed its noise to shorten the steps.
+    tail, more_tail : float
+        Share of the passes over which is averaged, and what a strong penalty adds to it: what it
+        shrinks soon forgets where it began.
+    residual_clip, slope_clip : float
+        Clipping norms over the root of the number of features: in root mean squares of the
+        targets where derivatives are residuals, else in Lipschitz constants.
+    """
+
+    noise: float = 6.0
+    fewest: float = 4.0
+    passes: float = 50.0
+    sampled_noise: float = 8.0
+    many: float = 200.0
+    plenty: float = 3000.0
+    max_passes: int = 5000
+    length: float = 2.0
+    intercept: float = 0.4
+    sure: float = 3.0
+    tail: float = 0.25
+    more_tail: float = 0.5
+    residual_clip: float = 1.3
+    slope_clip: float = 0.8
+
+
+GRADIENT_DESCENT = GradientDescentTuning()
 
 
 @dataclass(frozen=True)
@@ -38,9 +80,9 @@ class GradientDescentPlan(Plan):
     preconditioned : bool
         Whether the scales of the columns are used.
     grid : float
-        Of a sum of gradients of norm at most 1; that of longer ones is as many times as wide.
+        Grid of a sum of gradients with norms of at most 1; it scales with the clipping norm.
     slack : float
-        Factor of the automatic clipping norm: it grows where noise is small.
+        Factor of the automatic clipping norm, which grows if the noise is small.
     """
 
     scales: ScalePlan | None = None
@@ -49,38 +91,43 @@ class GradientDescentPlan(Plan):
     slack: float = 1.0
 
 
-class Geometry(NamedTuple):
-    """The coordinates ``scale * w`` that steps are made in: releases.
+class Coordinates(NamedTuple):
+    """The released coordinates ``scale * w`` in which steps are taken.
 
     Parameters
     ----------
     scale : ndarray of shape (n_features,)
     clip : float
         Bound on the l2 norm of a record's gradient.
+    mean_square_norm : float
+        Of the records in these coordinates.
+    shrinkage : float
+        Share of the penalty in the curvature, in [0, 1).
     """
 
     scale: np.ndarray
     clip: float
+    mean_square_norm: float
+    shrinkage: float
 
 
 class GradientDescent:
     """Proximal gradient descent with momentum, clipped gradients and Gaussian noise.
 
     Every pass sums the records' gradients, each clipped to an l2 norm, adds noise, and takes a
-    proximal step. With ``preconditioned=True`` that is done in coordinates in which all columns
-    have mean square 1, as far as a tenth of the budget can tell. The number of passes, step sizes
+    proximal step. With ``preconditioned=True`` this uses coordinates in which all columns have a
+    mean square of about 1, estimated with a tenth of the budget. The number of passes, step sizes
     and clipping norms follow from public numbers and from what was released.
 
     Parameters
     ----------
     clip : "auto" or float, default="auto"
-        The clipping norm over the square root of the number of features; that is, about the
-        largest derivative that a record of the usual size is allowed. "auto" is 1.3 root mean
-        squares of the targets for losses of residuals and 0.8 Lipschitz constants for others, more
-        where noise is small.
+        The clipping norm over the square root of the number of features, which is about the largest
+        derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
+        residuals and 0.8 Lipschitz constants for others, and more if the noise is small.
     preconditioned : bool, default=True
-        Whether the mean squares of the columns are measured. Without, those of 1 are assumed:
-        columns as large as their bounds.
+        Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
+        for columns as large as their bounds.
 
     References
     ----------
@@ -106,7 +153,7 @@ class GradientDescent:
         ------
         ValueError
             If the noise of a pass would be too large for the grid, or if ``clip="auto"`` and
-            derivatives of the loss, other than residuals, have no bound.
+            derivatives of the loss are unbounded and not residuals.
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
         n_passes = n_iter or full_passes(problem, mu)
@@ -127,22 +174,23 @@ class GradientDescent:
     ) -> Result:
         """Follow ``plan`` on the data."""
         X = in_pieces(X, y)
-        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
+        coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
-        grid = plan.grid * geometry.clip
+        grid = plan.grid * coordinates.clip
         noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, max(1, round(TAIL * T))
+        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
+        age, n_averaged = 0, max(1, round(share * T))
         for t in range(T):
-            gradient = noisy_gradient(problem, geometry, X, y, point, grid, rng) / n
+            gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
             last, last_gradient = point, gradient
-            new = proximal_step(problem, geometry, point, gradient, step)
+            new = proximal_step(problem, coordinates, point, gradient, step)
             move = new - old
             backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
             age = 0 if backwards else age + 1
@@ -152,26 +200,30 @@ class GradientDescent:
             old = new
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
-        return Result(unscaled(problem, geometry, u), T)
+        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, coordinates, u), T)
 
 
 def plenty(problem: CompositeProblem, budget: Any) -> float:
-    """Records times mu per feature, in units of what is plenty; public."""
+    """Records times mu per feature, relative to `PLENTY`; public."""
     outputs = math.sqrt(problem.loss.n_outputs)
-    return problem.n_samples * budget.mu / (problem.n_features * outputs * PLENTY)
+    return problem.n_samples * budget.mu / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
 
 
 def passes(ratio: float) -> int:
     """Passes of sampled batches, as `full_passes`."""
-    few = min(max(ratio * PLENTY / 8.0, 4.0), PASSES)
-    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), MAX_PASSES))
+    few = max(
+        ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.sampled_noise, GRADIENT_DESCENT.fewest
+    )
+    few = min(few, GRADIENT_DESCENT.passes)
+    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
 def full_passes(problem: CompositeProblem, mu: float) -> int:
-    """Passes of full batches that are worth their noise: few, where there is much of it."""
-    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / 6.0
-    return round(min(max(worth, 4.0), PASSES * max(worth / MANY, 1.0) ** (1.0 / 3.0), MAX_PASSES))
+    """Number of full-batch passes that are worth their noise; few if there is much noise."""
+    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+    most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
+    return round(min(max(worth, GRADIENT_DESCENT.fewest), most, GRADIENT_DESCENT.max_passes))
 
 
 def share_scales(
@@ -186,8 +238,8 @@ def share_scales(
     if not (solver.preconditioned or target):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.
-    scales = plan_scales(problem, mu * math.sqrt(SCALE_SHARE), target=target)
-    return scales, mu * math.sqrt(1.0 - SCALE_SHARE)
+    scales = plan_scales(problem, mu * math.sqrt(COLUMN_SCALES.share), target=target)
+    return scales, mu * math.sqrt(1.0 - COLUMN_SCALES.share)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
@@ -199,7 +251,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
-def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Geometry:
+def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Coordinates:
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
@@ -208,18 +260,30 @@ def release_geometry(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> G
         target = released.target
         if plan.preconditioned:
             scale = np.sqrt(released.mean_square)
+    penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
+    shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
+    # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
+    # shrink. (Targets of regressions are centred.)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    ones = 1.0 if problem.has_residuals else most_ones
+    if problem.intercept:
+        scale[-1] = ones**-0.5
+    mean_square_norm = d - problem.intercept + ones * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
-        clip = plan.slack * (1.3 * target if problem.has_residuals else 0.8 * largest)
+        of_residuals = GRADIENT_DESCENT.residual_clip * target
+        of_slopes = GRADIENT_DESCENT.slope_clip * largest
+        clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
     # The second is reached by no record.
-    bound = min(clip * math.sqrt(d), largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40))
-    return Geometry(scale, bound)
+    most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
+    bound = min(clip * math.sqrt(mean_square_norm), most)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
-def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -> np.ndarray:
-    """Release the sum over records of clipped gradients, in the coordinates of ``geometry``."""
-    w = unscaled(problem, geometry, point)
-    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *geometry)
+def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
+    """Release the sum over records of clipped gradients, in ``coordinates``."""
+    w = unscaled(problem, coordinates, point)
+    out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, Multinomial):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
@@ -228,16 +292,18 @@ def noisy_gradient(problem, geometry: Geometry, X, y, point, grid: float, rng) -
     return out
 
 
-def unscaled(problem: CompositeProblem, geometry: Geometry, point: np.ndarray) -> np.ndarray:
+def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndarray) -> np.ndarray:
     """Coefficients of the point ``scale * w``."""
-    return (point.reshape(problem.loss.n_outputs, -1) / geometry.scale).ravel()
+    return (point.reshape(problem.loss.n_outputs, -1) / coordinates.scale).ravel()
 
 
-def proximal_step(problem: CompositeProblem, geometry: Geometry, point, gradient, step: float):
-    """``prox(point - step * gradient)``, in the coordinates of ``geometry``."""
+def proximal_step(
+    problem: CompositeProblem, coordinates: Coordinates, point, gradient, step: float
+):
+    """``prox(point - step * gradient)``, in ``coordinates``."""
     out = point - step * gradient
     scaled_proxes(
-        problem.penalty, out, step * problem.weight, np.array(problem.unit) / geometry.scale
+        problem.penalty, out, step * problem.weight, np.array(problem.unit) / coordinates.scale
     )
     return out
 
@@ -247,7 +313,8 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
     size = float(np.linalg.norm(move))
     if not size > 0.0:
         return step
-    curvature = (float(change @ move) / size - SURE * math.sqrt(2.0) * noise) / size
+    doubt = GRADIENT_DESCENT.sure * math.sqrt(2.0) * noise
+    curvature = (float(change @ move) / size - doubt) / size
     return min(step, 1.0 / curvature) if curvature > 0.0 else step
 
 

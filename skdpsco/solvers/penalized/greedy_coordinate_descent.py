@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from skdpsco.penalties import (
     subdifferential,
 )
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
-    BLOCK,
+    PARTIAL_SUMS,
     check_clip,
     clip_bounds,
     column_major,
@@ -37,13 +37,38 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     settle_slopes,
     slopes,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
-SCALE_SHARE = 0.1  # of rho, for the scales of the columns
-CHOICE_SHARE = 0.8  # of the rest; what is then left is for the steps
-STEPS = 8
-MAX_STEPS = 5000
-TIGHT = 0.36  # times the bounds of cyclic descent: choices among many suffer more from noise
+
+class GreedyTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    choice_share : float
+        Share of the choices, of the rho that the scales of columns leave; steps get the rest.
+    few : float
+        Number of steps where noise matters.
+    plenty : float
+        n mu over the logarithm of twice the coefficients, from which steps get more and clipping
+        bounds grow.
+    noise : float
+        n mu that pays for one step, and from which steps have their full length.
+    max_steps : int
+        Chosen by hand, for time.
+    tight : float
+        Clipping bounds over those of cyclic descent: choices among many suffer more from noise.
+    """
+
+    choice_share: float = 0.8
+    few: float = 8.0
+    plenty: float = 100.0
+    noise: float = 16.0
+    max_steps: int = 5000
+    tight: float = 0.36
+
+
+GREEDY = GreedyTuning()
 
 
 @dataclass(frozen=True)
@@ -54,15 +79,15 @@ class GreedyPlan(Plan):
     ----------
     scales : ScalePlan
     epsilon0 : float
-        Of a choice.
+        Epsilon of a choice.
     change : float
-        By which a sum of terms within 1 moves when one record is replaced.
+        Change of a sum of terms within 1 when one record is replaced.
     grid : float
-        Of a step, for a sum of terms within 1.
+        Grid of a step, for a sum of terms within 1.
     slack : float
         Factor of the automatic bounds.
     length : float
-        Of the steps, in (0, 1]: below 1 where noise is large.
+        Length of the steps, in (0, 1], below 1 if the noise is large.
     """
 
     scales: ScalePlan | None = None
@@ -74,19 +99,19 @@ class GreedyPlan(Plan):
 
 
 class GreedyCoordinateDescent:
-    """Coordinate descent that chooses every coordinate privately, by what a step would gain.
+    """Coordinate descent that chooses every coordinate privately, by the gain of a step.
 
-    For many features of which few matter. A choice costs the exponential mechanism, however many
-    coordinates there are; the step then releases one noisy number.
+    It suits many features of which few matter. A choice costs one exponential mechanism, however
+    many coordinates there are; the step then releases one noisy number.
 
     Parameters
     ----------
     rule : {"gs-r", "gs-s"}, default="gs-r"
-        Gauss-Southwell rule: the longest step, or the largest violation of the optimality
-        condition, both in units of the root of the coordinate's curvature. "gs-r" is for the
-        penalties of `skdpsco.penalties`; one of your own needs "gs-s".
+        Gauss-Southwell rule: "gs-r" takes the longest step, "gs-s" the largest violation of the
+        optimality condition, both in units of the root of the coordinate's curvature. "gs-r" is for
+        the penalties of `skdpsco.penalties`; a penalty of your own needs "gs-s".
     clip : "auto" or float, default="auto"
-        As in `CoordinateDescent`; the automatic bounds are about a quarter of those.
+        As in `CoordinateDescent`, but with automatic bounds of about a quarter.
 
     References
     ----------
@@ -105,11 +130,12 @@ class GreedyCoordinateDescent:
         self.rule, self.clip = rule, check_clip(clip)
 
     def check(self, problem: CompositeProblem) -> None:
-        """Refuse steps that a penalty of the user's would make of gradients without noise.
+        """Check that a user's penalty never sees gradients without noise.
 
         Raises
         ------
         TypeError
+            If the rule is "gs-r" and the penalty is not one of `skdpsco.penalties`.
         """
         if self.rule == "gs-r" and type(problem.penalty) not in PENALTIES:
             raise TypeError(
@@ -125,19 +151,20 @@ class GreedyCoordinateDescent:
         ValueError
             If the noise would be too large for the grids, or the loss has no bound.
         TypeError
-            What `check` refuses.
+            If `check` refuses the penalty.
         """
         self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)
-        size = n * math.sqrt(2.0 * rho)
-        ratio = size / (100.0 * math.log(2.0 * problem.n_coefficients))
-        useful = min(STEPS * max(ratio, 1.0) ** (2.0 / 3.0), size / 16.0, MAX_STEPS)
+        size, share = n * math.sqrt(2.0 * rho), GREEDY.choice_share
+        ratio = max(size / (GREEDY.plenty * math.log(2.0 * problem.n_coefficients)), 1.0)
+        useful = min(GREEDY.few * ratio ** (2.0 / 3.0), size / GREEDY.noise, GREEDY.max_steps)
         n_steps = n_iter or max(round(useful), 1)
-        rest = (1.0 - SCALE_SHARE) * rho
-        epsilon0 = EXPONENTIAL.epsilon0(CHOICE_SHARE * rest / n_steps)
-        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - CHOICE_SHARE) * rest))
+        rest = (1.0 - COLUMN_SCALES.share) * rho
+        epsilon0 = EXPONENTIAL.epsilon0(share * rest / n_steps)
+        multiplier = math.sqrt(n_steps / (2.0 * (1.0 - share) * rest))
         measured = self.clip == "auto" and problem.has_residuals
-        scales = plan_scales(problem, math.sqrt(2.0 * SCALE_SHARE * rho), target=measured)
+        mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
+        scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
         change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
@@ -152,8 +179,8 @@ class GreedyCoordinateDescent:
             epsilon0=epsilon0,
             change=change,
             grid=gaussian_grid(change, multiplier, 1, n),
-            slack=TIGHT * max(ratio, 1.0) ** (1.0 / 3.0),
-            length=min(1.0, size / 16.0),
+            slack=GREEDY.tight * ratio ** (1.0 / 3.0),
+            length=min(1.0, size / GREEDY.noise),
         )
 
     def run(self, plan: GreedyPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
@@ -164,25 +191,27 @@ class GreedyCoordinateDescent:
         scales = release_scales(plan.scales, X, y, rng)
         # One entry per coefficient from here on, outputs apart.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
-        smooth = np.tile(loss.smoothness() * scales.mean_square, K)
-        terms = (
-            problem.penalty, problem.weight, np.tile(problem.unit, K), smooth,
+        model = CoordinateModel(
+            problem.penalty,
+            problem.weight,
+            np.tile(problem.unit, K),
+            np.tile(loss.smoothness() * scales.mean_square, K),
             np.tile(problem.penalty_curvature, K),
-        )  # fmt: skip
+        )
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
-        sums, units, step = np.empty(BLOCK), np.empty(K * D, dtype=np.int64), np.empty(1)
+        sums, units, step = np.empty(PARTIAL_SUMS), np.empty(K * D, dtype=np.int64), np.empty(1)
         for _ in range(plan.n_iter):
-            gradient(columns, loss, Z, y, bound, R, sums, g)
-            write_scores(*terms, self.rule == "gs-r", w, g / n, score)
-            write_sizes(*terms, w, bound, size)
-            moved = plan.change / n * bound / np.sqrt(smooth) + 2.0**-47 * size
+            write_gradient(columns, loss, Z, y, bound, R, sums, g)
+            write_scores(model, self.rule == "gs-r", w, g / n, score)
+            write_sizes(model, w, bound, size)
+            moved = plan.change / n * bound / np.sqrt(model.smooth) + 2.0**-47 * size
             grid = exponential_grid(2.0 * float(moved.max()), plan.epsilon0, float(size.max()))
             j = choose_score(score, grid, EXPONENTIAL, rng, units)
             step[0] = g[j]
             gaussian_mechanism(rng, step, plan.grid * bound[j])
-            take_step(*terms, columns, j, step[0] / n, plan.length, w, Z)
+            take_step(model, columns, j, step[0] / n, plan.length, w, Z)
             progress[0] += 1
         return Result(w, plan.n_iter)
 
@@ -199,12 +228,12 @@ def clipped_dot(X, j, r, bound, sums):
 @clipped_dot.register(Columns)
 def _(X, j, r, bound, sums):
     sums[:] = 0.0
-    for start in range(0, r.shape[0], BLOCK):
-        x, mine = X.values[j, start : start + BLOCK], r[start : start + BLOCK]
+    for start in range(0, r.shape[0], PARTIAL_SUMS):
+        x, mine = X.values[j, start : start + PARTIAL_SUMS], r[start : start + PARTIAL_SUMS]
         for i in range(x.shape[0]):
             sums[i] += clip(mine[i] * x[i], bound)
     total = 0.0
-    for i in range(BLOCK):
+    for i in range(PARTIAL_SUMS):
         total += sums[i]
     return total
 
@@ -214,15 +243,15 @@ def _(X, j, r, bound, sums):
     sums[:] = 0.0
     for p in range(X.indptr[j], X.indptr[j + 1]):
         i = X.indices[p]
-        sums[i % BLOCK] += clip(r[i] * X.data[p], bound)
+        sums[i % PARTIAL_SUMS] += clip(r[i] * X.data[p], bound)
     total = 0.0
-    for i in range(BLOCK):
+    for i in range(PARTIAL_SUMS):
         total += sums[i]
     return total
 
 
 @njit
-def gradient(X, loss, Z, y, bound, R, sums, g):
+def write_gradient(X, loss, Z, y, bound, R, sums, g):
     """Write the sums over records of clipped derivatives, for every coefficient."""
     slopes(loss, Z, y, R)
     D = g.shape[0] // R.shape[1]
@@ -231,8 +260,9 @@ def gradient(X, loss, Z, y, bound, R, sums, g):
 
 
 @njit
-def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
+def write_scores(model, by_step, w, slope, out):
     """Write what a step in every coefficient would gain; ``slope`` are those of the mean loss."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         if by_step:
             v = w[j] - slope[j] / smooth[j]
@@ -244,8 +274,9 @@ def write_scores(penalty, weight, unit, smooth, curved, by_step, w, slope, out):
 
 
 @njit
-def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
+def write_sizes(model, w, bound, out):
     """Write what bounds every number that a score is computed from, in its units; all public."""
+    penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         still = scaled_prox(penalty, w[j], weight / smooth[j], unit[j])
         size = (abs(w[j]) + abs(still) + bound[j] / smooth[j]) * (smooth[j] + curved[j])
@@ -256,8 +287,9 @@ def write_sizes(penalty, weight, unit, smooth, curved, w, bound, out):
 
 
 @njit
-def take_step(penalty, weight, unit, smooth, curved, X, j, slope, length, w, Z):
+def take_step(model, X, j, slope, length, w, Z):
     """Proximal step in coefficient j; the whole step has ``length`` 1."""
+    penalty, weight, unit, smooth, curved = model
     D = w.shape[0] // Z.shape[1]
     step = length / (smooth[j] + (1.0 - length) * curved[j])
     v = scaled_prox(penalty, w[j] - step * slope, step * weight, unit[j])

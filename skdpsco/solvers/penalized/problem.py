@@ -2,13 +2,33 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco.losses.library import Huber, Squared
 from skdpsco.penalties import checked
 from skdpsco.solvers.base import Problem
+
+
+class CoordinateModel(NamedTuple):
+    """What kernels know of the objective along the coordinates: the penalty, and curvatures.
+
+    Parameters
+    ----------
+    penalty : NamedTuple of `skdpsco.penalties`
+    weight : float
+    unit : ndarray
+        As in `CompositeProblem`, for every feature or, in greedy descent, every coefficient; so are
+    smooth, curved : ndarray
+        Curvatures of the mean loss and of the penalty.
+    """
+
+    penalty: Any
+    weight: float
+    unit: np.ndarray
+    smooth: np.ndarray
+    curved: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +26,7 @@ from skdpsco.privacy._cache import cached
 from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import (
-    TAIL,
+    GRADIENT_DESCENT,
     GradientDescent,
     GradientDescentPlan,
     gradient_grid,
@@ -34,17 +34,38 @@ from skdpsco.solvers.penalized.gradient_descent import (
     passes,
     plenty,
     proximal_step,
-    release_geometry,
+    release_coordinates,
     share_scales,
     unscaled,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-SAMPLED = 0.05  # of the records, where noise matters
-SMALLEST = 1e-9
-LENGTH = 1.0  # of a step, over smoothness times the trace of the second moments
-PRECISION = 1e-3  # relative, of the noise multiplier
+LEAST_PROBABILITY = 1e-9  # of a record to be in a sample
 ACCOUNTANTS = ("auto", "rdp", "pld")
+
+
+class SGDTuning(NamedTuple):
+    """Constants of DP-SGD, beside `GradientDescentTuning`.
+
+    All but ``precision`` were fitted on data like those of
+    examples/benchmarks/coordinate_descent.py.
+
+    Parameters
+    ----------
+    sampled : float
+        Share of the records in a sample, where noise matters.
+    length : float
+        Length of a step, over that which smoothness and the trace of second moments suggest.
+    precision : float
+        Relative precision of the noise multiplier; chosen by hand, for time.
+    """
+
+    sampled: float = 0.05
+    length: float = 1.0
+    precision: float = 1e-3
+
+
+STOCHASTIC = SGDTuning()
 
 
 @dataclass(frozen=True)
@@ -57,13 +78,14 @@ class SGDPlan(GradientDescentPlan):
 class SGD:
     """Proximal stochastic gradient descent on Poisson samples, with clipping and Gaussian noise.
 
-    DP-SGD: in every step each record takes part with the same probability. Nobody learns which do,
-    so that a step costs less than its noise alone would. The accountant charges for replaced
-    records, which is more than what is usually quoted, for added or removed ones. Sums are divided
-    by the expected size of a sample. The result is a mean over the last quarter of the steps.
+    This is DP-SGD: in every step, each record takes part with the same probability. Nobody learns
+    which records do, so a step costs less than its noise alone would. The accountant charges for
+    replaced records, which costs more than the usual accounting for added or removed ones. Sums are
+    divided by the expected size of a sample. The result is a mean over the last quarter of the
+    steps.
 
-    As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
-    nothing where the budget is one of zCDP: with a ledger.
+    `GradientDescent` is about as accurate with as many passes over the data. Sampling has no
+    benefit if the budget is in zCDP, as with a ledger.
 
     Parameters
     ----------
@@ -71,15 +93,15 @@ class SGD:
         As in `GradientDescent`.
     batch_size : "auto" or float, default="auto"
         Expected number of records in a sample, at least 1e-9 of all. "auto" is a twentieth of the
-        records, and all, which is `GradientDescent`, where noise is small or sampling counts for
-        nothing. So is any number from ``n_samples``.
+        records, or all of them if the noise is small or sampling has no benefit. All records, or
+        any number from ``n_samples``, mean `GradientDescent`.
     preconditioned : bool, default=True
         As in `GradientDescent`.
     accountant : {"auto", "rdp", "pld"}, default="auto"
-        "rdp" accounts with Renyi divergences. "pld" does with privacy loss distributions: less
-        noise, but it needs dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld" if that
-        is installed, else "rdp". The guarantee is the same. With more than a million steps "pld"
-        is "rdp", with a warning if it was asked for.
+        "rdp" accounts with Renyi divergences. "pld" accounts with privacy loss distributions, which
+        needs less noise, but also dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld"
+        if that is installed, otherwise "rdp". The guarantee is the same. With more than a million
+        steps "pld" is "rdp", and warns if it was asked for.
 
     References
     ----------
@@ -119,9 +141,9 @@ class SGD:
             If ``accountant="pld"`` and dp-accounting is not installed.
         """
         n, ratio = problem.n_samples, plenty(problem, budget)
-        probability = SAMPLED * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
+        probability = STOCHASTIC.sampled * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
         if self.batch_size != "auto":
-            probability = max(self.batch_size / n, SMALLEST)
+            probability = max(self.batch_size / n, LEAST_PROBABILITY)
         if probability >= 1.0:
             return self.full_batch.plan(problem, budget, n_iter)
         n_steps = n_iter or max(1, round(passes(ratio) / probability))
@@ -154,28 +176,28 @@ class SGD:
         if not isinstance(plan, SGDPlan):
             return self.full_batch.run(plan, problem, X, y, rng, progress)
         assert plan.sampling is not None
-        geometry = release_geometry(self.clip, plan, problem, X, y, rng)
-        grid = plan.grid * geometry.clip
+        coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
+        grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = LENGTH / (problem.loss.smoothness() * problem.n_features)
+        step = STOCHASTIC.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
-        n_averaged = max(1, round(TAIL * plan.n_iter))
+        n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
         members = np.empty(problem.n_samples, dtype=np.int64)
         rows = Rows(X)
         for t in range(plan.n_iter):
             batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
             targets = y[batch]
             some = in_pieces(rows[batch], targets)
-            total = noisy_gradient(problem, geometry, some, targets, point, grid, rng)
+            total = noisy_gradient(problem, coordinates, some, targets, point, grid, rng)
             gradient = total / expected
             if t >= plan.n_iter - n_averaged:
                 sums += point, gradient
-            point = proximal_step(problem, geometry, point, gradient, step)
+            point = proximal_step(problem, coordinates, point, gradient, step)
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, geometry, mean_point, mean_gradient, step)
-        return Result(unscaled(problem, geometry, u), plan.n_iter)
+        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        return Result(unscaled(problem, coordinates, u), plan.n_iter)
 
 
 class Rows:
@@ -198,9 +220,9 @@ class Rows:
 def noise_multiplier(
     budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
 ) -> float:
-    """About the smallest noise multiplier at which ``n_steps`` and ``others`` keep to ``budget``.
+    """About the smallest noise multiplier for which ``n_steps`` and ``others`` fit ``budget``.
 
-    Noise that is large enough without sampling, which is about ``start``, is where it starts from.
+    The search starts from ``start``, which is about large enough without sampling.
     """
 
     def enough(multiplier: float) -> bool:
@@ -213,7 +235,7 @@ def noise_multiplier(
     low = high / 2.0
     while enough(low):
         low, high = low / 2.0, low
-    while high > low * (1.0 + PRECISION):
+    while high > low * (1.0 + STOCHASTIC.precision):
         middle = math.sqrt(low * high)
         if enough(middle):
             high = middle
@@ -226,8 +248,8 @@ def noise_multiplier(
 def poisson_sample(rng, threshold, out):
     """Write the members of a sample and return their number; probability ``threshold / 2**53``.
 
-    A record is in if 53 random bits are below the threshold. Those of 64 records are drawn
-    together, the most significant first, until the last of them has a bit that differs.
+    A record is a member if 53 random bits are below the threshold. The bits of 64 records are drawn
+    together, the most significant first, until every record has a bit that differs.
     """
     n, size = out.shape[0], 0
     one, top = np.uint64(1), np.uint64(2**64 - 1)

@@ -1,0 +1,116 @@
+"""Stages of a fit before its solver: each releases one part of the units that the solver works in.
+
+A stage is planned from public sizes, and its extremes are rehearsed: a solver must have a plan for
+whatever the stage may find. Then it is released, and applied to the records.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from skdpsco.privacy import Event
+from skdpsco.scaling.conditioning import Conditioning
+from skdpsco.scaling.target import Target
+
+
+class Units(NamedTuple):
+    """What the numbers that a solver works with are in the user's units.
+
+    Parameters
+    ----------
+    bounds : ndarray of shape (n_features,), or None while they are not known
+    target : Target
+    conditioning : Conditioning or None
+        None if features are read as they are.
+    """
+
+    bounds: Any
+    target: Target = Target(1.0, 0.0, 1.0)
+    conditioning: Conditioning | None = None
+
+    @property
+    def features(self) -> np.ndarray:
+        """What a feature of size 1 is in the user's units, column by column."""
+        if self.conditioning is None:
+            return self.bounds
+        return self.bounds * self.conditioning.scale
+
+    @property
+    def feature_range(self) -> np.ndarray:
+        """Smallest and largest value of every column that make a difference, in user's units."""
+        if self.conditioning is None:
+            return self.bounds * np.array([[-1.0], [1.0]])
+        return self.conditioning.ranges(self.bounds)
+
+    def unscale(
+        self, w: np.ndarray, intercept: bool, n_outputs: int
+    ) -> tuple[np.ndarray, np.ndarray | float]:
+        """Coefficients and intercept in the user's units, of flat ones of the solver."""
+        W = w.reshape(n_outputs, -1) * self.target.scale
+        d = len(self.bounds)
+        coef = W[:, :d]
+        offset = self.target.centre + (W[:, d] if intercept else np.zeros(n_outputs))
+        if self.conditioning is not None:
+            coef = coef / self.conditioning.scale
+            offset = offset - coef @ self.conditioning.centre
+        coef = coef / self.bounds
+        return (coef[0], float(offset[0])) if n_outputs == 1 else (coef, offset)
+
+
+class Stage(Protocol):
+    """The plan of one release before the solver: `BoundPlan`, `TargetPlan`, `ConditioningPlan`."""
+
+    @property
+    def event(self) -> Event:
+        """What the release costs."""
+
+    @property
+    def part(self) -> str:
+        """The field of `Units` that is found."""
+
+    @property
+    def extremes(self) -> tuple[Any, ...]:
+        """The smallest and the largest value that may be found, or the only one."""
+
+    def release(self, X: Any, y: Any, rng: Any) -> Any:
+        """Find the value privately."""
+
+    def apply(self, value: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """The records and targets as the solver is to see them."""
+
+    def note(self, value: Any) -> str:
+        """A line for the report."""
+
+
+def rehearsed(stages: Sequence[Stage], units: Units) -> list[Units]:
+    """The units for every combination of extremes of what ``stages`` may find."""
+    parts = [stage.part for stage in stages]
+    return [
+        units._replace(**dict(zip(parts, values, strict=True)))
+        for values in product(*(stage.extremes for stage in stages))
+    ]
+
+
+def release_stages(
+    stages: Iterable[Stage], units: Units, X: Any, y: Any, rng: Any
+) -> tuple[Units, Any, Any, tuple[str, ...]]:
+    """Release one stage after the other.
+
+    Returns
+    -------
+    units : Units
+        With what was found.
+    X, y
+        Records and targets as the solver is to see them.
+    notes : tuple of str
+        Lines for the report.
+    """
+    notes = []
+    for stage in stages:
+        value = stage.release(X, y, rng)
+        X, y = stage.apply(value, X, y)
+        units = units._replace(**{stage.part: value})
+        notes.append(stage.note(value))
+    return units, X, y, tuple(notes)
