@@ -23,9 +23,9 @@ __all__ = [
     "L2",
     "Box",
     "ElasticNet",
+    "penalty_value",
     "prox",
     "subdifferential",
-    "value",
 ]
 
 _ON_THE_EDGE = 1.0 - 2.0**-40  # of a box: a coefficient in other units has been rounded

@@ -39,7 +39,7 @@ def test_all_names_exist_and_have_one_sub_package():
         for package in packages:
             assert hasattr(importlib.import_module(f"skdpsco.{package}"), name), name
     several = {name: packages for name, packages in where.items() if len(packages) > 1}
-    assert several == {"value": {"losses", "penalties"}}  # kernels that each kind registers
+    assert several == {}
 
 
 def test_the_readme_names_what_users_import():

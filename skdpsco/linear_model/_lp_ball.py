@@ -166,7 +166,10 @@ class Stream:
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If a block is not a pair of X and y.
+    ValueError
+        If a block is not as the first one, or there are more or fewer records than declared.
     """
 
     def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
@@ -245,7 +248,10 @@ class LpModel(PrivateLinearModel):
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``n_samples`` is not an integer, or X or y has the wrong type.
+        ValueError
+            If ``n_samples`` is wrong or missing, or X or y is not valid.
         """
         n_samples = self.n_samples
         if isinstance(n_samples, (bool, np.bool_)):
@@ -296,7 +302,10 @@ class LpModel(PrivateLinearModel):
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If ``p`` is a boolean.
+        ValueError
+            If ``p`` is not a supported order.
         """
         if isinstance(self.p, (bool, np.bool_)):
             raise TypeError(f"p must be a number in [1, inf], got {self.p!r}.")
@@ -308,7 +317,10 @@ class LpModel(PrivateLinearModel):
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If the loss is a class, or lacks a kernel or method.
+        ValueError
+            If the loss is for other targets, or violates what it declares.
         """
         loss = self.loss
         if isinstance(loss, str):
@@ -323,7 +335,7 @@ class LpModel(PrivateLinearModel):
             losses.check_loss(loss, self._targets)
         except (ValueError, TypeError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f"loss={loss!r} is none that can be used. {error}") from error
+            raise kind(f"loss={loss!r} cannot be used. {error}") from error
         return loss
 
     def _assumptions(self, loss: Any) -> tuple[str, ...]:

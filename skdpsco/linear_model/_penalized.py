@@ -64,7 +64,10 @@ def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is out of range.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number in [0, {high:g}], got {value!r}.")

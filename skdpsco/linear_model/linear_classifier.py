@@ -190,7 +190,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If the loss is a class, or lacks a kernel or method.
+        ValueError
+            If the loss does not suit the number of classes, or violates what it declares.
         """
         loss, softmax = self.loss, Multinomial(n_classes)
         if n_classes == 2 and not isinstance(loss, Multinomial):

@@ -36,9 +36,10 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
-        Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
-        "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for
-        instance, or one of your own, see docs/extending.md; its targets are in [-1, 1].
+        Loss of the residual in units of ``target_bound``. "squared" is linear beyond a residual of
+        1, "huber" beyond 0.1. You may also pass a loss of `skdpsco.losses`, such as ``Huber(0.3)``
+        or ``Quantile(0.9)``, or a loss of your own, see docs/extending.md; its targets are in
+        [-1, 1].
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.

@@ -170,7 +170,10 @@ def resolve_link(link: Any, target_bound: Any) -> Link:
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If ``link`` is neither a name nor a `Link`.
+    ValueError
+        If the name is unknown, or ``target_bound`` is missing or not allowed.
     """
     if link == "identity":
         if target_bound is None:

@@ -123,7 +123,10 @@ class TruncatedNegativeBinomial:
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``u`` is not a number.
+        ValueError
+            If ``u`` is outside [0, 1).
         """
         with localcontext(_EXACT):
             shape, gamma = Decimal(self.shape), Decimal(self.gamma)
@@ -182,7 +185,10 @@ class Poisson:
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``u`` is not a number.
+        ValueError
+            If ``u`` is outside [0, 1).
         """
         with localcontext(_EXACT):
             mean = Decimal(self.mean)

@@ -88,7 +88,7 @@ class ScalePlan:
     merged : bool
         Whether all features have one mean square in common; then `pooled` as well.
     grids : tuple of float
-        Of counts and of sums of squares, of a column or of all that are pooled.
+        Grids of counts and of sums of squares, for one column or for all pooled ones.
     target_bound : float
     target_grids : tuple of float or None
         None if the targets are not measured.

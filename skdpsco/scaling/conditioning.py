@@ -64,7 +64,7 @@ class ConditioningPlan:
     grids : dict
         By name.
     width : float
-        Of what is clipped, in root mean squares.
+        Clipping width, in root mean squares.
     """
 
     event: Event
@@ -124,7 +124,7 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     ----------
     n_samples, n_features : int
     mu : float
-        Of the whole fit.
+        Budget of the whole fit.
     scaled : bool
         Whether a scale is looked for.
 

@@ -48,7 +48,7 @@ class BoundPlan:
     pooled : bool
         Whether all features get one bound.
     grid : float or None
-        Of the counts; None if nothing is released, and all bounds are 1.
+        Grid of the counts; None if nothing is released, and all bounds are 1.
     event : Event
     """
 

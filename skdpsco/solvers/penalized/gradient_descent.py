@@ -100,7 +100,7 @@ class Coordinates(NamedTuple):
     clip : float
         Bound on the l2 norm of a record's gradient.
     mean_square_norm : float
-        Of the records in these coordinates.
+        Mean squared norm of the records in these coordinates.
     shrinkage : float
         Share of the penalty in the curvature, in [0, 1).
     """
