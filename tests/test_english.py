@@ -18,6 +18,7 @@ NOT_OURS = {
     "Binarizer", "CountVectorizer", "HashingVectorizer", "Normalizer", "RandomizedSearchCV",
     "TfidfVectorizer", "Minimization", "minimization", "Optimization", "optimization",
     "Regularization", "generalized", "penalized", "_penalized", "synthesizer", "PrivateSynthesizer",
+    "tupleize_cols",
 }  # fmt: skip
 
 

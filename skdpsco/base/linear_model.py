@@ -364,7 +364,7 @@ class LinearClassifierMixin(ClassifierMixin):
         Raises
         ------
         TypeError
-            For `RowBlocks`: score them one by one.
+            If X is `RowBlocks`; score its blocks one by one.
         """
         refuse_blocks(X)
         return score_by(accuracy_score, y, self.predict(X), sample_weight)

@@ -242,7 +242,7 @@ class PrivateEstimator(BaseEstimator):
         return "replace-one"
 
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
-        """What a fit may fit in place of a parameter: the parameter's name, and the estimator."""
+        """The estimators that a fit may fit in place of a parameter, with the parameter's name."""
         return []
 
     def _available(self, budget: Budget) -> Budget | Allowance:

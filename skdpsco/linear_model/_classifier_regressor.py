@@ -80,8 +80,8 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
+            If a parameter is out of range, or the input is not finite and numeric; no noise has
+            been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
@@ -128,7 +128,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         Raises
         ------
         TypeError
-            For `RowBlocks`: score them one by one.
+            If X is `RowBlocks`; score its blocks one by one.
         """
         refuse_blocks(X)
         return score_by(r2_score, y, self.predict(X), sample_weight)
@@ -163,8 +163,8 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``; no noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """

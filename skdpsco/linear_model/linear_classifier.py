@@ -54,7 +54,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
         grows with it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record
@@ -78,8 +78,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent. Blocks need them declared.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent. Blocks need them declared.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None

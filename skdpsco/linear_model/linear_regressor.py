@@ -49,7 +49,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
         p = 1 predictions are at most ``radius``. The noise grows with it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record

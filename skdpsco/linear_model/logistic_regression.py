@@ -34,7 +34,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
     feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. None finds a power of two for every
+        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
         column privately, for a twentieth of the budget; with too few records for that, about 1200
         at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
@@ -47,10 +47,10 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
     clip : float or "auto", default="auto"
-        Where the solvers other than "moments" clip the derivatives of records; see there. "auto"
-        follows noisy scales of the features.
+        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
+        "auto" follows noisy scales of the features.
     order : {"cyclic", "random"}, default="cyclic"
-        In which "coordinate-descent" visits the coordinates.
+        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
@@ -60,11 +60,11 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -77,10 +77,10 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found, a release. Only with ``feature_bound=None``.
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int

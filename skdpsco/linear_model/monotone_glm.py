@@ -63,7 +63,7 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
         identity), with features in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float or None, default=None
         Public bound on ``|y|``, which ``link="identity"`` needs, and no other link takes.
     fit_intercept : bool, default=True
@@ -176,8 +176,8 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
+            If a parameter is out of range, or the input is not finite and numeric; no noise has
+            been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """

@@ -60,7 +60,7 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
         tight, and centre y.
@@ -188,8 +188,8 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is not finite
-            and numeric.
+            If a parameter is out of range, or the input is not finite and numeric; no noise has
+            been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """

@@ -238,8 +238,8 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``; no noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
