@@ -11,9 +11,9 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
-    + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as scikit-learn's `ElasticNet` does. The coefficients are (epsilon, delta)-differentially
-    private: replacing one record, features and target, changes the law of everything that `fit`
-    stores by at most that much.
+    + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as scikit-learn's `ElasticNet` does. The coefficients
+    are (epsilon, delta)-differentially private: replacing one record, features and target, changes
+    the law of everything that `fit` stores by at most that much.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_
 class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     """Differentially private logistic regression.
 
-    Minimises ``C * sum_i loss_i + penalty(w)`` with the logistic loss, as scikit-learn's
+    It minimises ``C * sum_i loss_i + penalty(w)`` with the logistic loss, as scikit-learn's
     `LogisticRegression` does: the penalty is ``||w||^2 / 2`` ("l2"), ``||w||_1`` ("l1") or
     ``l1_ratio * ||w||_1 + (1 - l1_ratio) * ||w||^2 / 2`` ("elasticnet"). With more than two classes
     the softmax cross-entropy is minimised as one problem, in which all coefficients are penalised.
@@ -39,10 +39,11 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
-        "gradient-descent" for conditioned features; for others "moments" with an intercept, else
-        "gradient-descent" where noise is large or features are few, and "coordinate-descent". It
-        follows from the layout and the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
+        "gradient-descent" for conditioned features. For other features it takes "moments" with an
+        intercept; without one, "gradient-descent" if the noise is large or there are few features,
+        else "coordinate-descent". The choice follows only from the layout and the sizes of X and
+        from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
