@@ -1,5 +1,7 @@
 """Run every solver in plain Python, with its noise logged: what was planned, and what was drawn.
 
+So do whole fits, whose releases before, after and without a solver are in a plan of their own.
+
 ``NUMBA_DISABLE_JIT=1 python noise_children.py`` prints one line of JSON for every case. Samplers
 return no noise, and nothing here is private.
 """
@@ -14,12 +16,19 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
+from skdpsco.linear_model import PrivateElasticNet, PrivateRidge
 from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
+from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.penalties import L1, L2
+from skdpsco.preprocessing import (
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+)
 from skdpsco.privacy import (
     Budget,
     ExponentialMechanismEvent,
@@ -28,6 +37,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.privacy.events import leaves
+from skdpsco.scaling import column_scales
 from skdpsco.solvers import (
     SGD,
     AcceleratedRecursive,
@@ -102,18 +112,23 @@ class Log:
 
     def __init__(self):
         self.calibrated, self.drawn, self.known, self.last = [], [], {}, None
+        self.modules = set()  # those that calibrate
 
-    def calibrate(self, kind, amount, value, dimension=0):
-        noise = (kind, float(amount), dimension)
+    def calibrate(self, kind, amount, value, span=sys.maxsize):
+        """Log a grid on which every ``span`` numbers are a release."""
+        caller = sys._getframe(2)
+        if caller.f_code is mechanisms.release.__code__:
+            caller = caller.f_back
+        self.modules.add(caller.f_globals["__name__"])
+        noise = (kind, float(amount), span)
         self.calibrated.append(noise)
         self.known[float(value)] = noise
         return Grid(value, noise)
 
     def draw(self, kind, grid, size=0):
-        known, amount, dimension = getattr(grid, "noise", None) or self.known[float(grid)]
+        known, amount, span = getattr(grid, "noise", None) or self.known[float(grid)]
         assert known == kind
-        # Many numbers on a grid that is calibrated for one are as many releases.
-        self.drawn += [(kind, amount)] * (size if dimension == 1 else 1)
+        self.drawn += [(kind, amount)] * max(size // span, 1)
 
 
 LOG = Log()
@@ -140,7 +155,11 @@ def log_noise():
 
     def of_gaussian(sensitivity, noise_multiplier, dimension, magnitude):
         value = gaussian_grid(sensitivity, noise_multiplier, dimension, magnitude)
-        return LOG.calibrate("gaussian", noise_multiplier, value, dimension)
+        # Many numbers on a grid that is calibrated for one are as many releases; so are histograms.
+        span = 1 if dimension == 1 else sys.maxsize
+        if sys._getframe(1).f_code is column_scales.count_grid.__code__:
+            span = column_scales.N_BINS
+        return LOG.calibrate("gaussian", noise_multiplier, value, span)
 
     def of_exponential(sensitivity_range, epsilon0, magnitude):
         value = exponential_grid(sensitivity_range, epsilon0, magnitude)
@@ -155,6 +174,7 @@ def log_noise():
 
     def draw_gaussian(rng, values, grid):
         LOG.draw("gaussian", grid, len(values))
+        return mechanisms.deviation_on(grid)
 
     def draw_generalised(rng, values, order, sigma, grid):
         LOG.draw("zcdp", sigma)
@@ -314,6 +334,31 @@ CASES = {
     "control, too late": (TooLate(), BALL, 5),
 }  # fmt: skip
 
+HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
+LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
+UNKNOWN = {"feature_bound": None, "target_bound": None}
+KNOWN = PrivateRidge(feature_bound=1.0, target_bound=1.0, solver="gradient-descent", **MUCH)
+ALPHAS = {"alpha": [0.1, 1.0]}
+
+# Name: a function that fits.
+FITS = {
+    "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
+    "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
+    "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
+    "PrivateFeatureSelector": lambda: PrivateFeatureSelector(
+        n_features_to_select=2, task="regression", **MUCH
+    ).fit(X, HEIGHTS),
+    "PrivateGridSearchCV, sums": lambda: search(return_scores=True),
+    "PrivateGridSearchCV, winner": lambda: search(strategy="composition"),
+}
+
+
+def search(**how):
+    """One of two models."""
+    return PrivateGridSearchCV(KNOWN, ALPHAS, **how, **MUCH).fit(X, HEIGHTS)
+
 
 def numbers(value):
     """All numbers that a plan holds."""
@@ -335,8 +380,11 @@ def cost_of(kind, amount):
 
 def observe(name):
     """Plan and run a case; what there is to compare."""
-    solver, (problem, data), n_iter = CASES[name]
     LOG.__init__()
+    if name in FITS:
+        model = FITS[name]()
+        return observed(name, type(model).__name__, model.privacy_.event)
+    solver, (problem, data), n_iter = CASES[name]
     plan = solver.plan(problem, TIGHT if name == "Stagewise, intercept" else BUDGET, n_iter)
     n_planned = len(LOG.calibrated)
     progress = np.zeros(1, dtype=np.int64)
@@ -346,20 +394,26 @@ def observe(name):
     if hasattr(plan, "refit"):  # for a number of columns that is released first
         held.update(*(numbers(plan.refit(k)) for k in range(1, problem.n_features + 1)))
     in_run = {amount for _, amount, _ in LOG.calibrated[n_planned:]}
-    planned = [(next(numbers(leaf), None), count) for leaf, count in leaves(plan.event)]
+    return observed(name, type(solver).__name__, plan.event, sorted(in_run - held))
+
+
+def observed(name, kind, event, not_planned=()):
+    """What the log says about a case, in JSON."""
+    planned = [(next(numbers(leaf), None), count) for leaf, count in leaves(event)]
     return {
         "name": name,
-        "solver": type(solver).__name__,
+        "solver": kind,
+        "modules": sorted(LOG.modules),
         "n_drawn": len(LOG.drawn),
-        "charged": rho_of(plan.event),
+        "charged": rho_of(event),
         "drawn": sum(cost_of(*noise) for noise in LOG.drawn),
         "planned": [[amount, count] for amount, count in planned if amount is not None],
         "counts": [[amount, count] for (_, amount), count in Counter(LOG.drawn).items()],
-        "not_planned": sorted(in_run - held),
+        "not_planned": list(not_planned),
     }
 
 
 if __name__ == "__main__":
     log_noise()
-    for case in sys.argv[1:] or CASES:
+    for case in sys.argv[1:] or [*CASES, *FITS]:
         print(json.dumps(observe(case)), flush=True)

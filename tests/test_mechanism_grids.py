@@ -81,6 +81,15 @@ def test_huge_epsilon_only_stops_at_the_finest_grid():
         assert abs(released[0] - 1) < 1e-7
 
 
+def test_a_release_has_the_planned_multiplier_and_returns_its_deviation():
+    released, other = np.ones(3), np.ones(3)
+    deviation = m.release(seeded(), released, 2.0, 5.0, 4.0)
+    grid = m.gaussian_grid(2.0, 5.0, 3, 4.0)
+    assert m.gaussian_mechanism(seeded(), other, grid) == deviation == m.deviation_on(grid)
+    assert np.array_equal(released, other)
+    assert 10.0 < deviation < 10.0 * (1.0 + 1e-6)
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
 @pytest.mark.parametrize(
     ("function", "names"),

@@ -12,6 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.losses import values as values_of
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.penalties import L1, L2, Box, ElasticNet, stationarity_gap
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.privacy.events import leaves
@@ -70,7 +71,7 @@ def data(loss, n=300, d=4, seed=0):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, values, grid: None)
+    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, values, grid: deviation_on(grid))
 
 
 # ------------------------------------------------------------------------------ parts

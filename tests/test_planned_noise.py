@@ -1,4 +1,4 @@
-"""Noise that is drawn against noise that is planned, for every solver: `noise_children`.
+"""Noise that is drawn against noise that is planned, for every solver and stage: `noise_children`.
 
 All kernels run in plain Python there, so that no draw of noise goes unseen.
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import skdpsco
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_scale
 
 SCRIPT = Path(__file__).with_name("noise_children.py")
 
@@ -27,6 +29,10 @@ PARTS = {
     "PhasedSGD": 3,
     "TreeFrankWolfe, gaussian": 6,
     "TreeFrankWolfe, generalised": 6,
+    # Half of rho on the training part, half on the validation part, half on the fit of the best;
+    # what is granted to a fit leaves room for rounding.
+    "PrivateGridSearchCV, sums": 1.5 - 1e-9,
+    "PrivateGridSearchCV, winner": 1.5 - 1e-9,
 }
 # Draws of vertices, on each of which a record bears by another weight: their proofs add that up.
 WEIGHED = {
@@ -67,15 +73,35 @@ def observed(everything):
     return {name: case for name, case in everything.items() if not name.startswith("control")}
 
 
-def test_every_solver_is_observed(observed):
+@pytest.fixture(scope="module")
+def modules():
+    return [import_module(m.name) for m in pkgutil.walk_packages(skdpsco.__path__, "skdpsco.")]
+
+
+def test_every_solver_is_observed(observed, modules):
     solvers = {
         kind.__name__
-        for module in pkgutil.walk_packages(skdpsco.__path__, "skdpsco.")
-        for kind in vars(import_module(module.name)).values()
-        if inspect.isclass(kind) and kind.__module__ == module.name
+        for module in modules
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__
         if inspect.isfunction(vars(kind).get("plan")) and inspect.isfunction(vars(kind).get("run"))
     }
     assert solvers - {case["solver"] for case in observed.values()} == {"Solver"}  # the protocol
+
+
+def test_every_module_that_calibrates_noise_is_observed(observed, modules):
+    """Stages before a solver, transformers, searches and synthesis as well."""
+    calibrations = {
+        samplers.gaussian_grid, samplers.exponential_grid, samplers.release,
+        generalised_gaussian_scale,
+    }  # fmt: skip
+    calibrating = {
+        module.__name__
+        for module in modules
+        if not module.__name__.startswith("skdpsco.mechanisms")
+        if any(inspect.isfunction(f) and f in calibrations for f in vars(module).values())
+    }
+    assert calibrating == {name for case in observed.values() for name in case["modules"]}
 
 
 def test_noise_that_is_drawn_costs_what_is_charged(observed):

@@ -9,7 +9,8 @@ import pytest
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.solvers import Problem
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1.refit import (
@@ -151,14 +152,15 @@ def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
 def test_every_release_is_on_its_public_grid(monkeypatch):
     """Whatever the data, outputs are whole numbers of grid units; the noise has its scale."""
     released = []
-    mechanism = refit_module.gaussian_mechanism
+    mechanism = samplers.gaussian_mechanism
 
     def spy(rng, values, grid):
         before = values.copy()
         mechanism(rng, values, grid)
         released.append((values.copy(), before, grid))
+        return deviation_on(grid)
 
-    monkeypatch.setattr(refit_module, "gaussian_mechanism", spy)
+    monkeypatch.setattr(samplers, "gaussian_mechanism", spy)
     loss = Logistic()
     for scale, mu in ((1.0, 0.3), (0.0, 0.3), (1 / 3, 300.0)):
         X, y = data(loss)

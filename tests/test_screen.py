@@ -20,7 +20,8 @@ from skdpsco.losses import (
     derivatives,
     lipschitz_l2,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
 from skdpsco.solvers.l1 import screening as screen_module
@@ -107,13 +108,14 @@ class Recorded:
     def __init__(self, monkeypatch):
         self.units: list = []
         self.outputs: list = []
-        monkeypatch.setattr(screen_module, "gaussian_mechanism", self.release)
+        monkeypatch.setattr(samplers, "gaussian_mechanism", self.release)
         for name in ("differentiate", "normalised_gradient"):
             monkeypatch.setattr(screen_module, name, getattr(screen_module, name).py_func)
 
     def release(self, rng, values, grid):
         self.units.append(np.array([float(to_grid(v, grid)) for v in values]))
         values[:] = self.outputs[len(self.units) - 1][: len(values)]
+        return deviation_on(grid)
 
     def run(self, problem, rows, targets, mu):
         self.units = []

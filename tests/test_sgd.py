@@ -10,6 +10,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 
 from skdpsco._random import UtilityWarning
 from skdpsco.data.design import as_design
+from skdpsco.linear_model import PrivateLogisticRegression
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2
 from skdpsco.privacy import (
@@ -75,9 +76,25 @@ def test_sampling_is_worth_something_and_pld_is_worth_more():
 
 def test_more_steps_than_a_distribution_can_hold():
     budget, problem = Budget(1.0, 1e-6), make_problem(Logistic(), 50_000, 5)
-    with pytest.warns(UtilityWarning, match="accountant='pld' is for at most 1000000 steps"):
-        plan = SGD(accountant="pld").plan(problem, budget, 2 * 10**6)
+    plan = SGD(accountant="pld").plan(problem, budget, 2 * 10**6)
     assert plan == SGD(accountant="rdp").plan(problem, budget, 2 * 10**6)
+    (warning,) = plan.warnings
+    assert warning.startswith("accountant='pld' is for at most 1000000 steps: the 2000000 of")
+    assert SGD(accountant="pld").plan(problem, budget, 100).warnings == ()
+
+
+def test_a_warning_names_the_line_that_called_fit(monkeypatch):
+    def stop(*args):
+        raise InterruptedError
+
+    monkeypatch.setattr(SGD, "run", stop)
+    monkeypatch.setattr(module, "pld_applies", lambda event, accountant: False)
+    model = PrivateLogisticRegression(solver=SGD(accountant="pld", batch_size=2.0), n_iter=2)
+    X, y = np.zeros((20, 1)), np.arange(20) % 2
+    with pytest.warns(UtilityWarning, match="accountant='pld'") as caught:
+        with pytest.raises(InterruptedError):
+            model.fit(X, y)
+    assert [w.filename for w in caught if w.category is UtilityWarning] == [__file__]
 
 
 def test_without_dp_accounting(monkeypatch):

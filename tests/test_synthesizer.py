@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from skdpsco import PrivateSynthesizer
 from skdpsco.inspection import privacy_report
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger, mu_of, rho_of
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
@@ -230,6 +231,7 @@ def test_what_is_released_decides_everything(monkeypatch):
 
     def fixed(rng, values, grid):
         values[:] = np.linspace(-1, 1, values.size) * N / 5
+        return deviation_on(grid)
 
     monkeypatch.setattr(measure_project, "gaussian_mechanism", fixed)
     sex = pd.Categorical(np.resize(["f", "m"], N), categories=["x", "f", "m"])

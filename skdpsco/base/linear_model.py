@@ -8,14 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
-from skdpsco._validation import check_bound, check_feature_bound, check_n_iter, check_X
+from skdpsco._validation import (
+    check_bound,
+    check_feature_bound,
+    check_fit_params,
+    check_n_iter,
+    check_X,
+)
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -104,6 +110,49 @@ class PrivateLinearModel(PrivateEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def fit(self, X, y=None, **fit_params):
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
+            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
+            of pairs (X, y) with that many records; each is dropped when the next has been read.
+        y : array-like of shape (n_samples,) or None
+            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
+            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+        **fit_params : dict
+            Only ``sample_weight=None`` is allowed.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any noise is drawn, for parameters out of range, for input that is not finite
+            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
+            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
+            first.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        check_fit_params(fit_params)
+        self._validate_params()
+        draft = self._draft()
+        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        return self._accept(draft)
+
+    def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Check the records, and fit this draft; return coefficients and intercept.
+
+        It is called by `fit` only, as warnings name the line that called that.
+        """
+        raise NotImplementedError
+
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
         bounds = check_feature_bound(self.feature_bound, n_features)
@@ -161,7 +210,8 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
-        Called on a draft: attributes that it sets count only once the whole fit has succeeded.
+        It is called by `_learn` only, on a draft: attributes that it sets count only once the
+        whole fit has succeeded.
 
         Parameters
         ----------
@@ -237,7 +287,7 @@ class PrivateLinearModel(PrivateEstimator):
         # `available` if the plan still follows from that. Warnings name the line that called fit.
         event, warnings = compose(released, cost), plan.warnings
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
-            with self._releasing(self, event, budget, warnings=warnings, stacklevel=3) as release:
+            with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
                 units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
                 if not isinstance(released, NoOpEvent):
@@ -312,7 +362,56 @@ def refuse_blocks(X: Any) -> None:
         )
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class ScoreMixin:
+    """The score of a `PrivateLinearModel`."""
+
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy of a classifier, or R^2 of a regressor, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        metric = accuracy_score if is_classifier(self) else r2_score
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class LinearRegressorMixin(ScoreMixin, RegressorMixin):
+    """Predictions of a `PrivateLinearModel` of one target."""
+
+    def predict(self, X):
+        """Predict with the linear model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._predictions(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
     """Predictions of a `PrivateLinearModel` of two or more classes."""
 
     classes_: np.ndarray
@@ -346,28 +445,6 @@ class LinearClassifierMixin(ClassifierMixin):
         if len(self.classes_) == 2:
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X, y=None, sample_weight=None):
-        """Accuracy, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Has to be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            If X is `RowBlocks`; score its blocks one by one.
-        """
-        refuse_blocks(X)
-        return score_by(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

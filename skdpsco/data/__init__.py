@@ -2,8 +2,8 @@
 
 from .design import as_design, columns_of
 from .map_reduce import map_reduce
-from .pieces import sum_error
+from .pieces import replace_one
 from .record_stream import one_pass
 from .row_blocks import RowBlocks
 
-__all__ = ["RowBlocks", "as_design", "columns_of", "map_reduce", "one_pass", "sum_error"]
+__all__ = ["RowBlocks", "as_design", "columns_of", "map_reduce", "one_pass", "replace_one"]

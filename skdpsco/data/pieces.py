@@ -5,6 +5,7 @@ who computes it, and a record changes nothing but its own term. Proof of `sum_er
 docs/proofs/noise.md, section 8.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -104,7 +105,32 @@ def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
 
     For a sum of vectors of norm at most ``bound`` it bounds the norm of the error, in any l_p norm
     and any dimension. It covers a rounded factor of the sum, or two for ``terms=2``. Beyond
-    `PIECE_ROWS` records it grows with n, not with its square. Callers add it once for each of two
-    neighbouring data sets.
+    `PIECE_ROWS` records it grows with n, not with its square. `replace_one` counts it once for each
+    of two neighbouring data sets.
     """
     return summation_error(n_samples * terms, bound, depth_of(n_samples) + terms)
+
+
+def replace_one(
+    n_samples: int, bound: float, change: float | None = None, terms: int = 1, parts: int = 1
+) -> float:
+    """l2 sensitivity of a float64 sum over records, whose rounding `sum_error` bounds.
+
+    Parameters
+    ----------
+    n_samples : int
+    bound : float
+        Bound on each of the numbers, or on the norm of each of the vectors, that are added up.
+    change : float or None
+        Bound on how far one replaced record moves the exact sum; None for ``2 * bound``.
+    terms : int
+        As in `sum_error`.
+    parts : int
+        Sums that are released together, each of which is rounded by as much.
+
+    Returns
+    -------
+    sensitivity : float
+    """
+    moved = 2.0 * bound if change is None else change
+    return moved + 2.0 * math.sqrt(parts) * sum_error(n_samples, bound, terms)

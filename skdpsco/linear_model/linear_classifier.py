@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
-    check_fit_params,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
@@ -203,51 +202,21 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         legal = "of one prediction" if n_classes == 2 else f"'logistic' or Multinomial({n_classes})"
         raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
 
-    def fit(self, X, y=None, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
-            An iterable of blocks yields pairs (X, y) of such arrays and labels, with ``n_samples``
-            records in total; y is None then. A block is dropped once the next has been read.
-        y : array-like of shape (n_samples,) or None
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, the input is not finite and numeric, or a label is not
-            among ``classes``. This is found before any noise is drawn, but for blocks after the
-            first only after the charge.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-
+    def _learn(self, X, y):
         def encode(labels):
-            draft.classes_, index = encode_classes(labels, self.classes)
-            return as_targets(draft.classes_, index)
+            self.classes_, index = encode_classes(labels, self.classes)
+            return as_targets(self.classes_, index)
 
         if self.classes is None and (is_stream(X) or is_blocks(X)):
             raise ValueError(
                 "classes must be given if X yields blocks: a list of the public labels, two or "
                 "more."
             )
-        X, y = draft._records(X, y, False, encode)
-        loss = draft._loss_of(len(draft.classes_))
-        labels = labels_note(draft.classes_, self.classes)
-        coef, intercept = draft._fit(X, y, loss, None, (labels, *draft._assumptions(loss)))
-        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self._accept(draft)
+        X, y = self._records(X, y, False, encode)
+        loss = self._loss_of(len(self.classes_))
+        labels = labels_note(self.classes_, self.classes)
+        coef, intercept = self._fit(X, y, loss, None, (labels, *self._assumptions(loss)))
+        return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)
     def predict_proba(self, X):

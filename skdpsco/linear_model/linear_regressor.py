@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, check_fit_params
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.library import (
@@ -173,37 +173,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     def _unit(self):
         return check_bound("target_bound", self.target_bound)
 
-    def fit(self, X, y=None, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or iterable
-            An iterable of blocks yields pairs (X, y) of such arrays and targets, with ``n_samples``
-            records in total; y is None then. A block is dropped once the next has been read.
-        y : array-like of shape (n_samples,) or None
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric. This is found
-            before any noise is drawn, but for blocks after the first only after the charge.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        draft = self._draft()
-        loss, unit = draft._scalar_loss(), draft._unit()
-        X, y = draft._records(X, y, True, Target(unit, 0.0, unit).apply)
+    def _learn(self, X, y):
+        loss, unit = self._scalar_loss(), self._unit()
+        X, y = self._records(X, y, True, Target(unit, 0.0, unit).apply)
         clipped = f"targets are clipped to +-{unit:g}"
-        coef, intercept = draft._fit(X, y, loss, None, (clipped, *draft._assumptions(loss)))
-        draft.coef_, draft.intercept_ = unit * coef, unit * intercept
-        return self._accept(draft)
+        coef, intercept = self._fit(X, y, loss, None, (clipped, *self._assumptions(loss)))
+        return unit * coef, unit * intercept

@@ -3,18 +3,14 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
-from skdpsco._quiet import score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     TARGET_CONSTRAINTS,
-    check_fit_params,
     check_n_iter,
     check_X_y,
 )
-from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
@@ -31,7 +27,7 @@ LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features l
 GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
-class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
+class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
     It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
@@ -158,36 +154,11 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
+    def _learn(self, X, y):
         check_progress(self.verbose)
-        draft = self._draft()
-        draft.link_ = link = resolve_link(self.link, self.target_bound)
+        self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, unit = link.moments()
-        X, y = check_X_y(draft, X, y, y_numeric=True)
+        X, y = check_X_y(self, X, y, y_numeric=True)
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t = link.encode(y)
         n, d = X.shape
@@ -209,14 +180,12 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
             "the link is public",
             *plan.assumptions,
         )
-        with self._releasing(
-            draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
-        ) as release:
+        said = {"assumptions": assumptions, "warnings": plan.warnings}
+        with self._releasing(self, plan.event, budget, stacklevel=3, **said) as release:
             result = self._follow(solver, plan, problem, design, t, release.rng)
         units = Units(bounds, Target(1.0, 0.0, unit))
-        draft.coef_, draft.intercept_ = units.unscale(result.coef, intercept, 1)
-        draft.n_iter_ = result.n_iter
-        return self._accept(draft)
+        self.n_iter_ = result.n_iter
+        return units.unscale(result.coef, intercept, 1)
 
     def predict(self, X):
         """Expected targets: the link of the linear predictions.
@@ -232,23 +201,3 @@ class PrivateMonotoneGLM(RegressorMixin, PrivateLinearModel):
         """
         z = self._predictions(X)
         return self.link_(z)
-
-    def score(self, X, y, sample_weight=None):
-        """R^2 of the predictions, without noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return score_by(r2_score, y, self.predict(X), sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

@@ -4,7 +4,8 @@ Floating-point noise leaks data through the last bits of a release. Here a stati
 an integer number of grid units (`to_grid`). The noise is an exact sample of a discrete law, made of
 random bits and integer arithmetic only, and its scale is always ``2**bits`` units. The budget
 decides the width of one unit: the functions ``*_grid`` compute it, and err on the private side
-only. Proofs: ``docs/proofs/noise.md``.
+only. All Gaussian noise is drawn by `gaussian_mechanism`, which returns its standard deviation.
+Proofs: ``docs/proofs/noise.md``.
 
 The samplers run inside kernels; ``rng`` is a ``numpy.random.Generator``. Pass ``SCALE_BITS`` for
 ``bits`` wherever a grid of this module was used; tests also use small values.
@@ -197,11 +198,37 @@ def to_grid(value, grid):
     return np.int64(np.rint(units))
 
 
+@inner
+def deviation_on(grid):
+    """Standard deviation of the noise that `gaussian_mechanism` adds on ``grid``."""
+    return grid * 2.0**SCALE_BITS
+
+
 @njit
 def gaussian_mechanism(rng, values, grid):
-    """Release ``values`` in place: whole numbers of grid units, with discrete Gaussian noise."""
+    """Release ``values`` in place: whole numbers of grid units, with discrete Gaussian noise.
+
+    Return the standard deviation of the noise.
+    """
     for j in range(values.shape[0]):
         values[j] = (to_grid(values[j], grid) + discrete_gaussian(rng, SCALE_BITS)) * grid
+    return deviation_on(grid)
+
+
+def release(
+    rng: np.random.Generator,
+    values: np.ndarray,
+    sensitivity: float,
+    noise_multiplier: float,
+    magnitude: float,
+) -> float:
+    """Release ``values`` in place, whose sensitivity is known only in the run.
+
+    The multiplier must be a planned one: it alone decides what the release costs. Return the
+    standard deviation of the noise. The other parameters are those of `gaussian_grid`.
+    """
+    grid = gaussian_grid(sensitivity, noise_multiplier, len(values), magnitude)
+    return gaussian_mechanism(rng, values, grid)
 
 
 def summation_error(n_terms: int, bound: float, depth: int | None = None) -> float:

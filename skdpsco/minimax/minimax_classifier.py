@@ -8,11 +8,9 @@ from sklearn.metrics import accuracy_score
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
-    check_fit_params,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.base.linear_model import LinearClassifierMixin
-from skdpsco.base.progress import check_progress
 from skdpsco.group_dro.options import check_prior
 from skdpsco.losses.library import (
     Absolute,
@@ -185,49 +183,21 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     def _named_losses(self):
         return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or the input has the wrong type; no noise has been drawn then.
-        ValueError
-            If a parameter is out of range, the input is not finite and numeric, or a label is not
-            among ``classes``; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        check_progress(self.verbose)
-        draft = self._draft()
-        losses = draft._resolved_losses()
+    def _learn(self, X, y):
+        losses = self._resolved_losses()
         if self.class_prior is not None and self.tasks != "classes":
             raise ValueError(f"class_prior must be None with tasks={self.tasks!r}.")
-        X, y = draft._checked(X, y, y_numeric=False)
-        draft.classes_, index = encode_classes(y.ravel(), self.classes)
-        targets = as_targets(draft.classes_, index).reshape(y.shape)
-        n_classes = len(draft.classes_)
+        X, y = self._checked(X, y, y_numeric=False)
+        self.classes_, index = encode_classes(y.ravel(), self.classes)
+        targets = as_targets(self.classes_, index).reshape(y.shape)
+        n_classes = len(self.classes_)
         if n_classes > 2:
             if [type(loss) for loss in losses] != [Logistic]:  # empty tuples are all equal
                 raise ValueError(
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
             losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
-        notes = [labels_note(draft.classes_, self.classes)]
+        notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")
             tasks = Tasks(losses, 1, n_classes, prior)
@@ -235,9 +205,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 notes.append("the shares of the classes are public (class_prior)")
         else:
             tasks = Tasks(losses, y.shape[1])
-        coef, intercept = draft._fit(X, targets, tasks, None, tuple(notes))
-        draft.coef_, draft.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-        return self._accept(draft)
+        coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
+        return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     def score(self, X, y, sample_weight=None):
         """Accuracy, or that of the worst column if y has several; computed without noise.

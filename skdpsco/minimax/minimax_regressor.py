@@ -3,16 +3,14 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
     check_bound,
-    check_fit_params,
 )
-from skdpsco.base.progress import check_progress
+from skdpsco.base.linear_model import LinearRegressorMixin
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
@@ -26,7 +24,7 @@ from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._solver import Tasks
 
 
-class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
+class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
     It minimises, over an l1 ball, the maximum of the mean losses of several tasks. These are
@@ -170,54 +168,14 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         # "huber" is that of scikit-learn's SGDRegressor.
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
 
-    def fit(self, X, y, **fit_params):
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_tasks) for ``tasks="columns"``
-        **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        check_fit_params(fit_params)
-        self._validate_params()
-        check_progress(self.verbose)
-        draft = self._draft()
-        losses, unit = draft._resolved_losses(), draft._unit()
-        X, y = draft._checked(X, y, y_numeric=True)
+    def _learn(self, X, y):
+        losses, unit = self._resolved_losses(), self._unit()
+        X, y = self._checked(X, y, y_numeric=True)
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             targets = np.clip(y, -unit, unit) / unit
         notes = (f"targets are clipped to +-{unit:g}",)
-        coef, intercept = draft._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
-        draft.coef_, draft.intercept_ = coef * unit, intercept * unit
-        return self._accept(draft)
-
-    def predict(self, X):
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._predictions(X)
+        coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
+        return coef * unit, intercept * unit
 
     def score(self, X, y, sample_weight=None):
         """R^2, on the worst column if y has several; without noise.
@@ -233,8 +191,3 @@ class PrivateMinimaxRegressor(RegressorMixin, MinimaxModel):
         score : float
         """
         return self._worst(r2_score, X, y, sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags

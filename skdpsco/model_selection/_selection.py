@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from skdpsco._random import below, next_uint64
+from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
     Exponential,
     exponential_grid,
-    gaussian_grid,
-    gaussian_mechanism,
+    release,
 )
 from skdpsco.privacy import (
     Budget,
@@ -32,7 +31,6 @@ from skdpsco.privacy import (
 from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.target import TargetPlan, plan_target, release_target
 from skdpsco.solvers import Allowance
-from skdpsco.solvers.base import replace_one
 
 from .scorers import PrivateScorer, clipped_r2
 
@@ -171,11 +169,9 @@ def noisy_sums(
 ) -> tuple[np.ndarray, float]:
     """All sums with Gaussian noise that costs ``rho`` in total, and its standard deviation."""
     sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))
-    multiplier = 1.0 / math.sqrt(2.0 * rho)
-    grid = gaussian_grid(sensitivity, multiplier, len(sums), n_validation * _half(scorer))
-    noisy = np.array(sums, dtype=np.float64)
-    gaussian_mechanism(rng, noisy, grid)
-    return noisy, grid * 2.0**SCALE_BITS
+    noisy, multiplier = np.array(sums, dtype=np.float64), 1.0 / math.sqrt(2.0 * rho)
+    std = release(rng, noisy, sensitivity, multiplier, n_validation * _half(scorer))
+    return noisy, std
 
 
 def noisy_means(

@@ -198,31 +198,7 @@ class PrivateQuantileClipper(ColumnTransform):
             )
         return low, 1.0 - high
 
-    def fit(self, X, y=None):
-        """Release a range for every column.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is sparse, or not finite and numeric; no
-            noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        self._validate_params()
-        draft = self._draft()
-        X = draft._check(X, reset=True)
+    def _learn(self, X):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
@@ -232,14 +208,15 @@ class PrivateQuantileClipper(ColumnTransform):
         plan = self._planned(
             lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
         )
-        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+        with self._releasing(
+            self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
+        ) as release:
             rng, X = release.rng, np.clip(X, lower, upper)
             ranges = [
                 release_range(plan, X[:, j], float(lower[j]), float(upper[j]), tails, rng)
                 for j in range(d)
             ]
-        draft.lower_, draft.upper_ = np.array(ranges).T.copy()
-        return self._accept(draft)
+        self.lower_, self.upper_ = np.array(ranges).T.copy()
 
     def transform(self, X):
         """Clip into the private ranges, and map them onto `feature_range` if there is one.

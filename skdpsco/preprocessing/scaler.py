@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.pieces import sum_error, sum_in_runs
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
 from .bounds import check_bounds, map_range
@@ -43,7 +43,7 @@ def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> C
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
     grid = gaussian_grid(sensitivity, 1.0 / mu, dimension, 2.0 * n_samples)
-    return ColumnMomentsPlan(grid, grid * 2.0**SCALE_BITS / n_samples, GaussianEvent(1.0 / mu))
+    return ColumnMomentsPlan(grid, deviation_on(grid) / n_samples, GaussianEvent(1.0 / mu))
 
 
 def release_moments(
@@ -168,31 +168,7 @@ class PrivateStandardScaler(ColumnTransform):
         self.with_std = with_std
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Release means and variances.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is sparse, or not finite and numeric; no
-            noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
-        """
-        self._validate_params()
-        draft = self._draft()
-        X = draft._check(X, reset=True)
+    def _learn(self, X):
         n, d = X.shape
         budget = self._budget()
         with_std = bool(self.with_std)
@@ -203,15 +179,16 @@ class PrivateStandardScaler(ColumnTransform):
         plan = self._planned(
             lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
         )
-        with self._releasing(draft, plan.event, budget, assumptions=(CLIPPED,)) as release:
+        with self._releasing(
+            self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
+        ) as release:
             mean, var = release_moments(plan, U, with_std, release.rng)
         half = (upper - lower) / 2.0
-        draft.lower_, draft.upper_ = lower, upper
-        draft.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)
-        draft.scale_ = None if var is None else half * np.sqrt(var)
-        draft.var_ = None if var is None else draft.scale_**2
-        draft.n_samples_seen_ = n
-        return self._accept(draft)
+        self.lower_, self.upper_ = lower, upper
+        self.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)
+        self.scale_ = None if var is None else half * np.sqrt(var)
+        self.var_ = None if var is None else self.scale_**2
+        self.n_samples_seen_ = n
 
     def transform(self, X):
         """Clip into the bounds, subtract means and divide by standard deviations.

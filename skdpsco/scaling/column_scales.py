@@ -16,7 +16,6 @@ from skdpsco.data.design import CSR, Dense, clip_scale
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import depth_of
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
     gaussian_grid,
     gaussian_mechanism,
     summation_error,
@@ -193,8 +192,7 @@ def _typical(counts, grid, n, rng):
 
     NaN and 1 where no count is credible.
     """
-    _release(counts, grid, rng)
-    credible = counts > COLUMN_SCALES.credible * grid * 2.0**SCALE_BITS
+    credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
     square = np.where(credible, counts, 0.0) @ (SQUARE_IN_BIN * magnitude**2) / n
     known = credible.any(axis=1)
@@ -204,13 +202,8 @@ def _typical(counts, grid, n, rng):
 
 def _mean_squares(squares, grid, n, rng):
     """Release sums of squares; return mean squares, never below the noise."""
-    _release(squares, grid, rng)
-    return np.maximum(squares, grid * 2.0**SCALE_BITS) / n
-
-
-def _release(values, grid, rng):
-    """Add noise in place; all entries are sums of the same kind."""
-    gaussian_mechanism(rng, values.reshape(-1), grid)
+    deviation = gaussian_mechanism(rng, squares, grid)
+    return np.maximum(squares, deviation) / n
 
 
 @njit

@@ -13,8 +13,8 @@ import numpy as np
 
 from skdpsco.data.design import Dense, clipped
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.pieces import replace_one
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
@@ -108,7 +108,7 @@ class ConditioningPlan:
 
     def tolerated(self, name: str) -> float:
         """How many records may be longer than a norm: more than noise makes of none."""
-        noise = self.grids[name] * 2.0**SCALE_BITS
+        noise = deviation_on(self.grids[name])
         return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
@@ -139,7 +139,7 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         parts["centred norm"] = (CENTRED_NORM_SHARE / N_CENTRED_COUNTS, N_CENTRED_COUNTS)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + d * 2.0**-50  # rounding of norms
-    sensitivity = 2.0 * slack + 2.0 * math.sqrt(d) * sum_error(n, slack)
+    sensitivity = replace_one(n, slack, parts=d)
     grids = {
         "norm": gaussian_grid(1.0, multiplier["norm"], 1, n),
         "centre": gaussian_grid(sensitivity, multiplier["centre"], d, n * slack),
@@ -170,10 +170,9 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
 
     c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
     sums = map_reduce(X, y, shortened_sum, nowhere, c)
-    gaussian_mechanism(rng, sums, plan.grids["centre"])
-    variance = (plan.grids["centre"] * 2.0**SCALE_BITS) ** 2
+    deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # James and Stein's: towards 0, where the records are if nothing is known.
-    sums *= max(0.0, 1.0 - d * variance / max(float(sums @ sums), 1e-300))
+    sums *= max(0.0, 1.0 - d * deviation**2 / max(float(sums @ sums), 1e-300))
     centre = np.clip(c * sums / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco.data.map_reduce import map_reduce
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism
+from skdpsco.mechanisms.samplers import gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 
@@ -113,8 +113,8 @@ def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
     groups = 1 if plan.pooled else plan.n_features
     wide = X._replace(bounds=np.full(plan.n_features, _LIMIT), intercept=0)
     counts, _ = map_reduce(wide, None, tallied, groups, groups)
-    gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
-    credible = counts > FEATURE_BOUNDS.credible * plan.grid * 2.0**SCALE_BITS
+    deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
+    credible = counts > FEATURE_BOUNDS.credible * deviation
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
     # Of a column that is almost all zeros nothing is known: it gets a bound of the others.
     found = np.sort(bounds[bounds > 0.0])

@@ -33,7 +33,6 @@ from .base import (
     Result,
     check_cost,
     check_supported,
-    replace_one,
 )
 
 __all__ = [
@@ -69,5 +68,4 @@ __all__ = [
     "check_cost",
     "check_supported",
     "njit",
-    "replace_one",
 ]

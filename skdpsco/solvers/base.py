@@ -9,7 +9,6 @@ import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco.constraints.sets import conjugate, in_double_precision, minimiser
-from skdpsco.data.pieces import sum_error
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
@@ -431,12 +430,3 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
     multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
     releases = [multipliers[name] for name, (_, count) in parts.items() for _ in range(count)]
     return multipliers, compose(*map(GaussianEvent, releases))
-
-
-def replace_one(n_samples: int, bound: float) -> float:
-    """Sensitivity of a sum of ``n_samples`` numbers within +-``bound``, rounded as in `sum_error`.
-
-    One replaced record moves the exact sum by at most 2 bound, and both sums are rounded. The same
-    holds for the norm of the change of a sum of vectors in a ball of radius ``bound``.
-    """
-    return 2.0 * bound + 2.0 * sum_error(n_samples, bound)

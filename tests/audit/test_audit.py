@@ -153,8 +153,8 @@ SMALL = {"epsilon": 0.5, "delta": 0.1, "radius": 0.1}
 # the sign of one coefficient, and of charges that one fit does not exhaust.
 CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
-    (PrivateLasso, {"solver": RefitOnly(), "target_bound": 1.0, **SMALL}, [refit_module], 6),
-    (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [refit_module], 10),
+    (PrivateLasso, {"solver": RefitOnly(), "target_bound": 1.0, **SMALL}, [m], 6),
+    (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [m], 10),
     (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 6),
     (PrivateLogisticL1, {"solver": DescentOnly()}, [descent_module], 10),
     (PrivateLogisticL1, {"solver": "frank-wolfe", "n_iter": 3}, [path_module], 8),
@@ -167,7 +167,7 @@ CASES = [
     (
         PrivateLogisticL1,
         {"solver": "stagewise", "n_iter": 3, **SMALL},
-        [path_module, refit_module],
+        [path_module, m],
         24,
     ),
 ]
@@ -268,8 +268,9 @@ def test_low_bits_of_refit_releases_do_not_tell_zero_from_one(monkeypatch):
 
     def naive(rng, values, grid):
         values += rng.normal(size=len(values)) * (grid * 2.0**m.SCALE_BITS)
+        return m.deviation_on(grid)
 
-    monkeypatch.setattr(refit_module, "gaussian_mechanism", naive)
+    monkeypatch.setattr(m, "gaussian_mechanism", naive)
     table = np.array([multiples(0.0), multiples(1.0)])
     assert stats.fisher_exact(table).pvalue < 1e-20
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skdpsco.data.design import as_design, columns_of
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
@@ -53,6 +53,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def run(self, plan, rows, outputs=None):
         self.units, self.seen, self.outputs = [], [], outputs

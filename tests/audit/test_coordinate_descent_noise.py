@@ -16,7 +16,7 @@ from scipy import sparse
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L1, L2, ElasticNet, prox, subdifferential
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, GaussianEvent
 from skdpsco.privacy.events import leaves
@@ -80,6 +80,7 @@ def record(monkeypatch):
                 [-1, 1], len(values)
             )
             values[:] *= problem.n_samples / 3
+            return deviation_on(grid)
 
         def choice(scores, grid, mechanism, rng, units):
             log.append(np.array([to_grid(s, grid) for s in scores]))
@@ -192,6 +193,7 @@ def test_scales_change_by_what_is_charged(monkeypatch, layout, d, n, mu, target)
             def gaussian(rng, values, grid, log=log):
                 log.append(np.array([to_grid(v, grid) for v in values]))
                 values[:] = n / 2.0
+                return deviation_on(grid)
 
             monkeypatch.setattr(scales_module, "gaussian_mechanism", gaussian)
             release_scales(plan, *data(rows, True, layout), None)
@@ -234,6 +236,7 @@ def test_noise_of_all_steps_is_what_the_budget_says(monkeypatch, n_iter):
                 def gaussian(rng, values, grid, released=released):
                     kernel(rng, values, grid)
                     released.append(values[0])
+                    return deviation_on(grid)
 
                 monkeypatch.setattr(cd_module, "gaussian_mechanism", gaussian)
                 solver.run(plan, problem, design, np.array([y]), rng, np.zeros(1, dtype=np.int64))

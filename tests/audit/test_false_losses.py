@@ -29,7 +29,7 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import rho_of
 from skdpsco.solvers import (
@@ -214,6 +214,7 @@ class Releases:
         else:
             numbers[:] = self.replayed[len(self.log) - 1]
         self.seen.append(numbers.copy())
+        return deviation_on(grid)
 
     def select(self, mechanism, rng, scores):
         self.log.append(("exponential", scores.astype(np.float64)))

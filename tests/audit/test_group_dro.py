@@ -15,7 +15,7 @@ from scipy import sparse
 
 from skdpsco.constraints import L2Ball
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
@@ -87,6 +87,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def run(self, plan, problem, rows, member, layout, outputs=None):
         """Fit; return the units of every release, groups apart: a list of lists."""
@@ -229,6 +230,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, mode):
         assert np.array_equal(np.rint(values / grid) * grid, values)
         noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
         n_grids.add(grid)
+        return deviation_on(grid)
 
     monkeypatch.setattr(module, "gaussian_mechanism", spy)
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (6, 2)), BOUNDS[:2], True)

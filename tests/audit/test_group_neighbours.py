@@ -13,7 +13,7 @@ from scipy import sparse
 from test_group_dro import Given, problem_for
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism
 from skdpsco.solvers.groups import moments as module
 from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments
 
@@ -37,6 +37,7 @@ class Recorder:
             noisy = np.full(RUNS, value)
             gaussian_mechanism(rng, noisy, grid)
             self.released.append(noisy / (grid * 2.0**SCALE_BITS))
+        return deviation_on(grid)
 
     def run(self, plan, problem, data, rng):
         self.exact, self.released = [], []

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis import workload as _workload
@@ -65,6 +65,7 @@ class Releases:
         if self.output is None:
             self.output = values + grid * np.random.default_rng(1).normal(size=values.shape)
         values[:] = self.output
+        return deviation_on(grid)
 
 
 def run(problem, plan, codes):

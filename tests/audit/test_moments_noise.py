@@ -14,7 +14,7 @@ from scipy import sparse
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
@@ -76,6 +76,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def run(self, solver, plan, problem, rows, layout, outputs=None):
         self.units, self.seen, self.outputs = [], [], outputs
@@ -297,6 +298,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, loss, mu):
         assert np.array_equal(np.rint(values / grid) * grid, values)
         noise.setdefault(grid, []).extend((values - before) / (grid * 2.0**SCALE_BITS))
         grids.add(grid)
+        return deviation_on(grid)
 
     monkeypatch.setattr(module, "gaussian_mechanism", spy)
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (6, 3)), BOUNDS, True)

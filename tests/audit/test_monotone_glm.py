@@ -15,7 +15,13 @@ from scipy.special import expit
 
 from skdpsco import PrivateMonotoneGLM
 from skdpsco.linear_model import Link
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    deviation_on,
+    gaussian_grid,
+    gaussian_mechanism,
+    to_grid,
+)
 from skdpsco.model_selection import PrivateGridSearchCV, make_private_scorer
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers.groups import moments as group_moments
@@ -69,6 +75,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def fit(self, model, records, layout):
         self.units, self.seen = [], []
@@ -209,6 +216,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, solver):
         gaussian_mechanism(rng, values, grid)
         assert np.array_equal(np.rint(values / grid) * grid, values)
         noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
+        return deviation_on(grid)
 
     for module in MODULES:
         monkeypatch.setattr(module, "gaussian_mechanism", spy)

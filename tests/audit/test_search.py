@@ -9,7 +9,8 @@ from scipy import integrate, stats
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
-from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, gaussian_grid
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, exponential_grid, gaussian_grid
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
     _selection,
@@ -107,7 +108,9 @@ def test_best_try():
 
 
 def test_first_of_equal_tries(monkeypatch):
-    monkeypatch.setattr(_selection, "gaussian_mechanism", lambda rng, values, grid: None)
+    monkeypatch.setattr(
+        samplers, "gaussian_mechanism", lambda rng, values, grid: deviation_on(grid)
+    )
     assert _selection.best_try(np.array([0.0, 3.0, 3.0]), ACCURACY, 9, 0.1, None) == 1
 
 

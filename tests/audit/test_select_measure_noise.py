@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.privacy import ExponentialMechanismEvent, GaussianEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers.synthesis import select_measure
@@ -63,6 +63,7 @@ class Tape:
             noise = np.random.default_rng(len(kept)).normal(size=values.shape)
             self.outputs.append(values + 2.0**22 * grid * noise)
         values[:] = self.outputs[len(kept)]
+        return deviation_on(grid)
 
     def run(self, problem, plan, codes):
         self.runs.append([])
@@ -143,6 +144,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, case):
         gaussian_mechanism(rng, values, grid)
         assert np.array_equal(np.rint(values / grid) * grid, values)
         noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
+        return deviation_on(grid)
 
     monkeypatch.setattr(select_measure, "gaussian_mechanism", spy)
     codes = np.zeros((N, len(problem.shape)), dtype=int)

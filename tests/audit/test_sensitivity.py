@@ -21,7 +21,8 @@ import skdpsco.scaling.target as target_module
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, select, to_grid
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, select, to_grid
 from skdpsco.privacy import Budget, ExponentialMechanismEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
@@ -264,7 +265,7 @@ class Releases:
             self.names.append(function.__name__)
             return refit_sum(refit, function, *arguments)
 
-        monkeypatch.setattr(refit_module, "gaussian_mechanism", add_noise)
+        monkeypatch.setattr(samplers, "gaussian_mechanism", add_noise)
         monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
         monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
         monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
@@ -276,6 +277,7 @@ class Releases:
         else:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
+        return deviation_on(grid)
 
     def release(self, refit, total, sensitivity, kind, magnitude):
         assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # else it would be clamped

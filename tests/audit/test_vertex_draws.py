@@ -12,7 +12,7 @@ import pytest
 from skdpsco.constraints import Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
-from skdpsco.solvers.saddle import bias_reduced_mirror_descent, mirror_descent
+from skdpsco.solvers.saddle import mirror_descent
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedPlan, Levels
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import Scores
@@ -123,7 +123,7 @@ def test_mirror_descent(monkeypatch, rho):
     ("level", "rho", "positions"), [(0, 0.02, [0, 1]), (0, 0.5, [0, 1]), (1, 0.02, [1])]
 )
 def test_bias_reduced_mirror_descent(monkeypatch, level, rho, positions):
-    monkeypatch.setattr(bias_reduced_mirror_descent, "Scores", Noted)
+    monkeypatch.setattr(mirror_descent, "Scores", Noted)
     monkeypatch.setattr(Levels, "draw", lambda levels, rng: level)
     n = 2
     # The centre, then the first vertex, the first half, and all. At level 0 the first two are one

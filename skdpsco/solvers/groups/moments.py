@@ -15,8 +15,8 @@ import numpy as np
 
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
-from skdpsco.data.pieces import sum_error, tree_sum
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.data.pieces import replace_one, tree_sum
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Plan, share_mu
 from skdpsco.solvers.groups.problem import (
     GroupProblem,
@@ -162,7 +162,7 @@ class GroupMoments:
             """One grid per group, for sums of terms of norm ``bound``."""
             return tuple(
                 gaussian_grid(
-                    change + 2.0 * math.sqrt(others) * sum_error(m, bound),
+                    replace_one(m, bound, change, parts=others),
                     multipliers[name] * math.sqrt(r),
                     others * dimension,
                     m * bound,
@@ -170,27 +170,27 @@ class GroupMoments:
                 for m in terms
             )
 
-        square = 2.0 * sum_error(n, 1.0, F)
         row = math.sqrt(2.0) * slack
-        matrix_error = 2.0 * sum_error(n, row)
         changed = min(2 * r, k)  # number of counts that one record changes by 1
         loss_grids, smoothing = (), tuning.smoothing[1]
         if levels:
             range_ = cut * (1.0 + 2.0**-50) if private else cut  # centring is rounded
             loss_grids = per_group("losses", range_, cut, 1)
-            noise = max(g * 2.0**SCALE_BITS / m for g, m in zip(loss_grids, sizes, strict=True))
+            noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
             event=event,
             n_iter=n_rounds,
-            norm_grid=gaussian_grid(F + square, multipliers["norm"], 1, n * F),
+            norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
                 gaussian_grid(math.sqrt(changed), multipliers["counts"], changed, n)
                 if parts["counts"][1]
                 else None
             ),
             matrix_grid=(
-                gaussian_grid(row + matrix_error, multipliers["matrix"], F * (F + 1) // 2, n * row)
+                gaussian_grid(
+                    replace_one(n, row, row), multipliers["matrix"], F * (F + 1) // 2, n * row
+                )
                 if matrix
                 else None
             ),
@@ -253,7 +253,7 @@ class _GroupFit:
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
-                noise = np.array(self.plan.loss_grids) * 2.0**SCALE_BITS / self.sizes
+                noise = deviation_on(np.array(self.plan.loss_grids)) / self.sizes
                 gap = losses - (phi.value(w) - B @ w + level)
                 C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
             v, theta = saddle_point(corrected, C, w, own + added)
@@ -291,9 +291,8 @@ class _GroupFit:
 
     def _release(self, sums, grids):
         """Release one row of ``sums`` per group, in place; return the deviations of the noise."""
-        for values, grid in zip(sums, grids, strict=True):
-            gaussian_mechanism(self.rng, values, grid)
-        return np.array(grids) * 2.0**SCALE_BITS
+        pairs = zip(sums, grids, strict=True)
+        return np.array([gaussian_mechanism(self.rng, *pair) for pair in pairs])
 
     def _clip_norm(self):
         F = self.F
@@ -328,8 +327,7 @@ class _GroupFit:
 
     def _second_moments(self, second, grid):
         entries = upper_triangle(second)
-        gaussian_mechanism(self.rng, entries, grid)
-        return positive_definite(entries, grid * 2.0**SCALE_BITS)
+        return positive_definite(entries, gaussian_mechanism(self.rng, entries, grid))
 
     def _means(self, sums, grids):
         """Release sums of bounded vectors by group; return means and deviations."""

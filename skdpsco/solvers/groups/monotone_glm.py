@@ -14,7 +14,7 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import correlate, predict
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
@@ -217,7 +217,7 @@ class GradientMirrorProx:
             event=compose(GaussianEvent(multiplier), steps.event),
             n_iter=steps.n_iter,
             summary=steps.summary,
-            norm_grid=gaussian_grid(F + 2.0 * sum_error(n, 1.0, F), multiplier, 1, n * F),
+            norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multiplier, 1, n * F),
             steps=steps,
             rest=rest,
             largest_clip=largest_clip,

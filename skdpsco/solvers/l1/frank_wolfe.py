@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.map_reduce import in_pieces
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms.samplers import Exponential, LaplaceNoisyMax, gaussian_grid
 from skdpsco.privacy import GaussianEvent
@@ -19,7 +20,6 @@ from skdpsco.solvers.base import (
     check_smooth,
     curvature_of,
     prediction_spread,
-    replace_one,
 )
 from skdpsco.solvers.gradient_sums import walk_minimisers
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices

@@ -15,12 +15,12 @@ from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
 from skdpsco.data.map_reduce import in_pieces, map_reduce
-from skdpsco.data.pieces import PIECE_ROWS, sum_error, tree_sum
+from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import lipschitz_l2
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
-from skdpsco.solvers.base import Problem, replace_one, share_mu
+from skdpsco.solvers.base import Problem, share_mu
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.steps import move_into
@@ -251,8 +251,7 @@ class Refit:
         self.w[self.local] = coef[self.support]
         # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
         square = self._sum(square_norms)
-        error = sum_error(n, 1.0, self.F)
-        self._release(square, self.F + 2 * error, "moment", n * self.F)
+        self._release(square, replace_one(n, 1.0, self.F, self.F), "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
         self.clip = min(self.plan.stretch * moment**0.5, self.F**0.5)
         if self.plan.newton:
@@ -284,7 +283,7 @@ class Refit:
         # that a replacement moves the sum by at most sqrt(2) times that.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
-        sensitivity = math.sqrt(2.0) * size + 2 * sum_error(n, size)
+        sensitivity = replace_one(n, size, math.sqrt(2.0) * size)
         scale = self._release(entries, sensitivity, "matrix", math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
@@ -330,10 +329,7 @@ class Refit:
 
     def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
         """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
-        multiplier = self.plan.multipliers[kind]
-        grid = gaussian_grid(sensitivity, multiplier, len(total), magnitude)
-        gaussian_mechanism(self.rng, total, grid)
-        return grid * 2.0**SCALE_BITS
+        return release(self.rng, total, sensitivity, self.plan.multipliers[kind], magnitude)
 
     def _sum(self, function, *arguments) -> np.ndarray:
         """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""

@@ -12,12 +12,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
-from skdpsco.data.pieces import slice_rows, sum_in_runs
+from skdpsco.data.pieces import replace_one, slice_rows, sum_in_runs
 from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import lipschitz_norm
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
-from skdpsco.solvers.base import Problem, replace_one, share_mu
+from skdpsco.mechanisms.samplers import release
+from skdpsco.solvers.base import Problem, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
 
@@ -103,7 +103,7 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     if plan.intercept is not None:
         differentiate(problem.loss, Z, y, slope, size, R)
         mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
-        release(mean, size * slack, n, plan.intercept, rng)
+        release(rng, mean, replace_one(n, size * slack), plan.intercept, n * (size * slack))
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. Release the gradient at these predictions, of records shortened to norm 1.
@@ -118,18 +118,12 @@ def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndar
     gradient = sum_in_runs(n, run)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
-    scale = release(gradient, size * slack, n, plan.gradient, rng)
+    size *= slack
+    scale = release(rng, gradient, replace_one(n, size), plan.gradient, n * size)
     threshold = -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * D)))) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])
-
-
-def release(total: np.ndarray, size: float, n: int, multiplier: float, rng) -> float:
-    """Add noise in place to a sum of ``n`` vectors of norm up to ``size``; return its scale."""
-    grid = gaussian_grid(replace_one(n, size), multiplier, len(total), n * size)
-    gaussian_mechanism(rng, total, grid)
-    return grid * 2.0**SCALE_BITS
 
 
 @njit

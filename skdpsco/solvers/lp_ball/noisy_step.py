@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import conjugate
-from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import lipschitz_norm
@@ -61,7 +61,7 @@ def step_grid(
     # The clipping of a derivative and its product with a feature are rounded.
     largest = slope * (1.0 + (problem.loss.n_outputs + 8) * 2.0**-50)
     longest = largest * problem.feature_norm(2.0)
-    sensitivity = factor * longest + 2.0 * sum_error(n_records, longest)
+    sensitivity = replace_one(n_records, longest, factor * longest)
     return gaussian_grid(sensitivity, multiplier, D, n_records * largest)
 
 

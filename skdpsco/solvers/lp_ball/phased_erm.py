@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
@@ -202,7 +202,7 @@ class PhasedERM:
 def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.ndarray:
     """Take the steps of a phase from ``centre``, and return the mean of its last points."""
     n, T = phase.n_records, phase.n_iter
-    noise = phase.grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
+    noise = deviation_on(phase.grid) / n  # standard deviation in every coordinate
     step, n_averaged = phase.step, max(1, round(phase.tail * T))
     w, mean = centre.copy(), np.zeros_like(centre)
     last = last_gradient = centre
@@ -226,7 +226,7 @@ def _one_phase(problem: Problem, slope: float, mu: float, n_iter: int | None) ->
     fewest, most = ONE_PHASE.passes
     T = n_iter or round(min(max(ONE_PHASE.gradients / n, fewest), most))
     grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    noise = math.sqrt(D) * grid * 2.0**SCALE_BITS / n
+    noise = math.sqrt(D) * deviation_on(grid) / n
     smooth = problem.loss.smoothness() < math.inf
     length, typical, tail = ONE_PHASE.smooth if smooth else ONE_PHASE.falling
     gradient = math.hypot(typical * slope * problem.feature_norm(2.0), noise)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import (
     Event,
     GaussianEvent,
@@ -92,7 +92,7 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         grid = step_grid(problem, n, slope, multiplier, 1.0)
     else:
         grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
-    variance = (slope * x) ** 2 / size + D * (grid * 2.0**SCALE_BITS / size) ** 2
+    variance = (slope * x) ** 2 / size + D * (deviation_on(grid) / size) ** 2
     step = reach * math.sqrt(3.0 / (variance * T * (T + 1.0) * (2.0 * T + 1.0)))
     return SmoothedPlan(
         event=event,

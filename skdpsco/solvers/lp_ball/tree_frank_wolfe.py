@@ -22,7 +22,7 @@ from skdpsco.mechanisms.generalised_gaussian import (
 )
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
-    SCALE_BITS,
+    deviation_on,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
@@ -255,7 +255,7 @@ def noise_of(
     if plan.noise == "gaussian":
         D = bounds.problem.n_coefficients
         grid = gaussian_grid(sensitivity, plan.multiplier, D, magnitude)
-        return grid * 2**SCALE_BITS, grid
+        return deviation_on(grid), grid
     sigma = generalised_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalised_gaussian_grid(sigma, magnitude)
 

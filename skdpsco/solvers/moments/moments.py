@@ -15,11 +15,11 @@ from skdpsco._kernels import provider
 from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, derivatives
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
-from skdpsco.solvers.base import Result, check_bound_on, replace_one, share_mu
+from skdpsco.solvers.base import Result, check_bound_on, share_mu
 from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, shares
 from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
@@ -146,25 +146,23 @@ class Moments:
         def grid(name, sensitivity, dimension, magnitude):
             return gaussian_grid(sensitivity, multiplier[name], dimension, magnitude)
 
-        moved = record_change(problem) * slack + 2.0 * sum_error(n, size)
+        moved = replace_one(n, size, record_change(problem) * slack)
         matrix_grid = curvature_grid = response_grid = norm_grid = centre_grid = None
         line = not matrix and K == 1 and problem.intercept
         tolerated = 0.0
         if "norm" in parts:
             norm_grid = grid("norm", 1.0, 1, n)
-            tolerated = max(
-                min(0.5, 2.0 / signal) * n, min(3.0 * norm_grid * 2.0**SCALE_BITS, 0.5 * n)
-            )
+            tolerated = max(min(0.5, 2.0 / signal) * n, min(3.0 * deviation_on(norm_grid), 0.5 * n))
         if centred:
             centre_grid = grid("centre", replace_one(n, slack), d, n * slack)
         if matrix:
             square = math.sqrt(2.0) * row * row
-            rounding = 2.0 * sum_error(n, square)
-            matrix_grid = grid("matrix", square + rounding, F * (F + 1) // 2, n * square)
+            changed = replace_one(n, square, square)
+            matrix_grid = grid("matrix", changed, F * (F + 1) // 2, n * square)
         else:
             square = (LINE if line else 1.0) * slack * slack
-            rounding = 2.0 * math.sqrt(1.0 + line) * sum_error(n, slack * slack, K)
-            curvature_grid = grid("curvature", square + rounding, 1 + line, n * K)
+            changed = replace_one(n, slack * slack, square, K, 1 + line)
+            curvature_grid = grid("curvature", changed, 1 + line, n * K)
         if T > 0:
             response_grid = grid("responses", moved, F * K, n * size)
         return MomentsPlan(
@@ -308,18 +306,13 @@ class _Run:
             progress[0] += 1
         return W
 
-    def release(self, values, grid):
-        """Add noise to ``values`` in place; return its standard deviation."""
-        gaussian_mechanism(self.rng, values, grid)
-        return grid * 2.0**SCALE_BITS
-
     def centre(self):
         """A noisy mean of the shortened features, or 0."""
         nowhere = np.zeros(self.d)
         if self.plan.centre_grid is None:
             return nowhere
         sums = self.total(shortened_sums, Ones(), 1)[: self.d].copy()
-        deviation = self.release(sums, self.plan.centre_grid)
+        deviation = gaussian_mechanism(self.rng, sums, self.plan.centre_grid)
         mean = james_stein(sums, deviation**2) / self.n
         if float(np.linalg.norm(mean)) < MOMENTS.least_centre:
             return nowhere
@@ -341,7 +334,7 @@ class _Run:
         while low < high:
             middle = (low + high) // 2
             count = counts[[middle]]
-            self.release(count, self.plan.norm_grid)
+            gaussian_mechanism(self.rng, count, self.plan.norm_grid)
             if count[0] <= self.plan.tolerated:
                 high = middle
             else:
@@ -352,7 +345,7 @@ class _Run:
         """Release sums of rows times numbers, one vector per output; return means and noise."""
         W = sums.reshape(self.K, self.F)
         W[:, self.d :] *= math.sqrt(MOMENTS.intercept) * self.c
-        deviation = self.release(sums, grid) / self.n
+        deviation = gaussian_mechanism(self.rng, sums, grid) / self.n
         W = W / self.n
         if self.K > 1:  # targets and responses sum to 0 over the classes
             W -= W.mean(axis=0)
@@ -383,7 +376,7 @@ class _Run:
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish
         sums = self.total(square_sums, direction.ravel(), self.K)[: 1 + self.plan.line]
-        deviation = self.release(sums, self.plan.curvature_grid)
+        deviation = gaussian_mechanism(self.rng, sums, self.plan.curvature_grid)
         square = (max(float(sums[0]), 0.0) + deviation) / self.n
         along = direction[:, : self.d]
         means = along @ self.shift * math.sqrt(MOMENTS.intercept)
@@ -403,6 +396,6 @@ class _Run:
         entries = upper_triangle(
             self.total(second_moment_sums, math.sqrt(MOMENTS.intercept) * self.c)
         )
-        deviation = self.release(entries, self.plan.matrix_grid)
+        deviation = gaussian_mechanism(self.rng, entries, self.plan.matrix_grid)
         ridge = MOMENTS.regression_ridge if self.sufficient else MOMENTS.ridge
         return positive_definite(entries, deviation, ridge) / self.n

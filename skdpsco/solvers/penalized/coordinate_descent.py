@@ -179,7 +179,7 @@ class CoordinateDescent:
         settle_slopes(problem.loss)
         multiplier = math.sqrt(n_passes * D) / mu_steps
         bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
-        sensitivity = 2.0 * bound + 2.0 * partial_sums_error(n, bound)
+        sensitivity = replace_in_partial_sums(n, bound)
         return CoordinateDescentPlan(
             event=compose(scales.event, RepeatedEvent(GaussianEvent(multiplier), n_passes * D)),
             n_iter=n_passes,
@@ -237,9 +237,10 @@ class CoordinateDescent:
         return Result(total / n_averaged if self.average else w, plan.n_iter)
 
 
-def partial_sums_error(n_samples: int, bound: float) -> float:
-    """Bound on the error, in l2 norm, of `clipped_sum` for records within ``bound``."""
-    return summation_error(n_samples, bound, n_samples // PARTIAL_SUMS + PARTIAL_SUMS)
+def replace_in_partial_sums(n_samples: int, bound: float) -> float:
+    """Sensitivity of `clipped_sum` for records within ``bound``, both roundings included."""
+    depth = n_samples // PARTIAL_SUMS + PARTIAL_SUMS
+    return 2.0 * bound + 2.0 * summation_error(n_samples, bound, depth)
 
 
 def column_major(n: int, K: int) -> np.ndarray:

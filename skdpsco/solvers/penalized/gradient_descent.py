@@ -9,9 +9,9 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.data.map_reduce import in_pieces, map_reduce
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.losses.library import Multinomial, derivative, derivatives, lipschitz_l2
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
@@ -177,7 +177,7 @@ class GradientDescent:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
-        noise = grid * 2.0**SCALE_BITS / n  # standard deviation in every coordinate
+        noise = deviation_on(grid) / n  # standard deviation in every coordinate
         step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
@@ -247,7 +247,7 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     n, D = problem.n_samples, problem.n_coefficients
     bound = 1.0 + (D + 4) * 2.0**-50  # norms and products are rounded
     # 2: a sum is divided twice, by a bound and by a scale.
-    sensitivity = factor * bound + 2.0 * sum_error(n, bound, 2)
+    sensitivity = replace_one(n, bound, factor * bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 

@@ -33,7 +33,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     clip_bounds,
     column_major,
     largest_slope,
-    partial_sums_error,
+    replace_in_partial_sums,
     settle_slopes,
     slopes,
 )
@@ -167,7 +167,7 @@ class GreedyCoordinateDescent:
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # there is one
         settle_slopes(problem.loss)
-        change = 2.0 + 2.0 * partial_sums_error(n, 1.0)
+        change = replace_in_partial_sums(n, 1.0)
         return GreedyPlan(
             event=compose(
                 scales.event,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
-from skdpsco._random import next_uint64, warn_utility
+from skdpsco._random import next_uint64
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces
@@ -153,12 +153,11 @@ class SGD:
         multiplier = noise_multiplier(budget, others, probability, n_steps, self.accountant, start)
         sampling = PoissonSampledGaussianEvent(multiplier, probability)
         event = compose(others, RepeatedEvent(sampling, n_steps))
-        if self.accountant == "pld" and hasattr(budget, "delta") and not pld_applies(event, "pld"):
-            warn_utility(
-                f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan "
-                "are accounted for with 'rdp', which draws a little more noise.",
-                stacklevel=2,
-            )
+        wanted = self.accountant == "pld" and hasattr(budget, "delta")
+        too_long = (
+            f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan are "
+            "accounted for with 'rdp', which draws a little more noise."
+        )
         return SGDPlan(
             event=event,
             n_iter=n_steps,
@@ -167,6 +166,7 @@ class SGD:
             grid=gradient_grid(problem, multiplier, 1.0),
             slack=max(1.0, ratio**0.25),
             sampling=sampling,
+            warnings=(too_long,) if wanted and not pld_applies(event, "pld") else (),
         )
 
     def run(

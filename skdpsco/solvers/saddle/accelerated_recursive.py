@@ -12,7 +12,7 @@ import numpy as np
 from skdpsco._kernels import implements
 from skdpsco.constraints.sets import LpBall, Simplex, project
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
+    deviation_on,
     gaussian_grid,
     gaussian_mechanism,
     summation_error,
@@ -115,7 +115,7 @@ class AcceleratedRecursive:
         )
         proved = self.n_rounds is None and 2**T * lam * space.diameter <= space.bound
         for t, r in enumerate(rounds, start=1):
-            distance = math.hypot(math.sqrt(space.size) * r.grid * 2.0**SCALE_BITS, r.error)
+            distance = math.hypot(math.sqrt(space.size) * deviation_on(r.grid), r.error)
             proved &= distance <= 0.75 * space.diameter / 2**t
         factor = 12 * T + 2 * math.sqrt(2) if saddle else 6 * T + 2
         return AcceleratedPlan(
@@ -160,21 +160,7 @@ class AcceleratedRecursive:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : AcceleratedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            Arrays with one entry per record, which are passed to the operator's ``total``.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         geometry = problem.geometry
         order = rng.permutation(problem.n_samples)  # independent of the data
         coins = np.random.default_rng(rng.integers(2**63))  # not noise: privacy does not need them

@@ -13,6 +13,7 @@ from skdpsco._random import below
 from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
+from skdpsco.solvers.saddle.mirror_descent import descend
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
@@ -232,38 +233,19 @@ class BiasReducedMirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : BiasReducedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            Arrays with one entry per record, which are passed to the operator's ``total``.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         level = np.array([plan.levels.draw(rng) for _ in range(plan.n_iter - 1)], dtype=np.int64)
-        batches = plan.batches(problem, level)
-        scores, start = Scores(problem), problem.geometry.start()
-        weight = linear_weights(plan.n_iter + 1)
-        result = weight[0] * start
-        for t, (batch, grid) in enumerate(walk_batches(rng, batches, problem.n_samples, data)):
-            if t == 0:
-                total = problem.total(start, batch)
-            else:
-                total = self._total(plan.levels, int(level[t - 1]), problem, batch, scores, rng)
-            scores.add(total, grid)
-            vertex = np.zeros_like(start)
-            scores.draw(rng, 1, vertex)
-            result += weight[t + 1] * vertex
-            if progress is not None:
-                progress[0] += 1
-        return result / weight.sum()
+        batches = walk_batches(rng, plan.batches(problem, level), problem.n_samples, data)
+        following = iter([None, *level.tolist()])  # the first gradient is that at the start
+
+        def total(z: np.ndarray, batch: list[Data], scores: Scores) -> np.ndarray:
+            drawn = next(following)
+            if drawn is None:
+                return problem.total(z, batch)
+            return self._total(plan.levels, drawn, problem, batch, scores, rng)
+
+        weight = linear_weights(plan.n_iter + 1).tolist()
+        return descend(problem, batches, weight, 1, rng, progress, total)
 
     def _total(
         self,

@@ -13,11 +13,12 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_bound
+from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.scaling.quantiles import choose_index
-from skdpsco.solvers.base import Allowance, Plan, check_cost, replace_one, worst_of
+from skdpsco.solvers.base import Allowance, Plan, check_cost, worst_of
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
@@ -193,21 +194,7 @@ class BoostedMirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : BoostedPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            Arrays with one entry per record.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]

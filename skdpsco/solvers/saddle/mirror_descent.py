@@ -4,6 +4,7 @@ Proof: docs/proofs/mirror_descent.md.
 """
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,31 +177,35 @@ class MirrorDescent:
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Follow ``plan`` on the data.
-
-        Parameters
-        ----------
-        plan : MirrorDescentPlan
-        problem : VariationalProblem
-        data : tuple of ndarray
-            Arrays with one entry per record, which are passed to the operator's ``total``.
-        rng : numpy.random.Generator
-        progress : ndarray of shape (1,), int64, or None
-
-        Returns
-        -------
-        z : ndarray of shape (size,)
-        """
+        """Follow ``plan`` on the data; see `MirrorProx.run`."""
         assert plan.batches is not None
-        scores, z = Scores(problem), problem.geometry.start()
-        result = plan.weight[0] * z
         batches = walk_batches(rng, plan.batches, problem.n_samples, data)
-        for (batch, grid), weight in zip(batches, plan.weight[1:], strict=True):
-            scores.add(problem.total(z, batch), grid)
-            z = np.zeros(len(z))
-            scores.draw(rng, plan.n_draws, z)
-            z /= plan.n_draws
-            result += weight * z
-            if progress is not None:
-                progress[0] += 1
-        return result / math.fsum(plan.weight)
+        return descend(problem, batches, plan.weight, plan.n_draws, rng, progress)
+
+
+def descend(
+    problem: VariationalProblem,
+    batches: Iterable[tuple[list[Data], Any]],
+    weight: Sequence[float],
+    n_draws: int,
+    rng: np.random.Generator,
+    progress: np.ndarray | None,
+    total: Callable[..., np.ndarray] | None = None,
+) -> np.ndarray:
+    """Weighted mean of the start and of points that are means of ``n_draws`` drawn vertices each.
+
+    The vertices are drawn by the summed gradients of the batches so far. ``total(z, batch,
+    scores)`` sums up the gradients of a batch, after the point z; None for those at z itself.
+    """
+    scores, z = Scores(problem), problem.geometry.start()
+    result = weight[0] * z
+    for (batch, grid), share in zip(batches, weight[1:], strict=True):
+        gradient = problem.total(z, batch) if total is None else total(z, batch, scores)
+        scores.add(gradient, grid)
+        z = np.zeros(len(z))
+        scores.draw(rng, n_draws, z)
+        z /= n_draws
+        result += share * z
+        if progress is not None:
+            progress[0] += 1
+    return result / math.fsum(weight)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.pieces import PIECE_ROWS, slice_rows, sum_error, tree_sum
+from skdpsco.data.pieces import PIECE_ROWS, replace_one, slice_rows, tree_sum
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
@@ -117,7 +117,7 @@ def _block_sensitivity(block: Block, n_samples: int) -> float:
     exact = block.sensitivity
     if exact is None:
         exact = 2.0 * block.lipschitz_l2
-    return exact * slack + 2.0 * sum_error(n_samples, block.lipschitz_l2 * slack)
+    return replace_one(n_samples, block.lipschitz_l2 * slack, exact * slack)
 
 
 def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import Simplex
+from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
-from skdpsco.solvers.base import replace_one
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 
 LEAST_RANGE = 2.0**-21  # range of a draw; rounding to the grid needs 2.5 * 2**-SCALE_BITS of it

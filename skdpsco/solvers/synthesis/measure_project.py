@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.synthesis.contrasts import (
@@ -137,10 +137,9 @@ class MeasureProject:
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         measured = statistic(plan, problem, codes)
-        gaussian_mechanism(rng, measured, plan.grid)
+        deviation = gaussian_mechanism(rng, measured, plan.grid) / problem.n_samples
         progress[0] += 1
         measured /= problem.n_samples
-        deviation = plan.grid * 2.0**SCALE_BITS / problem.n_samples
         if plan.strategy == QUERIES:
             return project_queries(
                 problem, slice(None), measured, np.full(measured.size, deviation)
@@ -162,7 +161,7 @@ def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
 def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), weights=()):
     """A plan to release ``size`` numbers up to ``magnitude``, with l2 sensitivity ``change``."""
     grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
-    noise = grid * 2.0**SCALE_BITS / problem.n_samples
+    noise = deviation_on(grid) / problem.n_samples
     summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} over their weights")
     event = GaussianEvent(1.0 / mu)
     return MeasurePlan(event, 1, summary, strategy, grid, tuple(subsets), tuple(weights), error)

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._validation import check_positive_int
 from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
+    deviation_on,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
@@ -217,7 +217,7 @@ def _measured_kind(sizes: tuple[int, ...], mu: float, n_samples: int) -> Kind:
     subsets = [s for order in columns[1:] for s in combinations(columns, order + 1)]
     plan = plan_weighted(problem, mu, subsets, np.ones(len(subsets)), np.ones(len(subsets)))
     count = sum(n_contrasts(s, sizes) for s in subsets)
-    return Kind(problem, plan, plan.grid * 2.0**SCALE_BITS * math.sqrt(2.0 / math.pi * count))
+    return Kind(problem, plan, deviation_on(plan.grid) * math.sqrt(2.0 / math.pi * count))
 
 
 def _plan_tables(problem, rho, columns, candidates, n_iter) -> SelectPlan:
@@ -282,10 +282,10 @@ def _choices(rng, scores: np.ndarray, grid: float, count: int):
 def _noisy_contrasts(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng):
     """Noisy contrasts of means, and the standard deviations of the noise."""
     measured = statistic(plan, problem, codes)
-    gaussian_mechanism(rng, measured, plan.grid)
+    deviation = gaussian_mechanism(rng, measured, plan.grid)
     counts = [n_contrasts(subset, problem.shape) for subset in plan.subsets]
     weights = np.repeat(plan.weights, counts) * problem.n_samples
-    return measured / weights, plan.grid * 2.0**SCALE_BITS / weights
+    return measured / weights, deviation / weights
 
 
 def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
@@ -326,8 +326,8 @@ def _run_queries(plan, problem, codes, rng, progress) -> SynthesisResult:
         errors = np.abs(sums - n * (matrix @ measured.fit().distribution.p))
         for query in _choices(rng, errors, plan.choice_grid, count):
             value = sums[[query]]
-            gaussian_mechanism(rng, value, plan.measure_grid)
-            measured.add(query, value[0] / n, plan.measure_grid * 2.0**SCALE_BITS / n)
+            deviation = gaussian_mechanism(rng, value, plan.measure_grid)
+            measured.add(query, value[0] / n, deviation / n)
             progress[0] += 1
     result = measured.fit()
     result.n_iter = plan.n_iter
