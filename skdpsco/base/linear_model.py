@@ -118,10 +118,10 @@ class PrivateLinearModel(PrivateEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
             that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
-            of pairs (X, y) with that many records; each is dropped when the next has been read.
+            of pairs (X, y) with that many records; a pair is dropped once the next has been read.
         y : array-like of shape (n_samples,) or None
-            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
-            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+            None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
+            ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
             Only ``sample_weight=None`` is allowed.
 
@@ -133,10 +133,9 @@ class PrivateLinearModel(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
-            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
-            first.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``. This is found before any noise is drawn, except for mistakes in a
+            pair (X, y) of an iterable after the first, which are found after the charge.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
