@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -75,6 +74,8 @@ def first_round(operator, data, n_rounds=2, budget=NOISELESS):
 
 
 def test_a_regularised_game_is_solved():
+    import cvxpy as cp
+
     m, k, n = 5, 4, 60
     A = payoffs(n, m, k)
     operator = _operator(MatrixGame(m, k), None, None, None)

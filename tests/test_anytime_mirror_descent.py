@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -202,6 +201,8 @@ def test_bad_options_and_problems():
     ids=["squared", "simplex", "polytope", "logistic", "multinomial", "fresh"],
 )
 def test_without_noise_the_constrained_optimum_is_reached(loss, constraint, fresh):
+    import cvxpy as cp
+
     n, d = 20_000, 3
     X, y = data(n, d, loss)
     problem = Problem(loss, constraint, n, d)

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -56,7 +57,12 @@ SOURCES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
     for path in sorted(ROOT.rglob("*.py"))
 }
-TREES = {module: ast.parse(source) for module, source in SOURCES.items()}
+
+
+@cache
+def trees():
+    """Of all modules."""
+    return {module: ast.parse(source) for module, source in SOURCES.items()}
 
 
 def imports(module, tree):
@@ -165,18 +171,18 @@ def test_every_module_has_a_room():
 
 
 def test_imports_go_down():
-    assert [w for module, tree in TREES.items() for w in wrong_imports(module, tree)] == []
+    assert [w for module, tree in trees().items() for w in wrong_imports(module, tree)] == []
 
 
 def test_imports_have_no_circles():
-    graph = {module: ours(module, tree) - {module} for module, tree in TREES.items()}
+    graph = {module: ours(module, tree) - {module} for module, tree in trees().items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_a_name_has_one_meaning():
     """No function, class or constant is defined in two modules: who looks for it finds one."""
     places: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for name in definitions(tree):
             places.setdefault(name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -199,7 +205,7 @@ CLIPPED = {
 def test_kernels_of_losses_are_called_with_bounds():
     """On records `losses.kernels` calls them, and clips: no solver sees what a loss returns."""
     raw = []
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         if ROOMS.index(room(module)) < ROOMS.index("data"):
             continue
         taken = {full.split(".")[-1] for full in imports(module, tree) if "loss" in full}
@@ -214,7 +220,7 @@ def test_kernels_of_losses_are_called_with_bounds():
 
 def test_only_the_generator_warns():
     # A warning that depends on data is a release. That of a fixed seed depends on a parameter.
-    assert [module for module, tree in TREES.items() if warns(tree)] == ["_random"]
+    assert [module for module, tree in trees().items() if warns(tree)] == ["_random"]
 
 
 @pytest.mark.parametrize(

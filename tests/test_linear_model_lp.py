@@ -295,6 +295,7 @@ def test_every_solver_learns(Estimator, params):
     """At a budget with hardly any noise: a check of units and signs, not of accuracy."""
     X, y = data(n=4000)
     y = target_of(Estimator, y)
+    params = {"radius": 5.0, "conditioning": None, **params}  # sparse records are not centred
     model = fitted(Estimator, X, y, epsilon=1000.0, **params)
     assert model.score(X, y) > 0.6
     given = np.append(model.coef_.ravel() * 3.0, model.intercept_)

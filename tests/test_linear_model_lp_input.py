@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 from test_bad_input import (
     BAD_CLASSES,
-    BAD_PARAMETERS,
     BAD_TARGET_BOUNDS,
     BAD_X,
     BAD_Y,
     INF,
     NAN,
+    ONE_OF_EACH,
     D,
     N,
     X,
@@ -33,7 +33,7 @@ LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "verbos
 POSITIVE = r"in the range \(0(\.0)?, inf\)"
 COUNT = r"n_samples.* in the range \[1, 9007199254740992\]"
 PARAMETERS = [
-    *(case for case in BAD_PARAMETERS if case[0] in LEGAL),
+    *(case for case in ONE_OF_EACH if case[0] in LEGAL),
     *(
         ("p", v, r"p.* in the range \[1(\.0)?, inf\]")
         for v in (NAN, -INF, 0, 0.99, -2, "2", None, [2])

@@ -5,7 +5,6 @@ import itertools
 import math
 from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -259,6 +258,8 @@ def test_a_loss_need_not_have_a_curvature_constant():
 
 def objective(loss, X, y, w):
     """Mean loss of flat coefficients, for cvxpy or for numbers."""
+    import cvxpy as cp
+
     if loss.n_outputs > 1:
         W = [w[k * X.shape[1] : (k + 1) * X.shape[1]] for k in range(loss.n_outputs)]
         Z = cp.vstack([X @ part for part in W])
@@ -281,6 +282,8 @@ def objective(loss, X, y, w):
     ids=["squared", "simplex", "polytope", "logistic", "multinomial"],
 )
 def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
+    import cvxpy as cp
+
     n, d = 20_000, 3
     X, y = data(n, d, loss)
     problem = Problem(loss, constraint, n, d)

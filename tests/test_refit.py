@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -53,6 +52,8 @@ def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, hard=0.0, se
 @pytest.mark.parametrize("n_ball", [6, 4])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 30.0])
 def test_minimize_quadratic_by_cvxpy(radius, n_ball):
+    import cvxpy as cp
+
     rng = np.random.default_rng(0)
     B = rng.normal(size=(20, 6))
     H, g, start = B.T @ B / 20, rng.normal(size=6), 0.1 * rng.normal(size=6)
@@ -209,6 +210,8 @@ def test_newton_without_noise_finds_a_stationary_point(loss):
 
 @pytest.mark.parametrize("radius", [0.2, 0.8])
 def test_newton_stays_in_the_ball_and_frees_the_intercept(radius):
+    import cvxpy as cp
+
     X, y = data(Squared(1.0))
     y = y * 0.5 + 0.45
     coef, _ = refit(Squared(1.0), X, y, range(5), 1e6, intercept=True, radius=radius)

@@ -4,7 +4,6 @@ import itertools
 import math
 from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -206,6 +205,8 @@ def risk(loss, X, y, w):
 
 
 def optimum(loss, ball, X, y):
+    import cvxpy as cp
+
     w = cp.Variable(X.shape[1])
     risks = {
         Logistic: lambda z: cp.sum(cp.logistic(-cp.multiply(y, z))),

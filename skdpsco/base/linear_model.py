@@ -54,6 +54,10 @@ CONDITIONED = (
     "gradient-descent",
 )
 
+# With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
+# default should keep a model from its optimum where nothing else does.
+REACH_RATIO, LARGEST_REACH = 250.0, 16.0
+
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
     "stagewise": Stagewise,
@@ -99,6 +103,8 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -185,6 +191,33 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
+    def _unit(self) -> float:
+        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        return 1.0
+
+    def _reach(self, n_samples: int, n_features: int) -> float:
+        """How many times as large an automatic radius is as where noise matters."""
+        ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
+        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+        """Radius of a ball that holds the intercept too, in the solver's units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is out of range.
+        """
+        radius, _ = self._radius_and_bounds(len(bounds))
+        if radius is None:
+            return self._auto_radius * self._reach(n_samples, len(bounds))
+        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
+        return check_bound(name, radius * float(bounds.max()) / self._unit())
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        """What users should know about the accuracy of a fit, from public numbers alone."""
+        return ()
+
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
@@ -194,7 +227,7 @@ class PrivateLinearModel(PrivateEstimator):
             and bool(self.fit_intercept)
             and not is_sparse
             and isinstance(self.solver, str)
-            and self.solver in CONDITIONED
+            and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
 
@@ -284,7 +317,8 @@ class PrivateLinearModel(PrivateEstimator):
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         # What the fit costs is known: what is released first, and what the plan says, or all of
         # `available` if the plan still follows from that. Warnings name the line that called fit.
-        event, warnings = compose(released, cost), plan.warnings
+        event = compose(released, cost)
+        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
     FLOATS,
     HasMethods,
     Integral,
@@ -48,8 +49,8 @@ BALL_SOLVERS: dict[str, Any] = {
 }
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
+    **CONDITIONING_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
-    "radius": [Interval(Real, 0, None, closed="neither")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
     "n_samples": [None, Interval(Integral, 1, MAX_SAMPLES, closed="both")],
@@ -78,7 +79,11 @@ class AutoBallTuning(NamedTuple):
     much_noise_cube : float
         The same threshold for blocks and p > 2, on n mu / d.
     little_noise : float
-        From this n mu / d on, one pass is as good as many.
+        From this n mu / d on, one pass is as good as many, if there are many records.
+    many_records : int
+        Number of records from which this holds. With fewer, one pass leaves a larger error than the
+        noise. At epsilon 100 and 20 features in [0, 1], R^2 of one pass and of many is .56 and .76
+        for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
     """
 
     clear: float = 1.26
@@ -87,6 +92,7 @@ class AutoBallTuning(NamedTuple):
     much_noise_blocks: float = 45.0
     much_noise_cube: float = 32.0
     little_noise: float = 300.0
+    many_records: int = 50_000
 
 
 AUTO_BALL = AutoBallTuning()
@@ -129,7 +135,8 @@ def automatic_ball_solver(
         few_steps = signal < AUTO_BALL.much_noise * math.sqrt(d)
     if few_steps:
         return "tree-frank-wolfe"
-    return "phased-sgd" if streaming or signal / d >= AUTO_BALL.little_noise else "phased-erm"
+    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
+    return "phased-sgd" if streaming or little else "phased-erm"
 
 
 def make_ball_solver(name: str, shuffle: bool) -> Any:
@@ -149,6 +156,13 @@ def is_stream(X: Any) -> bool:
         return has_records or (isinstance(first, tuple) and isinstance(first[0], list))
     array_like = sparse.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__")
     return hasattr(X, "__iter__") and not array_like and not isinstance(X, (str, bytes, Mapping))
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether X is an array that a file is mapped to."""
+    while X is not None and not isinstance(X, np.memmap):
+        X = getattr(X, "base", None)
+    return X is not None
 
 
 class Stream:
@@ -236,6 +250,7 @@ class LpModel(PrivateLinearModel):
     _streaming = False  # whether the records of a draft come in blocks
 
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
+    _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
     def _named_loss(self, name: str) -> Any:
@@ -291,10 +306,6 @@ class LpModel(PrivateLinearModel):
             check_apart([X for X, _ in filter(_is_pair, X)])
         self._streaming = True
         return Stream(X, read, int(n_samples)), None
-
-    def _unit(self) -> float:
-        """The user's unit of a prediction of 1 in the kernels."""
-        return 1.0
 
     def _order(self) -> float:
         """The order of the ball's norm.
@@ -368,13 +379,16 @@ class LpModel(PrivateLinearModel):
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
-        radius = check_bound("radius", self.radius)
-        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
-        radius = check_bound(name, radius * float(bounds.max()) / self._unit())
+        radius = self._ball_radius(n_samples, bounds)
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
         row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
         n_columns = len(bounds) + intercept
         return Problem(loss, ball, n_samples, n_columns, intercept, row_norm=row_norm)
+
+    def _conditions(self, X: Any, mu: float) -> bool:
+        # A row norm is one of features as they are, and what is mapped may not fit into memory.
+        in_memory = not self._streaming and not is_mapped(X)
+        return in_memory and self.row_norm is None and super()._conditions(X, mu)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         if isinstance(X, Stream):

@@ -46,12 +46,13 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
-    radius : float, default=5.0
+    radius : float or "auto", default="auto"
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
         intercepts c, the coefficients of a column of ones, are included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``, jointly for all classes. With
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
-        grows with it.
+        grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 80
+        where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
@@ -76,6 +77,17 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         sorted, for instance by label, must be shuffled.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is
+        None, ``solver`` is given by name, X is an array in memory
+        and there are enough records: columns on one side of 0, or that use a small part of their
+        bounds, then cost little. The intercept that counts in the ball is then that of centred
+        features: the prediction at the centre in place of that at 0. None takes columns as they
+        are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
@@ -90,6 +102,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -141,6 +156,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     }
 
     _targets = (-1.0, 1.0)
+    _auto_radius = 5.0
 
     def __init__(
         self,
@@ -150,7 +166,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         ledger=None,
         loss="logistic",
         p=2.0,
-        radius=5.0,
+        radius="auto",
         feature_bound=1.0,
         row_norm=None,
         solver="auto",
@@ -158,6 +174,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         n_samples=None,
         shuffle=True,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         classes=None,
         verbose=0,
         random_state=None,
@@ -175,6 +193,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.n_samples = n_samples
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.classes = classes
         self.verbose = verbose
         self.random_state = random_state

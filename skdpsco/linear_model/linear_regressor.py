@@ -43,11 +43,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
-    radius : float, default=1.0
+    radius : float or "auto", default="auto"
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
         intercept c, the coefficient of a column of ones, is included: the ball is
-        ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and p =
-        1 predictions are at most ``radius``. The noise grows with it.
+        ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
+        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 for features
+        that are in [-1, 1] or conditioned and targets in units of ``target_bound``, and up to 16 if
+        there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
@@ -75,6 +77,17 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         that are sorted must be shuffled.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is
+        None, ``solver`` is given by name, X is an array in memory
+        and there are enough records: columns on one side of 0, or that use a small part of their
+        bounds, then cost little. The intercept that counts in the ball is then that of centred
+        features: the prediction at the centre in place of that at 0. None takes columns as they
+        are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -85,6 +98,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -128,6 +144,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         "loss": [StrOptions({"squared", "huber", "absolute"}), LOSS],
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
+    _auto_radius = 1.0
 
     def __init__(
         self,
@@ -137,7 +154,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         ledger=None,
         loss="squared",
         p=2.0,
-        radius=1.0,
+        radius="auto",
         feature_bound=1.0,
         row_norm=None,
         target_bound=1.0,
@@ -146,6 +163,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         n_samples=None,
         shuffle=True,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         verbose=0,
         random_state=None,
     ):
@@ -163,6 +182,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.n_samples = n_samples
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
 

@@ -289,6 +289,8 @@ class ClassMoments:
     The l1 ball is replaced by the l2 ball of the same radius, which contains it.
     """
 
+    fixed_cost = True
+
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GroupMoments.plan`."""
         return GroupMoments().plan(self._groups(problem), budget, n_iter)

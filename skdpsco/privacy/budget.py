@@ -3,8 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from ._cache import cached
 from ._checks import check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
+
+# A plan asks for them many times.
+_rho, _mu = cached(64)(zcdp_rho), cached(64)(gaussian_mu)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Budget:
     @property
     def rho(self) -> float:
         """Largest rho such that rho-zCDP implies this budget (Canonne, Kamath & Steinke 2020)."""
-        return zcdp_rho(self.epsilon, self.delta)
+        return _rho(self.epsilon, self.delta)
 
     @property
     def mu(self) -> float:
@@ -59,4 +63,4 @@ class Budget:
 
         It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho).
         """
-        return gaussian_mu(self.epsilon, self.delta)
+        return _mu(self.epsilon, self.delta)

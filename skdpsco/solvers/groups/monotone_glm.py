@@ -66,6 +66,7 @@ class TabulatedMoments:
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
+    n_outputs: ClassVar[int] = 1
 
     def __init__(self, knots: np.ndarray, values: np.ndarray):
         self.knots, self.values = knots, values
@@ -97,6 +98,8 @@ class TabulatedMoments:
 
 class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
+
+    fixed_cost = True
 
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(

@@ -44,7 +44,7 @@ class OnePhaseTuning(NamedTuple):
 
     passes: tuple[int, int] = (50, 300)
     gradients: float = 2e7
-    smooth: tuple[float, float, float] = (0.3, 0.02, 0.5)
+    smooth: tuple[float, float, float] = (0.3, 0.002, 0.5)
     falling: tuple[float, float, float] = (0.4, 0.1, 0.0)
 
 
