@@ -274,7 +274,9 @@ def test_the_solver_of_the_page_survives_nan():
         lambda loss, z, y: math.nan if y == 0.37 else (z - y) / math.sqrt(1.0 + (z - y) ** 2)
     )
     Loss.smoothness = lambda self: 1.0
-    model = PrivateLinearRegressor(epsilon=1e9, loss=Loss(1.0), solver=solver["OneGradient"]())
+    model = PrivateLinearRegressor(
+        epsilon=1e9, loss=Loss(1.0), radius=1.0, solver=solver["OneGradient"]()
+    )
     model.fit(np.ones((4, 1)), np.full(4, 0.37))
     # As if the derivative were large. Noise turns the direction by about 1e-5.
     assert_allclose(model.coef_, [-(0.5**0.5)], rtol=1e-3)
