@@ -52,9 +52,11 @@ CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
     "clip_features": ["boolean"],
 }
+CALIBRATION_CONSTRAINTS: dict[str, list[Any]] = {"calibration": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],

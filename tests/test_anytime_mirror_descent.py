@@ -122,7 +122,8 @@ def test_rounding_is_paid_for(fresh, n_iter):
     error, largest = 0.0, 0.0
     for m, weight in zip(spans.size.tolist(), spans.weight, strict=True):
         largest += m * weight * entry
-        error += weight * summation_error(m, entry) + 2.0**-52 * largest
+        n_parts = 1 + m // 2**16  # at most, of sums that are added to those of earlier spans
+        error += weight * summation_error(m, entry, 2**16) + n_parts * 2.0**-52 * largest
     rounding = 2.0 * bounds.diameter * error + 4.0 * (d + 1) * 2.0**-53 * bounds.size * largest
     paid = []
     for k, weight in enumerate(spans.weight):
@@ -264,7 +265,9 @@ def test_layouts_and_python_agree(fresh, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(module, "mirror_descent_pass", module.mirror_descent_pass.py_func)
         python = run(solver, plan, problem, X, y)
-    for other in (csr, python):
+        patch.setattr(module, "PIECE_ROWS", 4)
+        in_runs = run(solver, plan, problem, X, y)
+    for other in (csr, python, in_runs):
         np.testing.assert_allclose(other.coef, dense.coef, atol=1e-12)
     assert np.abs(dense.coef).max() > 0.1
 

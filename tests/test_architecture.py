@@ -194,6 +194,32 @@ def test_modules_stay_short():
     assert {module: n for module, n in lengths.items() if n > MAX_LINES} == {}
 
 
+def parameters(function):
+    """Number of parameters by position, beside the object or class that a method belongs to.
+
+    Those that have to be named, as of estimators, cannot be confused however many there are.
+    """
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_functions_take_few_parameters():
+    # What belongs together is one argument: kernels take NamedTuples.
+    functions = [
+        (module, node)
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.Lambda)
+    ]
+    many = [(m, node) for m, node in functions if parameters(node) > MAX_PARAMETERS]
+    assert [(m, getattr(node, "name", "lambda")) for m, node in many] == []
+
+
+def test_what_counts_as_a_parameter():
+    method = ast.parse("def f(self, a, /, b, c=1, *d, e, g=2, **h): ...").body[0]
+    assert parameters(method) == 3
+
+
 RAW = {"value", "values", "derivative", "derivatives", "curvature", "curvatures"}
 # What is called on public points, or clipped where it is called.
 CLIPPED = {

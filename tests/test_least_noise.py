@@ -20,7 +20,9 @@ from skdpsco.solvers.base import prediction_spread
 from skdpsco.solvers.groups.moments import GroupMoments, GroupProblem, LogisticMoments
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.l1.screening import release
+from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, polytope_bounds
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.moments.moments import MOMENTS, Moments, record_change
 from skdpsco.solvers.moments.plan import bound_of
@@ -83,8 +85,19 @@ def moments(n):
     return [plan.moment_grid, plan.matrix_grid, plan.response_grid]
 
 
+def one_pass(n):
+    return [OnePassFrankWolfe().plan(Problem(Logistic(), L1Ball(1.0), n, F), ZCDP, 4).grid]
+
+
+def anytime(n):
+    bounds = polytope_bounds(Problem(Logistic(), L1Ball(1.0), n, F))
+    return [grid_of(cut(n, 4, 0), bounds, ZCDP.rho)]
+
+
 GRIDS = {
     "phased-erm": phased,
+    "one-pass-frank-wolfe": one_pass,
+    "anytime-mirror-descent": anytime,
     "mirror-prox": mirror_prox,
     "group-moments": lambda n: group_moments(n, False),
     "private-group-moments": lambda n: group_moments(n, True),
@@ -153,10 +166,11 @@ def test_steps_add_up_runs(monkeypatch):
     for size in (2**16, 4):
         monkeypatch.setattr(summation, "PIECE_ROWS", size)
         point, noise = np.zeros(3), np.random.default_rng(1)
-        gradient = steps.take(rows, 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+        gradient = steps.gradient(rows, 10.0, w, 1e-7 / 2.0**SCALE_BITS, noise)
+        steps.move(point, gradient, 0.5)
         np.testing.assert_allclose(gradient, expected, atol=1e-6)
         np.testing.assert_allclose(point, -0.5 * gradient)
-    empty = steps.take(rows[:0], 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+    empty = steps.gradient(rows[:0], 10.0, w, 1e-7 / 2.0**SCALE_BITS, noise)
     np.testing.assert_allclose(empty, 0.0, atol=1e-6)
 
 

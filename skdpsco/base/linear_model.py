@@ -28,7 +28,9 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.map_reduce import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.calibration import calibration_pays, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -44,7 +46,8 @@ from skdpsco.solvers import (
     check_supported,
 )
 
-# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
+# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
+# their features a centre is found, and their scores are calibrated.
 CONDITIONED = (
     "auto",
     "stagewise",
@@ -231,6 +234,17 @@ class PrivateLinearModel(PrivateEstimator):
             and conditioning_pays(n, d, mu)
         )
 
+    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+        """Whether scores get a private slope and offset, from public values alone."""
+        return (
+            getattr(self, "calibration", None) == "auto"
+            and bool(self.fit_intercept)
+            and type(loss) in (Logistic, Squared)
+            and isinstance(self.solver, str)
+            and self.solver in self._conditioned_solvers
+            and calibration_pays(n, d, mu)
+        )
+
     def _fit(
         self,
         X,
@@ -299,7 +313,13 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(
                 planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
             )
-        released = compose(NoOpEvent(), *(stage.event for stage in stages))
+        calibration = None
+        if self._calibrates(loss, n, d, budget.mu):
+            calibration = planned(
+                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+            )
+        last = NoOpEvent() if calibration is None else calibration.event
+        released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
         # Whether what is released first has no influence on what the solver will cost.
@@ -315,8 +335,9 @@ class PrivateLinearModel(PrivateEstimator):
             check_supported(solver, problem)
             plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        # What the fit costs is known: what is released first, and what the plan says, or all of
-        # `available` if the plan still follows from that. Warnings name the line that called fit.
+        # What the fit costs is known: what is released first and last, and what the plan says, or
+        # all of `available` if the plan still follows from that. Warnings name the line that
+        # called fit.
         event = compose(released, cost)
         warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
         with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
@@ -329,6 +350,10 @@ class PrivateLinearModel(PrivateEstimator):
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
+                if calibration is not None:
+                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    units = units._replace(calibration=found)
+                    notes = (*notes, calibration.note)
                 said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -339,13 +364,14 @@ class PrivateLinearModel(PrivateEstimator):
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        unscale = partial(units.unscale, intercept=intercept, n_outputs=loss.n_outputs)
+        shape = {"intercept": intercept, "n_outputs": loss.n_outputs}
         length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
         if result.path is not None:
+            unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        return unscale(result.coef)
+        return units.unscale(result.coef, **shape)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""

@@ -60,6 +60,12 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
+        plenty, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough. It may undo some of what a strong penalty shrinks; with a growing budget
+        the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -134,6 +140,7 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         order="cyclic",
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         verbose=0,
         random_state=None,
@@ -151,6 +158,7 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
@@ -209,6 +217,12 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
+        plenty, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough. It may undo some of what a strong penalty shrinks; with a growing budget
+        the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -278,6 +292,7 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         order="cyclic",
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         verbose=0,
         random_state=None,
@@ -294,6 +309,7 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -58,6 +59,11 @@ class PrivateLasso(LinearRegressor):
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
+        plenty, if there is an intercept, ``solver`` is "stagewise" and there are records enough.
+        The ball is not left. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -86,8 +92,8 @@ class PrivateLasso(LinearRegressor):
         that of the chosen point. It is large and meaningless if all coordinates were fitted and
         nothing was chosen.
     path_ : RadiusPath
-        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
-        ("stagewise" only).
+        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
+        calibration ("stagewise" only).
 
     Notes
     -----
@@ -114,6 +120,7 @@ class PrivateLasso(LinearRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
     }
 
@@ -130,6 +137,7 @@ class PrivateLasso(LinearRegressor):
         n_iter="auto",
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         verbose=0,
         random_state=None,
@@ -144,6 +152,7 @@ class PrivateLasso(LinearRegressor):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -51,6 +52,12 @@ class PrivateLogisticL1(LogisticClassifier):
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
+        there are two classes, an intercept, ``solver`` is "stagewise" and there are records
+        enough: probabilities are then those that occur. The ball is not left. None keeps what the
+        solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -83,8 +90,8 @@ class PrivateLogisticL1(LogisticClassifier):
         that of the chosen point. It is large and meaningless if all coordinates were fitted and
         nothing was chosen.
     path_ : RadiusPath
-        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
-        ("stagewise" only).
+        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
+        calibration ("stagewise" only).
 
     Notes
     -----
@@ -112,6 +119,7 @@ class PrivateLogisticL1(LogisticClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
     }
 
@@ -127,6 +135,7 @@ class PrivateLogisticL1(LogisticClassifier):
         n_iter="auto",
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         classes=None,
         verbose=0,
@@ -141,6 +150,7 @@ class PrivateLogisticL1(LogisticClassifier):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.verbose = verbose

@@ -60,6 +60,13 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
+        there are two classes, an intercept, ``solver`` is the name of one but "sgd" and there are
+        records enough: probabilities are then those that occur. It may undo some of what a strong
+        penalty shrinks; with a growing budget the solution is that of the objective. None keeps
+        what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -136,6 +143,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         order="cyclic",
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         classes=None,
         verbose=0,
@@ -154,6 +162,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.verbose = verbose

@@ -6,8 +6,6 @@ Proof: docs/proofs/sgd.md.
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from ._checks import check_real
 from .events import Event
 
@@ -98,19 +96,22 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     n_nodes = (2 * _TAIL + tilt) / step + 2
     if not n_nodes < _MAX_NODES:
         return gaussian
-    x = np.arange(int(n_nodes) + 1) * step - _TAIL
-    with np.errstate(under="ignore"):
-        above = (1 + b) * _log_mixture(q, r * x - r * r / 2)
-        below = b * _log_mixture(q, -r * x - r * r / 2)
-        terms = above - below - x * x / 2
-        magnitude = float(np.max(x * x / 2 + abs(above) + abs(below)))
-        top = float(np.max(terms))
-        total = math.fsum(np.exp(terms - top).tolist()) * step / math.sqrt(2 * math.pi)
+    terms, magnitude = [], 0.0
+    for k in range(int(n_nodes) + 1):
+        x = k * step - _TAIL
+        parts = (
+            (1 + b) * _log_mixture(q, r * x - r * r / 2),
+            b * _log_mixture(q, -r * x - r * r / 2),
+        )
+        terms.append(parts[0] - parts[1] - x * x / 2)
+        magnitude = max(magnitude, x * x / 2 + abs(parts[0]) + abs(parts[1]))
+    top = max(terms)
+    total = math.fsum(math.exp(t - top) for t in terms) * step / math.sqrt(2 * math.pi)
     log_moment = top + math.log(total) + _MOMENT_ROUNDING * (2.0 + b + magnitude)
     return min(max(log_moment, 0.0), gaussian)
 
 
-def _log_mixture(q: float, u: np.ndarray) -> np.ndarray:
+def _log_mixture(q: float, u: float) -> float:
     """Return log(1 - q + q exp(u)), to an absolute 1e-15 and a relative one."""
-    top = np.maximum(u, 0.0)
-    return top + np.log((1.0 - q) * np.exp(-top) + q * np.exp(u - top))
+    top = max(u, 0.0)
+    return top + math.log((1.0 - q) * math.exp(-top) + q * math.exp(u - top))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco.privacy import Event
+from skdpsco.scaling.calibration import Calibration
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.target import Target
 
@@ -24,11 +25,14 @@ class Units(NamedTuple):
     target : Target
     conditioning : Conditioning or None
         None if features are read as they are.
+    calibration : Calibration or None
+        What is done with scores once the solver has found them; None for nothing.
     """
 
     bounds: Any
     target: Target = Target(1.0, 0.0, 1.0)
     conditioning: Conditioning | None = None
+    calibration: Calibration | None = None
 
     @property
     def features(self) -> np.ndarray:
@@ -52,6 +56,9 @@ class Units(NamedTuple):
         d = len(self.bounds)
         coef = W[:, :d]
         offset = self.target.centre + (W[:, d] if intercept else np.zeros(n_outputs))
+        if self.calibration is not None:
+            coef = coef * self.calibration.slope
+            offset = offset + self.calibration.shift * self.target.scale
         if self.conditioning is not None:
             coef = coef / self.conditioning.scale
             offset = offset - coef @ self.conditioning.centre

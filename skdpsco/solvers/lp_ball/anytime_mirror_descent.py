@@ -9,6 +9,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
+from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
@@ -293,8 +294,9 @@ def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
     """Grid for which all draws together cost every record at most ``rho``."""
     entry = bounds.features * bounds.slope
     largest = np.cumsum(spans.mass) * entry  # largest entry of the sum of gradients
-    relative = np.array([summation_error(m, 1.0) for m in spans.size.tolist()])
-    error = float(spans.weight @ relative) * entry + 2.0**-51 * float(largest.sum())
+    relative = np.array([summation_error(m, 1.0, PIECE_ROWS) for m in spans.size.tolist()])
+    n_parts = 1 + np.diff(np.cumsum(spans.size) // PIECE_ROWS, prepend=0)  # of every span
+    error = float(spans.weight @ relative) * entry + 2.0**-51 * float(largest @ n_parts)
     magnitude = (float(largest[-1]) + error) * bounds.size
     rounding = 2.0 * bounds.diameter * error + bounds.n_coefficients * 2.0**-49 * magnitude
     change = 2.0 * bounds.diameter * entry * (1.0 + 2.0**-48) + rounding
@@ -368,12 +370,14 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
         for c in range(n_outputs):
             row_add(X, columns, values, entries, R[0, c], total, c * n_features)
         read += 1
+        if read == ends[k] or read % PIECE_ROWS == 0:  # longer sums would be less exact
+            for j in range(w.shape[0]):
+                gradient[j] += weight[k] * total[j]
+                total[j] = 0.0
         if read < ends[k]:
             continue
         vertex(constraint, chosen[k], v)
         for j in range(w.shape[0]):
-            gradient[j] += weight[k] * total[j]
-            total[j] = 0.0
             average[j] = (1.0 - step[k]) * average[j] + step[k] * v[j]
             w[j] = average[j] if fresh == 0 else 0.0
         if k + 1 < ends.shape[0]:

@@ -9,6 +9,7 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._validation import check_positive_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
+from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
@@ -80,8 +81,8 @@ class FrankWolfeRoom(NamedTuple):
         The point, and the previous one.
     estimate : ndarray of shape (n_coefficients,)
         The estimate of the gradient.
-    total : ndarray of shape (n_coefficients,)
-        Sum over the records of the batch so far.
+    total, part : ndarray of shape (n_coefficients,)
+        Sums over the records of the batch so far: of all but the last, and of the last ones.
     v : ndarray of shape (n_coefficients,)
         A vertex.
     predictions : ndarray of shape (4, 1, n_outputs)
@@ -92,6 +93,7 @@ class FrankWolfeRoom(NamedTuple):
     before: np.ndarray
     estimate: np.ndarray
     total: np.ndarray
+    part: np.ndarray
     v: np.ndarray
     predictions: np.ndarray
     scores: np.ndarray
@@ -233,11 +235,11 @@ class OnePassFrankWolfe:
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
         model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
-        w, before, estimate, total, v = np.zeros((5, problem.n_coefficients))
+        w, before, estimate, total, part, v = np.zeros((6, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
         units = np.empty(len(scores), dtype=np.int64)
-        room = FrankWolfeRoom(w, before, estimate, total, v, predictions, scores, units)
+        room = FrankWolfeRoom(w, before, estimate, total, part, v, predictions, scores, units)
         state = np.zeros(3, dtype=np.int64), progress
         row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
@@ -303,7 +305,10 @@ def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
     Rounding widens the range of every draw. The rounding of the estimate and of scores is counted
     here; `exponential_grid`, which is given the root mean square range, counts that to the grid.
     """
-    relative = {m: summation_error(m, 1.0) / m for m in set(steps.batch.tolist())}
+    relative = {
+        m: summation_error(m, 1.0, PIECE_ROWS + m // PIECE_ROWS) / m
+        for m in set(steps.batch.tolist())
+    }
     largest = error = 0.0  # of an entry of the estimate
     errors, magnitudes = [], []
     entries = (bounds.features * steps.limit).tolist()
@@ -363,7 +368,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
     loss, constraint, mechanism = model
     batch, step, keep, limit, _ = steps
     counts, progress = state
-    w, before, estimate, total, v, predictions, scores, units = room
+    w, before, estimate, total, part, v, predictions, scores, units = room
     Z, R, Z_before, R_before = predictions
     n_outputs = Z.shape[1]
     n_features = w.shape[0] // n_outputs
@@ -385,8 +390,12 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
         else:
             bounded_derivatives(loss, Z, target, limit[t], np.inf, R)
         for k in range(n_outputs):
-            row_add(X, columns, values, entries, R[0, k], total, k * n_features)
+            row_add(X, columns, values, entries, R[0, k], part, k * n_features)
         read += 1
+        if read == batch[t] or read % PIECE_ROWS == 0:  # longer sums would be less exact
+            for j in range(w.shape[0]):
+                total[j] += part[j]
+                part[j] = 0.0
         if read < batch[t]:
             continue
         for j in range(w.shape[0]):

@@ -210,7 +210,8 @@ def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.nd
         at, length = w.copy(), step / (1.0 + t * phase.weight * step)
         if phase.falling:
             length *= 1.0 - t / T
-        gradient = steps.take(rows, n, at, w, length, phase.grid, rng, phase.weight, centre)
+        gradient = steps.gradient(rows, n, at, phase.grid, rng)
+        steps.move(w, gradient, length, phase.weight, centre)
         if phase.smooth and t > 0:
             step = stable_step(step, at - last, gradient - last_gradient, noise)
         last, last_gradient = at, gradient
