@@ -185,9 +185,9 @@ class PrivateLinearModel(PrivateEstimator):
         return solver
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
-        """What is solved once the bounds and the target's scale are known, in the kernels' units.
+        """The problem for known bounds and scale of the target, in the kernels' units.
 
-        It is built for the extremes of both before they are released: it must not fail in between.
+        It is built for the extremes of both before they are released, and must not fail in between.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         constraint = None if radius is None else L1Ball(radius * float(bounds.max()) / target.scale)
@@ -195,21 +195,21 @@ class PrivateLinearModel(PrivateEstimator):
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
     def _unit(self) -> float:
-        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        """The user's unit of a prediction of 1, if no scale is found privately."""
         return 1.0
 
     def _reach(self, n_samples: int, n_features: int) -> float:
-        """How many times as large an automatic radius is as where noise matters."""
+        """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
-        """Radius of a ball that holds the intercept too, in the solver's units.
+        """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
         ------
         TypeError, ValueError
-            If it is out of range.
+            If it is not a number, or out of range.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:

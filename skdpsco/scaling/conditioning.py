@@ -1,8 +1,9 @@
 """A private centre and scale of dense features, for any solver. Proof: docs/proofs/conditioning.md.
 
-Features on one side of 0 share a large common direction, along which gradients are long, and those
-that use little of their bounds are small beside noise. Both go where records are read as
-``clip((x - centre) / scale, -1, 1)``: with an intercept the fitted functions are the same.
+Features on one side of 0 share a large common direction, along which gradients are long, and
+features that use little of their bounds are small compared with the noise. Reading records as
+``clip((x - centre) / scale, -1, 1)`` removes both problems; with an intercept, the model can
+represent the same functions.
 """
 
 import math
@@ -40,7 +41,7 @@ class Conditioning(NamedTuple):
     scale: np.ndarray
 
     def apply(self, X: Dense) -> Dense:
-        """Records as solvers are to see them: a copy."""
+        """A copy of the records as solvers see them."""
         values = np.empty(X.values.shape, X.values.dtype)
         for start in range(0, len(values), BLOCK):
             rows = slice(start, start + BLOCK)
@@ -48,21 +49,21 @@ class Conditioning(NamedTuple):
         return Dense(values, self.scale, X.intercept)
 
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
-        """Smallest and largest value of every column that make a difference, in user's units."""
+        """Interval to which every column is clipped, in the user's units."""
         low = np.fmax(self.centre - self.scale, -1.0)
         return bounds * np.array([low, np.fmin(self.centre + self.scale, 1.0)])
 
 
 @dataclass(frozen=True)
 class ConditioningPlan:
-    """Grids of what is released.
+    """Grids of the releases.
 
     Parameters
     ----------
     event : Event
     n_samples, n_features : int
     grids : dict
-        By name.
+        Grids by the names of the releases.
     width : float
         Clipping width, in root mean squares.
     """
@@ -80,7 +81,7 @@ class ConditioningPlan:
         return release_conditioning(self, X, y, rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design of conditioned records: a copy of arrays, blocks one by one."""
+        """The design of conditioned records, which copies arrays, and blocks one by one."""
         if isinstance(X, BlockDesign):
             return X._replace(conditioning=conditioning), y
         return conditioning.apply(X), y
@@ -107,7 +108,7 @@ class ConditioningPlan:
         return tuple(Conditioning(nowhere, nowhere + scale) for scale in scales)
 
     def tolerated(self, name: str) -> float:
-        """How many records may be longer than a norm: more than noise makes of none."""
+        """Number of records that may be longer than a norm, above what noise makes of 0."""
         noise = deviation_on(self.grids[name])
         return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
@@ -126,7 +127,7 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     mu : float
         Budget of the whole fit.
     scaled : bool
-        Whether a scale is looked for.
+        Whether a scale is released, too.
 
     Raises
     ------
