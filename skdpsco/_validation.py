@@ -80,7 +80,7 @@ def check_bound(name: str, value: Any) -> float:
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
-    number: Any = value  # as it is: a huge int is no float
+    number: Any = value  # unconverted, since a huge int does not fit into a float
     if not SMALLEST <= number <= LARGEST:
         raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}.")
     return float(value)

@@ -125,8 +125,8 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
     event: Event = NoOpEvent()
 
-    # A draw is no guess if a wrong candidate's score is lower by log(candidates), and a bit more,
-    # in units of the noise.
+    # A draw is not a guess if the scores of wrong candidates are lower by a bit more than
+    # log(candidates), in units of the noise.
     epsilon0 = math.sqrt(8.0 * magnitude_share(n_samples, rho) * rho)
     quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
     margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
