@@ -1,5 +1,6 @@
 """The one private fit path that every linear estimator shares."""
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
@@ -22,6 +23,7 @@ from skdpsco._validation import (
     check_n_iter,
     check_X,
 )
+from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -59,7 +61,7 @@ CONDITIONED = (
 
 # With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
 # default should keep a model from its optimum where nothing else does.
-REACH_RATIO, LARGEST_REACH = 250.0, 16.0
+GROWTH_RATIO, LARGEST_GROWTH = 250.0, 8.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -107,6 +109,9 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    # A wider scale, which clips less where there is little noise, would leave features small beside
+    # the intercept: steps that are short enough for it are too short for them.
+    _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -198,10 +203,10 @@ class PrivateLinearModel(PrivateEstimator):
         """The user's unit of a prediction of 1, if no scale is found privately."""
         return 1.0
 
-    def _reach(self, n_samples: int, n_features: int) -> float:
+    def _growth(self, n_samples: int, n_features: int) -> float:
         """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+        return min(max(ratio / GROWTH_RATIO, 1.0), LARGEST_GROWTH)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
@@ -213,13 +218,31 @@ class PrivateLinearModel(PrivateEstimator):
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
-            return self._auto_radius * self._reach(n_samples, len(bounds))
+            return self._auto_radius * self._growth(n_samples, len(bounds))
         name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
         return check_bound(name, radius * float(bounds.max()) / self._unit())
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
-        return ()
+        n, d = problem.n_samples, problem.n_features - problem.intercept
+        conditioning = getattr(self, "conditioning", None) == "auto"
+        budget, reach = self._budget(), self._largest_prediction(d)
+        return advice_on(PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditioning))
+
+    def _largest_prediction(self, n_features: int) -> float | None:
+        """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
+        radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
+        if isinstance(radius, str) or None in (radius, bound) or not is_regressor(self):
+            return None
+        if self.feature_bound is None:
+            return None
+        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
+        return radius * largest * root / float(bound)
+
+    def _order(self) -> float:
+        """The order of the ball's norm."""
+        return 1.0
 
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
@@ -310,9 +333,10 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            stages.append(
-                planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
+            centring = planned(
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
             )
+            stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
         if self._calibrates(loss, n, d, budget.mu):
             calibration = planned(
