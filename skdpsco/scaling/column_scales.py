@@ -1,8 +1,8 @@
-"""Private scales of columns: mean squares, and robust scales to clip by.
+"""Private scales of columns: mean squares, and robust scales for clipping.
 
-Proof: docs/proofs/coordinate_descent.md. Two Gaussian releases: how many entries of a column have
-which magnitude, in powers of two, and the mean squares. The histogram says what most of a column
-looks like, however generous its bound; the mean square is what curvature needs.
+Proof: docs/proofs/coordinate_descent.md. There are two Gaussian releases: a histogram of the
+magnitudes of a column's entries, in powers of two, and the mean squares. The histogram describes
+most of a column, however generous its bound; the mean square determines curvature.
 """
 
 import math
@@ -35,15 +35,15 @@ class ScaleTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        What a solver spends on the scales of columns, of its mu**2 (or, which is the same, rho).
+        Share of a solver's mu**2 (or, equivalently, rho) for the scales of columns.
     target_share : float
-        The same where the scales of the columns are known, and those of targets alone are needed.
+        The same where the scales of the columns are known, and only those of targets are needed.
     histogram_share : float
-        Share of that for histograms; the rest is for mean squares.
+        Part of this share for histograms; the rest is for mean squares.
     credible : float
-        A count is believed if it exceeds its noise so many times.
+        A count is believed if it exceeds its noise by this factor.
     pooled : float
-        Share of the records: where no smaller count is credible, columns are pooled.
+        Columns are pooled if only counts above this share of the records are credible.
     """
 
     share: float = 0.1
@@ -84,13 +84,13 @@ class ScalePlan:
     n_samples : int
     intercept : bool
     columns : int
-        Features that are measured, or pooled: without the intercept's.
+        Number of features that are measured or pooled, without the intercept's.
     pooled : bool
         Whether all features have one histogram in common.
     merged : bool
-        Whether all features have one mean square in common; then `pooled` as well.
+        Whether all features share one mean square, which implies `pooled`.
     grids : tuple of float
-        Of counts and of sums of squares, of a column or of all that are pooled.
+        Grids of counts and of sums of squares, for one column or for all pooled ones.
     target_bound : float
     target_grids : tuple of float or None
         None if the targets are not measured.
@@ -205,7 +205,7 @@ def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarra
 def _typical(counts, grid, n, rng):
     """Release histograms; return mean squares according to them, and the largest magnitudes.
 
-    NaN and 1 where no count is credible.
+    They are NaN and 1 if no count is credible.
     """
     credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
@@ -268,6 +268,6 @@ def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np
 def tally(X, counts, squares):
     """Count the magnitudes of every column's entries, and sum their squares.
 
-    An array with one row in all is that of all columns together.
+    An array with a single row counts all columns together.
     """
     _tally(X, counts, squares)

@@ -1,8 +1,9 @@
 """A private centre and scales of dense features. Proof: docs/proofs/conditioning.md.
 
-Features on one side of 0 share a large common direction, along which gradients are long, and those
-that use little of their bounds are small beside noise. Both go where records are read as
-``clip((x - centre) / scale, -1, 1)``: with an intercept the fitted functions are the same.
+Features on one side of 0 share a large common direction, along which gradients are long, and
+features that use little of their bounds are small compared with the noise. Reading records as
+``clip((x - centre) / scale, -1, 1)`` removes both problems; with an intercept, the model can
+represent the same functions.
 """
 
 import math
@@ -50,31 +51,31 @@ class Conditioning(NamedTuple):
     mean_square: np.ndarray | None = None
 
     def apply(self, X: Dense) -> Dense:
-        """Records as solvers are to see them: a copy."""
+        """A copy of the records as solvers see them."""
         values = np.empty_like(X.values)
         write_centred(X, self.centre, values)
         return Dense(values, self.scale, X.intercept)
 
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
-        """Smallest and largest value of every column that make a difference, in user's units."""
+        """Interval to which every column is clipped, in the user's units."""
         low = np.fmax(self.centre - self.scale, -1.0)
         return bounds * np.array([low, np.fmin(self.centre + self.scale, 1.0)])
 
 
 @dataclass(frozen=True)
 class ConditioningPlan:
-    """Grids of what is released.
+    """Grids of the releases.
 
     Parameters
     ----------
     event : Event
     n_samples, n_features : int
     grids : dict
-        By name.
+        Grids by the names of the releases.
     width : float
-        Of what is clipped, in root mean squares.
+        Clipping width, in root mean squares.
     share : float
-        Of mu**2, for all releases.
+        Share of mu**2 for all releases.
     """
 
     event: Event
@@ -91,7 +92,7 @@ class ConditioningPlan:
         return release_conditioning(self, X, y, rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design of conditioned records: a copy of arrays, blocks one by one."""
+        """The design of conditioned records, which copies arrays, and blocks one by one."""
         if isinstance(X, BlockDesign):
             return X._replace(conditioning=conditioning), y
         return conditioning.apply(X), y
@@ -122,7 +123,7 @@ class ConditioningPlan:
         )
 
     def tolerated(self, name: str) -> float:
-        """How many records may be longer than a norm: more than noise makes of none."""
+        """Number of records that may be longer than a norm, above what noise makes of 0."""
         noise = deviation_on(self.grids[name])
         return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
@@ -139,9 +140,9 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     ----------
     n_samples, n_features : int
     mu : float
-        Of the whole fit.
+        Budget of the whole fit.
     scaled : bool
-        Whether scales are looked for.
+        Whether scales are released, too.
 
     Raises
     ------

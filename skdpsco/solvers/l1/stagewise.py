@@ -124,7 +124,7 @@ class StagewisePlan(Plan):
     path : VertexPlan or None
         The selection; without it, all coordinates are refitted (or the intercept alone).
     mu : float
-        Of the refit; 0 if there is none.
+        Budget of the refit, or 0 without a refit.
     radius : float
         Length of the path, and radius of the final ball unless ``choose_radius``.
     choose_radius : bool
@@ -134,9 +134,9 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     n_samples : int
     descent : GradientDescentPlan or None
-        Of the gradient steps on all coordinates, where these have too much noise for Newton's.
+        Plan of gradient steps on all coordinates, if the noise is too large for Newton steps.
     last : RefitPlan or None
-        Of a last step in all coordinates, after the refit of those that were selected.
+        Plan of a last step in all coordinates, after the refit of the selected ones.
     """
 
     path: VertexPlan | None = None
@@ -197,7 +197,10 @@ class Stagewise:
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If the constraint is neither None nor an `L1Ball`.
+        ValueError
+            If the loss is not smooth, or a bound is 0 or infinite.
         """
         if problem.constraint is not None and type(problem.constraint) is not L1Ball:
             raise TypeError(
@@ -413,7 +416,7 @@ class StepSums:
     steps : CSR array of shape (n_points, D)
         Whole numbers: steps there and back cancel exactly.
     length : float
-        Of one step.
+        Length of one step.
     """
 
     steps: sparse.csr_array
