@@ -97,8 +97,8 @@ def predict(X, w, Z):
 
 
 @njit
-def write_predictions(X, w, Z):
-    """`predict`, for callers in Python."""
+def predict_all(X, w, Z):
+    """`predict`, for calls from Python."""
     predict(X, w, Z)
 
 

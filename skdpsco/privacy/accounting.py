@@ -337,7 +337,8 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    orders = [_order_for_epsilon(rho, epsilon) for rho in near]
+    least_order = 1e-9 / (1 + epsilon)  # less one; there no curve gives a delta below 1 - 1e-7
+    orders = [max(_order_for_epsilon(rho, epsilon), least_order) for rho in near]
     least = min(log_delta(minimise(log_delta, b)) for b in between(orders))
     return _round_up(math.exp(min(least, 0.0)))
 

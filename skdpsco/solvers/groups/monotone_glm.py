@@ -15,7 +15,7 @@ from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import correlate, write_predictions
+from skdpsco.data.products import correlate, predict_all
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
@@ -111,6 +111,7 @@ class PooledMoments:
             n_groups=1,
             group_sizes=(problem.n_samples,),
             objective="average",
+            centred=problem.centred,
         )
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
@@ -155,7 +156,7 @@ class _Gradient:
     def total(self, w: np.ndarray, data: Any) -> np.ndarray:
         y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
-        write_predictions(X, w, z)
+        predict_all(X, w, z)
         factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
         z[:, 0] = factors / np.maximum(norms, self.clip)
         _correlate(X, z, total)
