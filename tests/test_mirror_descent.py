@@ -10,12 +10,13 @@ from skdpsco.constraints import L2Ball, Simplex
 from skdpsco.data.pieces import sum_error
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, Ledger, rho_of
-from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import DESCENT, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
+    Block,
     MatrixGame,
     QuadraticGame,
     duality_gap,

@@ -39,7 +39,6 @@ from skdpsco.solvers import (
     SGD,
     AcceleratedRecursive,
     Allowance,
-    Block,
     BoostedMirrorDescent,
     CompositeProblem,
     GradientDescent,
@@ -58,7 +57,7 @@ from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoment
 from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, LogisticMoments
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.workload import QueryProblem
-from skdpsco.variational import solve_variational_inequality
+from skdpsco.variational import Block, solve_variational_inequality
 from skdpsco.variational.solve import MatrixGame
 
 BUDGET = Budget(1.0, 1e-6)

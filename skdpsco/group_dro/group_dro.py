@@ -102,9 +102,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
-        Public bound on ``|y|`` for the squared loss; what lies beyond is clipped.
+        Public bound on ``|y|`` for the squared loss, to which targets are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -191,7 +191,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.group_dro.group_dro import PrivateGroupDRO
+    >>> from skdpsco import PrivateGroupDRO
     >>> from skdpsco.group_dro import worst_group_score
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))

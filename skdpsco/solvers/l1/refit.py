@@ -190,7 +190,7 @@ def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
 
 
 @njit
-def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
+def minimise_quadratic(H, g, start, constraint, n_ball, n_iter, out):
     """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
     d = g.shape[0]
     bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
@@ -329,7 +329,7 @@ class Refit:
             new = start - np.linalg.solve(H, g)
             if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
                 steps = REFIT.quadratic_steps
-                minimize_quadratic(H, g, start, self.constraint, self.n_ball, steps, new)
+                minimise_quadratic(H, g, start, self.constraint, self.n_ball, steps, new)
             self.w[self.local] = new
         deviation = noise * np.linalg.norm(np.linalg.inv(H), axis=1)
         small = np.abs(new) < hard * deviation

@@ -79,6 +79,9 @@ class StagewiseTuning(NamedTuple):
         Signal from which all coordinates are refitted.
     descent_signal : float
         Signal from which Newton steps are better than gradient steps, if the radius is not given.
+    conditioned_few, conditioned_signal : float
+        ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
+        steps are better: fitted by examples/benchmarks/robustness.py.
     hard : float
         Standard deviations within which a selected coefficient becomes 0: some coordinates were
         chosen by chance.
@@ -103,6 +106,8 @@ class StagewiseTuning(NamedTuple):
     guess: float = 15.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
+    conditioned_few: float = 8.0
+    conditioned_signal: float = 1000.0
     hard: float = 2.0
     path_points: int = 20
 
@@ -119,7 +124,7 @@ class StagewisePlan(Plan):
     path : VertexPlan or None
         The selection; without it, all coordinates are refitted (or the intercept alone).
     mu : float
-        Of the refit; 0 if there is none.
+        Budget of the refit, or 0 without a refit.
     radius : float
         Length of the path, and radius of the final ball unless ``choose_radius``.
     choose_radius : bool
@@ -129,9 +134,9 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     n_samples : int
     descent : GradientDescentPlan or None
-        Of the gradient steps on all coordinates, where these have too much noise for Newton's.
+        Plan of gradient steps on all coordinates, if the noise is too large for Newton steps.
     last : RefitPlan or None
-        Of a last step in all coordinates, after the refit of those that were selected.
+        Plan of a last step in all coordinates, after the refit of the selected ones.
     """
 
     path: VertexPlan | None = None
@@ -160,7 +165,8 @@ class Stagewise:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
     - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
-      than one for 8 coordinates) in few dimensions: gradient descent on all coordinates;
+      than one for 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
+      all coordinates;
     - so little budget that a selection would be a guess: the intercept alone;
     - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
       for a path, those coordinates are selected that are large in one noisy gradient, of features
@@ -191,7 +197,10 @@ class Stagewise:
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If the constraint is neither None nor an `L1Ball`.
+        ValueError
+            If the loss is not smooth, or a bound is 0 or infinite.
         """
         if problem.constraint is not None and type(problem.constraint) is not L1Ball:
             raise TypeError(
@@ -250,7 +259,9 @@ class Stagewise:
             short = steps < STAGEWISE.least_steps * K**0.5
             affordable = min(STAGEWISE.records_per_feature * n * mu, STAGEWISE.some * steps)
             low = n * mu > STAGEWISE.least_records and d < affordable
-            few = d <= STAGEWISE.few * steps  # hardly a choice
+            conditioned = problem.mean_square is not None
+            per_step = STAGEWISE.conditioned_few if conditioned else STAGEWISE.few
+            few = d <= per_step * steps  # hardly a choice
             if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
@@ -296,6 +307,8 @@ class Stagewise:
         if choose and all_coordinates:
             radius *= STAGEWISE.safety
         least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
+        if problem.mean_square is not None:
+            least = STAGEWISE.conditioned_signal
         if all_coordinates and not newton_pays(
             problem.n_samples, problem.n_features, budget.mu, least
         ):
@@ -387,6 +400,8 @@ def unpenalised(problem: Problem) -> CompositeProblem:
         problem.intercept,
         problem.target_bound,
         sparse=problem.sparse,
+        centred=problem.centred,
+        mean_square=problem.mean_square,
         penalty=L2(0.0),
         unit=(0.0,) * problem.n_features,
     )
@@ -401,7 +416,7 @@ class StepSums:
     steps : CSR array of shape (n_points, D)
         Whole numbers: steps there and back cancel exactly.
     length : float
-        Of one step.
+        Length of one step.
     """
 
     steps: sparse.csr_array
