@@ -221,7 +221,7 @@ def test_the_automatic_schedule_is_affordable(n, rho):
         ({"second_smoothness": 10**400}, "second_smoothness"),
         ({"second_smoothness": None, "smoothness": None}, "smoothness"),
         ({"n_iter": 11}, "n_iter"),
-        ({"rho": 1e-14}, "n_iter=10 is too large for the budget"),
+        ({"rho": 1e-14}, "n_iter=10 is too large for a budget"),
     ],
 )
 def test_problems_that_are_refused(changes, match):

@@ -329,6 +329,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _unit(self) -> float:
         return 1.0 if classifies(self) else float(self.target_bound)
 
+    def _order(self) -> float:
+        return 2.0
+
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         return group_solver(self.solver, loss)
 

@@ -54,8 +54,8 @@ class PrivateLasso(LinearRegressor):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.

@@ -51,7 +51,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         intercepts c, the coefficients of a column of ones, count: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``, jointly for all classes. With
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
-        grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 80
+        grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
         where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.

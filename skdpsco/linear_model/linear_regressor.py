@@ -47,7 +47,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         intercept c, the coefficient of a column of ones, counts: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 16
+        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 8
         where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``; what lies beyond is clipped.

@@ -186,6 +186,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _unit(self) -> float:
         return self._link_unit
 
+    def _order(self) -> float:
+        return 2.0
+
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
         best = GLM_SOLVERS["moments" if small else "mirror-prox"]

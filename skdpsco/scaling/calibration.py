@@ -11,26 +11,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from skdpsco._kernels import njit
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import sum_error
-from skdpsco.data.products import predict
+from skdpsco.data.products import predict_all
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
-SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
-PLENTY_RATIO = 500.0  # of n mu over sqrt(d)
+CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
+SURE_RATIO = 500.0  # of n mu over sqrt(d)
 MOST_RATIO = 1e5  # beyond which there is nothing to mend
 LEAST_RECORDS = 8.0  # n mu of the release, from which an offset is more than noise
 LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
-TOP, SPREAD = 0.7, 0.4  # highest edge and typical score, in units of the coefficients' l2 norm
+TOP, TYPICAL_SCORE = (
+    0.7,
+    0.4,
+)  # highest edge and typical score, in units of the coefficients' l2 norm
 # Deviations of slopes from 1 in units of 1 / ratio, and widths for offsets in units of those.
 CLASSES_PRIOR, REGRESSION_PRIOR = (50.0, 0.5), (20.0, 0.1)
 LEAST_SLOPE = 0.06  # of the link, in Newton steps
 RESIDUAL = 0.1  # mean square of what a regression leaves
-FAR = 1e4  # l1 norm of coefficients, beyond what any score needs
+LONGEST = 1e4  # l1 norm of coefficients, beyond what any score needs
 
 
 class Calibration(NamedTuple):
@@ -88,7 +90,7 @@ class CalibrationPlan:
         w = coef.copy()
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
-        shrunk = min(1.0, FAR / max(length, 1e-100))
+        shrunk = min(1.0, LONGEST / max(length, 1e-100))
         w *= shrunk
         size = max(float(np.linalg.norm(w)), 1e-100)  # tiny squares would vanish
         edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
@@ -99,9 +101,9 @@ class CalibrationPlan:
         counts = counts - (counts.sum() - self.n_samples) / len(counts)  # n is public
         sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])
         limits = np.append(-sides[:0:-1], sides)
-        b = max(-FAR, min(b, FAR))
+        b = max(-LONGEST, min(b, LONGEST))
         slope, shift = self.fitted(
-            typical(limits, counts, SPREAD * size), counts, sums, b, variance
+            typical_scores(limits, counts, TYPICAL_SCORE * size), counts, sums, b, variance
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
@@ -154,7 +156,7 @@ def calibration_pays(n_samples: int, n_features: int, mu: float) -> bool:
 def known_records(n_samples: int, n_features: int, mu: float) -> tuple[float, float]:
     """``n mu`` of the release, and its share of ``mu**2``."""
     ratio = n_samples * mu / math.sqrt(n_features)
-    share = SHARE * min(1.0, PLENTY_RATIO / ratio)
+    share = CALIBRATION_SHARE * min(1.0, SURE_RATIO / ratio)
     return n_samples * mu * math.sqrt(share), share
 
 
@@ -185,7 +187,7 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     return CalibrationPlan(event, n, grid, levels, (deviation, offset * deviation), squared, share)
 
 
-def typical(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
+def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
     """A score in each range: its mean under the normal distribution that fits the counts."""
     weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
     mean = 0.0
@@ -207,13 +209,8 @@ def typical(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray
 def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int):
     """Counts, then sums of targets, of the records in every range of scores."""
     scores = np.empty((len(y), 1))
-    _predict(X, w, scores)
+    predict_all(X, w, scores)
     level = np.searchsorted(edges, np.abs(scores[:, 0]))
     place = np.where(scores[:, 0] >= 0.0, levels + level, levels - 1 - level)
     counts = np.bincount(place, minlength=2 * levels)
     return np.append(counts.astype(float), np.bincount(place, np.clip(y, -1.0, 1.0), 2 * levels))
-
-
-@njit
-def _predict(X, w, Z):
-    predict(X, w, Z)

@@ -36,6 +36,8 @@ class ScaleTuning(NamedTuple):
     ----------
     share : float
         What a solver spends on the scales of columns, of its mu**2 (or, which is the same, rho).
+    target_share : float
+        The same where the scales of the columns are known, and those of targets alone are needed.
     histogram_share : float
         Share of that for histograms; the rest is for mean squares.
     credible : float
@@ -45,6 +47,7 @@ class ScaleTuning(NamedTuple):
     """
 
     share: float = 0.1
+    target_share: float = 0.02
     histogram_share: float = 0.2
     credible: float = 4.0
     pooled: float = 1.0 / 16.0
@@ -110,7 +113,9 @@ def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
     return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
 
 
-def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
+def plan_scales(
+    problem: Problem, mu: float, target: bool = False, known: bool = False
+) -> ScalePlan:
     """Spend ``mu``, sensitivity over standard deviation, on the scales of all columns.
 
     Parameters
@@ -119,13 +124,16 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     mu : float
     target : bool, default=False
         Whether the targets are measured as one more column.
+    known : bool, default=False
+        Whether the features are not measured.
 
     Raises
     ------
     ValueError
         If the noise is too large for the grids.
     """
-    n, columns = problem.n_samples, problem.n_features - problem.intercept
+    n = problem.n_samples
+    columns = 0 if known else problem.n_features - problem.intercept
     mu_count, mu_square = (
         mu * math.sqrt(s)
         for s in (COLUMN_SCALES.histogram_share, 1.0 - COLUMN_SCALES.histogram_share)
@@ -163,17 +171,9 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
 def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
     """Follow ``plan`` on the data."""
     n, X = plan.n_samples, in_pieces(X, y)
-    n_counts = 1 if plan.pooled else plan.columns
-    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
-    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
-    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
-    if len(square) > len(typical):
-        # One histogram tells by how much the squares of most entries are smaller than their mean.
-        mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
-    else:
-        mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
     scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known
-    scales[:, : plan.columns] = mean_square, np.sqrt(clip)
+    if plan.columns > 0:
+        scales[:, : plan.columns] = _column_scales(plan, X, y, rng)
     target = plan.target_bound
     if plan.target_grids is not None:
         # In units of the bound; and the bound of the squares follows the histogram.
@@ -185,6 +185,21 @@ def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales
         square = _mean_squares(squares, plan.target_grids[1], n, rng)
         target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
     return Scales(scales[0], scales[1], target)
+
+
+def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squares of the features, and what they are clipped to."""
+    n = plan.n_samples
+    n_counts = 1 if plan.pooled else plan.columns
+    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
+    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
+    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
+    if len(square) > len(typical):
+        # One histogram tells by how much the squares of most entries are smaller than their mean.
+        mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
+    else:
+        mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
+    return mean_square, np.sqrt(clip)
 
 
 def _typical(counts, grid, n, rng):

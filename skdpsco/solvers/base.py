@@ -53,6 +53,8 @@ class Problem:
         Whether records are sparse.
     centred : bool, default=False
         Whether features are known to have a mean near 0.
+    mean_square : tuple of float, or None
+        Of every feature, without the one of an intercept, as far as it is known.
     """
 
     loss: Any
@@ -64,6 +66,7 @@ class Problem:
     row_norm: float = math.inf
     sparse: bool = False
     centred: bool = False
+    mean_square: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         # The squares of less would underflow, and longer rows would not be shrunk.

@@ -236,11 +236,13 @@ def share_scales(
     slope = lipschitz_l2(problem.loss)
     if slope < math.inf or (solver.clip == "auto" and not target):
         check_bound_on("derivative", problem.loss, slope)
-    if not (solver.preconditioned or target):
+    known = problem.mean_square is not None
+    if not target and (known or not solver.preconditioned):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.
-    scales = plan_scales(problem, mu * math.sqrt(COLUMN_SCALES.share), target=target)
-    return scales, mu * math.sqrt(1.0 - COLUMN_SCALES.share)
+    share = COLUMN_SCALES.target_share if known else COLUMN_SCALES.share
+    scales = plan_scales(problem, mu * math.sqrt(share), target, known)
+    return scales, mu * math.sqrt(1.0 - share)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
@@ -256,11 +258,13 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
+    mean_square: Any = problem.mean_square
     if plan.scales is not None:
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
-        if plan.preconditioned:
-            scale = np.sqrt(released.mean_square)
+        mean_square = mean_square or released.mean_square[: d - problem.intercept]
+    if plan.preconditioned and mean_square is not None:
+        scale[: d - problem.intercept] = np.sqrt(mean_square)
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
