@@ -43,6 +43,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers.base import assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections.
 CONDITIONED = (
@@ -296,7 +297,12 @@ class PrivateLinearModel(PrivateEstimator):
                     if known:
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
-                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
+                said = (
+                    clipping_note(units.bounds),
+                    *notes,
+                    *assumptions,
+                    *assumed_of(solver, plan),
+                )
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None:

@@ -38,6 +38,7 @@ from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import check_supported
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
 AUTO_RADIUS = 10.0  # a safety net, for features and targets in [-1, 1]
@@ -329,7 +330,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         warnings = (small,) if small and not problem.theta_is_fixed else ()
         assumptions = (
             clipping_note(bounds), *notes, *self._notes(membership),
-            *plan.assumptions,
+            *assumed_of(solver, plan),
         )  # fmt: skip
         with self._releasing(
             draft,
