@@ -8,7 +8,8 @@ WORKERS ?= 2
 # Each process starts with a half of the files, so that two do not compile the same kernels.
 XDIST := -n $(WORKERS) --dist worksteal
 # Statistical audits, and tests of workers and killed processes: `make audit` runs them
-AUDITS := tests/audit tests/test_canaries.py tests/test_ledger_processes.py tests/test_workers.py
+AUDITS := tests/audit $(addprefix tests/test_,$(addsuffix .py, \
+	canaries joblib_processes ledger_processes workers))
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \

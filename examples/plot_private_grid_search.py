@@ -21,6 +21,7 @@ X, y = load_digits(return_X_y=True)
 y = y > 4
 GRID = {"feature_bound": [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]}
 EPSILON = 4.0
+SPLITS = 10
 model = PrivateLogisticL1(classes=[False, True])
 
 # %%
@@ -35,8 +36,8 @@ print(search.privacy_)
 # is best on the test records (which nobody knows), and the default, feature_bound=1.
 candidates = list(ParameterGrid(GRID))
 scores: dict[str, list[float]] = {"search": [], "random candidate": [], "best": [], "defaults": []}
-single = np.zeros((10, len(candidates)))
-for seed in range(10):
+single = np.zeros((SPLITS, len(candidates)))
+for seed in range(SPLITS):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed, stratify=y)
     for k, params in enumerate(candidates):
         one = PrivateLogisticL1(epsilon=EPSILON, classes=[False, True], **params)

@@ -33,6 +33,7 @@ from skdpsco.privacy import (
     Budget,
     ExponentialMechanismEvent,
     GaussianEvent,
+    LaplaceNoisyMaxEvent,
     ZCDPEvent,
     rho_of,
 )
@@ -125,16 +126,18 @@ class Log:
         self.known[float(value)] = noise
         return Grid(value, noise)
 
-    def draw(self, kind, grid, size=0):
+    def draw(self, kind, grid, size=0, charged=None):
+        """Log draws on a grid that is calibrated for ``kind``, and charged as that or another."""
         known, amount, span = getattr(grid, "noise", None) or self.known[float(grid)]
         assert known == kind
-        self.drawn += [(kind, amount)] * max(size // span, 1)
+        self.drawn += [(charged or kind, amount)] * max(size // span, 1)
 
 
 LOG = Log()
 EVENTS = {
     "gaussian": GaussianEvent,
     "exponential": ExponentialMechanismEvent,
+    "laplace": LaplaceNoisyMaxEvent,
     "zcdp": ZCDPEvent,
 }
 
@@ -183,6 +186,10 @@ def log_noise():
         LOG.draw("exponential", LOG.last)  # scores are rounded just before
         return int(np.argmax(scores))
 
+    def draw_laplace(rng, scores, bits):
+        LOG.draw("exponential", LOG.last, charged="laplace")
+        return int(np.argmax(scores))
+
     def draw_from_buckets(rng, sums, buckets):
         LOG.draw("exponential", buckets.scale[1])
         return int(np.argmax(np.abs(sums)))
@@ -192,6 +199,7 @@ def log_noise():
     replace_everywhere(mechanisms, "to_grid", rounded)
     replace_everywhere(mechanisms, "gaussian_mechanism", draw_gaussian)
     replace_everywhere(mechanisms, "exponential_mechanism", draw_exponential)
+    replace_everywhere(mechanisms, "noisy_argmax_laplace", draw_laplace)
     replace_everywhere(_bucket_sampler, "draw_signed", draw_from_buckets)
     replace_everywhere(generalised, "generalised_gaussian_scale", of_generalised)
     replace_everywhere(generalised, "generalised_gaussian_mechanism", draw_generalised)
@@ -280,6 +288,7 @@ BALL = linear(Logistic(), L2Ball(2.0))
 # Name: solver, problem and data, number of steps.
 CASES = {
     "FrankWolfe": (FrankWolfe(), LASSO, 5),
+    "FrankWolfe, laplace": (FrankWolfe("laplace"), LASSO, 5),
     "NoisyFrankWolfe": (NoisyFrankWolfe(), BALL, 5),
     "Stagewise, all": (Stagewise(), LASSO, None),
     "Stagewise, path": (Stagewise(), LASSO, 6),

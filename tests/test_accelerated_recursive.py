@@ -4,23 +4,17 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.privacy import Budget, mu_of
-from skdpsco.solvers import (
-    AcceleratedRecursive,
-    Allowance,
-    Block,
-    MirrorProx,
-    RecursiveRegularisation,
-)
+from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorProx, RecursiveRegularisation
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational import Block
 from skdpsco.variational.solve import MatrixGame, _operator
 
 NOISELESS = Allowance(1e10)
@@ -80,6 +74,8 @@ def first_round(operator, data, n_rounds=2, budget=NOISELESS):
 
 
 def test_a_regularised_game_is_solved():
+    import cvxpy as cp
+
     m, k, n = 5, 4, 60
     A = payoffs(n, m, k)
     operator = _operator(MatrixGame(m, k), None, None, None)

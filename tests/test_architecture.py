@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -56,7 +57,12 @@ SOURCES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
     for path in sorted(ROOT.rglob("*.py"))
 }
-TREES = {module: ast.parse(source) for module, source in SOURCES.items()}
+
+
+@cache
+def trees():
+    """Of all modules."""
+    return {module: ast.parse(source) for module, source in SOURCES.items()}
 
 
 def imports(module, tree):
@@ -165,18 +171,18 @@ def test_every_module_has_a_room():
 
 
 def test_imports_go_down():
-    assert [w for module, tree in TREES.items() for w in wrong_imports(module, tree)] == []
+    assert [w for module, tree in trees().items() for w in wrong_imports(module, tree)] == []
 
 
 def test_imports_have_no_circles():
-    graph = {module: ours(module, tree) - {module} for module, tree in TREES.items()}
+    graph = {module: ours(module, tree) - {module} for module, tree in trees().items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_a_name_has_one_meaning():
     """No function, class or constant is defined in two modules: who looks for it finds one."""
     places: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for name in definitions(tree):
             places.setdefault(name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -186,6 +192,32 @@ def test_modules_stay_short():
     # A long module is a sign of two things in one place.
     lengths = {module: lines_of_code(source) for module, source in SOURCES.items()}
     assert {module: n for module, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def parameters(function):
+    """Number of parameters by position, beside the object or class that a method belongs to.
+
+    Those that have to be named, as of estimators, cannot be confused however many there are.
+    """
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_functions_take_few_parameters():
+    # What belongs together is one argument: kernels take NamedTuples.
+    functions = [
+        (module, node)
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.Lambda)
+    ]
+    many = [(m, node) for m, node in functions if parameters(node) > MAX_PARAMETERS]
+    assert [(m, getattr(node, "name", "lambda")) for m, node in many] == []
+
+
+def test_what_counts_as_a_parameter():
+    method = ast.parse("def f(self, a, /, b, c=1, *d, e, g=2, **h): ...").body[0]
+    assert parameters(method) == 3
 
 
 RAW = {"value", "values", "derivative", "derivatives", "curvature", "curvatures"}
@@ -199,7 +231,7 @@ CLIPPED = {
 def test_kernels_of_losses_are_called_with_bounds():
     """On records `losses.kernels` calls them, and clips: no solver sees what a loss returns."""
     raw = []
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         if ROOMS.index(room(module)) < ROOMS.index("data"):
             continue
         taken = {full.split(".")[-1] for full in imports(module, tree) if "loss" in full}
@@ -214,7 +246,7 @@ def test_kernels_of_losses_are_called_with_bounds():
 
 def test_only_the_generator_warns():
     # A warning that depends on data is a release. That of a fixed seed depends on a parameter.
-    assert [module for module, tree in TREES.items() if warns(tree)] == ["_random"]
+    assert [module for module, tree in trees().items() if warns(tree)] == ["_random"]
 
 
 @pytest.mark.parametrize(

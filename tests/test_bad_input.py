@@ -1,6 +1,8 @@
 """Mistakes of users: what they are told, and that nothing is lost and no noise is drawn."""
 
 import datetime
+from copy import copy
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -27,14 +29,16 @@ FRAME = pd.DataFrame(X, columns=["one", "two", "three", "four"])
 NAN, INF = float("nan"), float("inf")
 
 
+@cache
+def fitted(Estimator):
+    return Estimator(random_state=0).fit(FRAME, Y)
+
+
 def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **fit_params):
     """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
     params = model.get_params(deep=False)
-    model.set_params(**type(model)(random_state=0).get_params())
-    model.fit(FRAME, Y)
+    model = copy(fitted(type(model))).set_params(**params)
     before = dict(vars(model))
-    model.set_params(**params)
-    before.update(params)
     drawn = []
 
     def record(random_state, stacklevel):
@@ -110,6 +114,8 @@ BAD_PARAMETERS = [
     ),
     ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
 ]
+# The first value for each parameter and message, for estimators that declare the same constraints.
+ONE_OF_EACH = list({case[::2]: case for case in reversed(BAD_PARAMETERS)}.values())
 BAD_TARGET_BOUNDS = [
     *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j, [1.0] * N)),
     (True, "target_bound must be a positive number, got True"),

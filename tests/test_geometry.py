@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -75,6 +74,8 @@ def test_the_certificate_finds_what_is_not_optimal():
 @pytest.mark.parametrize("size", [1, 2, 6])
 @pytest.mark.filterwarnings("ignore:pnorm with p=:UserWarning")  # of cvxpy: error below 1e-5
 def test_prox_equals_cvxpy(constraint, size):
+    import cvxpy as cp
+
     block = Block(constraint, size, 1.0)
     rng = np.random.default_rng(size)
     for k, centre in enumerate((inside(block, rng), corner(block))):

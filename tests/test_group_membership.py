@@ -2,7 +2,6 @@
 
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -171,6 +170,8 @@ def test_a_matrix_without_overlaps_is_labels():
 @pytest.mark.parametrize("mode", ["public", "prior", "counts"])
 def test_without_noise_overlaps_are_solved(loss, mode):
     """Against cvxpy: worst and average of the three groups, a fifth of the records in none."""
+    import cvxpy as cp
+
     rng = np.random.default_rng(0)
     n = 600
     X, member = rng.uniform(-1, 1, (n, 3)), rng.random((n, 3)) < [0.2, 0.4, 0.6]

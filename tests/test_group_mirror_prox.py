@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -255,6 +254,8 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 @pytest.mark.parametrize("average_weight", [0.0, 0.4])
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):
+    import cvxpy as cp
+
     X, t, group = records(loss)
     membership = memberships(group, 3)
     radius = 2.0 if loss in CLASSIFICATION else 0.5  # no loss is cut
@@ -301,6 +302,8 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
 
 @pytest.mark.parametrize("options", [{"objective": "average"}, {"average_weight": 1.0}])
 def test_without_a_choice_of_groups_the_mean_loss_is_minimised(options):
+    import cvxpy as cp
+
     loss = LogisticMoments()
     X, t, group = records(loss)
     membership = memberships(group, 3)

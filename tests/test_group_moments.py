@@ -1,6 +1,5 @@
 """The solver of group DRO: its saddle points, and what it finds without noise and with it."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -64,6 +63,8 @@ def test_the_gaussian_model_is_an_expectation():
 @pytest.mark.parametrize("cap", [(1.0, 1.0, 1.0, 1.0), (0.3, 0.5, 0.1, 0.4), (0.25,) * 4])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 1e5])
 def test_capped_softmax(cap, scale):
+    import cvxpy as cp
+
     rng = np.random.default_rng(1)
     base, cap = np.array([0.1, 0.2, 0.3, 0.4]), np.array(cap)
     scores = scale * rng.normal(size=4)
@@ -85,6 +86,8 @@ def test_capped_softmax(cap, scale):
 @pytest.mark.parametrize("n_ball", [3, 4])
 @pytest.mark.parametrize("cap", [(1.0, 1.0, 1.0), (0.5, 0.4, 0.3)])
 def test_saddle_points(radius, n_ball, cap):
+    import cvxpy as cp
+
     M, mean, rng = random_model(2)
     B, C, cap = rng.normal(size=(3, 4)), rng.normal(size=3), np.array(cap)
     groups = GroupLevels(B, C, cap, cap / cap.sum())
@@ -143,6 +146,8 @@ def data(loss, seed=0, d=3):
 
 def exact(loss, X, y, group, cap, average_weight, radius):
     """The optimum, by cvxpy."""
+    import cvxpy as cp
+
     w, b, t = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
     z = X @ w + b
     each = cp.logistic(-cp.multiply(2.0 * y - 1, z)) if loss == "logistic" else (z - y) ** 2 / 2

@@ -166,10 +166,11 @@ def test_steps_add_up_runs(monkeypatch):
     for size in (2**16, 4):
         monkeypatch.setattr(summation, "PIECE_ROWS", size)
         point, noise = np.zeros(3), np.random.default_rng(1)
-        gradient = steps.take(rows, 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+        gradient = steps.gradient(rows, 10.0, w, 1e-7 / 2.0**SCALE_BITS, noise)
+        steps.move(point, gradient, 0.5)
         np.testing.assert_allclose(gradient, expected, atol=1e-6)
         np.testing.assert_allclose(point, -0.5 * gradient)
-    empty = steps.take(rows[:0], 10.0, w, point, 0.5, 1e-7 / 2.0**SCALE_BITS, noise)
+    empty = steps.gradient(rows[:0], 10.0, w, 1e-7 / 2.0**SCALE_BITS, noise)
     np.testing.assert_allclose(empty, 0.0, atol=1e-6)
 
 

@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 from test_bad_input import (
     BAD_CLASSES,
-    BAD_PARAMETERS,
     BAD_TARGET_BOUNDS,
     BAD_X,
     BAD_Y,
     INF,
     NAN,
+    ONE_OF_EACH,
     D,
     N,
     X,
@@ -33,7 +33,7 @@ LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "verbos
 POSITIVE = r"in the range \(0(\.0)?, inf\)"
 COUNT = r"n_samples.* in the range \[1, 9007199254740992\]"
 PARAMETERS = [
-    *(case for case in BAD_PARAMETERS if case[0] in LEGAL),
+    *(case for case in ONE_OF_EACH if case[0] in LEGAL),
     *(
         ("p", v, r"p.* in the range \[1(\.0)?, inf\]")
         for v in (NAN, -INF, 0, 0.99, -2, "2", None, [2])
@@ -43,7 +43,10 @@ PARAMETERS = [
         ("p", v, r"p must be 1, in \[1 \+ 2\*\*-40, 2\*\*40\] or inf, got " + got)
         for v, got in ((1.0 + 1e-15, r"1\.0+1"), (1e13, "1"), (10**400, "1"))
     ),
-    *(("radius", v, "radius.* " + POSITIVE) for v in (NAN, INF, 0, -1, "auto", None, 1j, [1.0])),
+    *(
+        ("radius", v, "radius.* " + POSITIVE)
+        for v in (NAN, INF, 0, -1, "automatic", None, 1j, [1.0])
+    ),
     ("radius", True, "radius must be a positive number, got True"),
     ("radius", 1e300, r"radius must be in \[1e-100, 1e\+100\], got 1e\+300"),
     *(("row_norm", v, "row_norm.* " + POSITIVE) for v in (NAN, INF, 0, -1, "auto", 1j, [1.0])),

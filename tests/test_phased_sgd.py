@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -263,6 +262,8 @@ def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
 @balls
 def test_without_noise_the_constrained_optimum_is_approached(ball):
     """One pass leaves an error of about 1 / sqrt(n)."""
+    import cvxpy as cp
+
     n, d = 40_000, 4
     X, rng = data(n, d)
     X = np.clip(X, -1, 1)

@@ -104,6 +104,17 @@ def test_every_module_that_calibrates_noise_is_observed(observed, modules):
     assert calibrating == {name for case in observed.values() for name in case["modules"]}
 
 
+def test_noise_is_drawn_by_what_is_logged(modules):
+    """Nothing outside of `skdpsco.mechanisms` draws from a discrete law itself."""
+    laws = {samplers.bernoulli_exp, samplers.discrete_laplace, samplers.discrete_gaussian}
+    drawing = {
+        module.__name__
+        for module in modules
+        if any(inspect.isfunction(f) and f in laws for f in vars(module).values())
+    }
+    assert drawing == {"skdpsco.mechanisms.samplers", "skdpsco.mechanisms.bucket_sampler"}
+
+
 def test_noise_that_is_drawn_costs_what_is_charged(observed):
     special = {*WEIGHED, *GROUPED, *SAMPLED}
     assert special | set(PARTS) | set(PLANNED_AGAIN) <= set(observed)
@@ -114,7 +125,14 @@ def test_noise_that_is_drawn_costs_what_is_charged(observed):
 
 def test_releases_are_those_of_the_event(observed):
     """One by one, where the event tells them apart."""
-    for name in ("FrankWolfe", "Moments", "Moments, logistic", "SelectMeasure", "PooledMoments"):
+    for name in (
+        "FrankWolfe",
+        "FrankWolfe, laplace",
+        "Moments",
+        "Moments, logistic",
+        "SelectMeasure",
+        "PooledMoments",
+    ):
         case = observed[name]
         assert sorted(case["counts"]) == sorted(case["planned"]), name
     for name in GROUPED:

@@ -5,7 +5,6 @@ import itertools
 import math
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -404,6 +403,8 @@ POLYTOPE = np.random.default_rng(5).normal(size=(12, 4))
 
 def inside(constraint, w):
     """The constraint as cvxpy sees it."""
+    import cvxpy as cp
+
     if isinstance(constraint, L1Ball):
         return [cp.norm1(w) <= constraint.radius]
     if isinstance(constraint, L2Ball):
@@ -430,6 +431,8 @@ def inside(constraint, w):
 )
 @pytest.mark.parametrize("loss", [Squared(4.0), Logistic()])
 def test_constrained_optimum_by_cvxpy(solver, constraint, loss):
+    import cvxpy as cp
+
     rng = np.random.default_rng(1)
     n = 500
     X = rng.uniform(-1, 1, (n, 4))

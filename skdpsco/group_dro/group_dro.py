@@ -13,15 +13,14 @@ from skdpsco._quiet import score_by
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
     HasMethods,
     StrOptions,
-    check_n_iter,
     check_X_y,
 )
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
 from skdpsco.group_dro.options import (
     CLASSIFIERS,
@@ -34,11 +33,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
-from skdpsco.scaling.feature_bounds import clipping_note
-from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
-from skdpsco.solvers import check_supported
-from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
 AUTO_RADIUS = 10.0  # a safety net, for features and targets in [-1, 1]
@@ -107,11 +102,19 @@ class PrivateGroupDRO(PrivateLinearModel):
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
-        Public bound on ``|y|`` for the squared loss; what lies beyond is clipped.
+        Public bound on ``|y|`` for the squared loss, to which targets are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
+        mu^2, if there is an intercept, ``solver`` is given by name and there are
+        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. None takes columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     classes : array-like of shape (2,) or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
@@ -150,6 +153,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     n_rounds_ : int
         Number of rounds on parts of the records; 1 means that there was no recursion. Only for
         recursive solvers.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -185,7 +191,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.group_dro.group_dro import PrivateGroupDRO
+    >>> from skdpsco import PrivateGroupDRO
     >>> from skdpsco.group_dro import worst_group_score
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
@@ -200,6 +206,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **CONDITIONING_CONSTRAINTS,
         **{name: [str] for name in LEGAL},
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -208,6 +215,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         "target_bound": [Real],
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
+    _conditioned_solvers = ("auto", *GROUP_SOLVERS)
+    _membership: Membership  # of a draft
+    _facts: dict[str, Any]  # of a draft: what is public of the groups
+
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
@@ -228,6 +239,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         feature_bound=1.0,
         target_bound=1.0,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         classes=None,
         solver="auto",
         n_iter="auto",
@@ -248,6 +261,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
         self.n_iter = n_iter
@@ -300,58 +315,52 @@ class PrivateGroupDRO(PrivateLinearModel):
         X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
         membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t, target_scale, notes = draft._encode(y)
+            t, notes = draft._encode(y)
+        draft._membership, draft._facts = membership, self._public_facts(membership)
+        notes = (*notes, *self._notes(membership))
+        coef, offset = draft._fit(X, t, LOSSES[self.loss](), None, notes)
+        if classifies(self):
+            coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
+        draft.coef_, draft.intercept_ = self._unit() * coef, self._unit() * offset
+        draft.groups_ = as_array(membership.groups)
+        draft.sensitive_columns_ = columns
+        return self._accept(draft)
 
-        n, d = X.shape
-        budget = self._budget()
-        radius, bounds = self._radius_and_bounds(d)
-        largest, intercept = float(bounds.max()), bool(self.fit_intercept)
-        radius = AUTO_RADIUS if radius is None else radius * largest / target_scale
-        problem = GroupProblem(
-            LOSSES[self.loss](),
-            L2Ball(radius),
-            n,
-            d + intercept,
+    def _unit(self) -> float:
+        return 1.0 if classifies(self) else float(self.target_bound)
+
+    def _order(self) -> float:
+        return 2.0
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        return group_solver(self.solver, loss)
+
+    def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
+        radius, _ = self._radius_and_bounds(len(bounds))
+        intercept = bool(self.fit_intercept)
+        return GroupProblem(
+            loss,
+            L2Ball(AUTO_RADIUS if radius is None else radius * float(bounds.max()) / self._unit()),
+            n_samples,
+            len(bounds) + intercept,
             intercept,
             objective=self.objective,
             cvar_level=float(self.cvar_level),
             average_weight=float(self.average_weight),
-            **self._public_facts(membership),
+            **self._facts,
         )
-        available = self._available(budget)
-        solver, n_iter = group_solver(self.solver, problem.loss), check_n_iter(self.n_iter)
-        check_supported(solver, problem)
-        plan = self._planned(
-            lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
-        )
-        design = as_design(X, bounds, intercept)
-        needed = needed_size(d + intercept, available.mu / problem.max_memberships**0.5)
-        small = too_small(membership.groups, problem.expected_sizes, needed)
-        warnings = (small,) if small and not problem.theta_is_fixed else ()
-        assumptions = (
-            clipping_note(bounds), *notes, *self._notes(membership),
-            *assumed_of(solver, plan),
-        )  # fmt: skip
-        with self._releasing(
-            draft,
-            plan.event,
-            budget,
-            assumptions=assumptions,
-            warnings=(*warnings, *plan.warnings),
-        ) as release:
-            data = (design, t, membership.matrix, release.rng)
-            result = self._follow(solver, plan, problem, *data)
-        units = Units(bounds, Target(1.0, 0.0, target_scale))
-        coef, offset = units.unscale(result.coef, intercept, 1)
-        if classifies(self):
-            coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
-        draft.coef_, draft.intercept_ = coef, offset
-        draft.groups_, draft.group_weights_ = as_array(membership.groups), result.theta
-        draft.sensitive_columns_ = columns
-        draft.n_iter_ = result.n_iter
-        if result.n_rounds is not None:
-            draft.n_rounds_ = result.n_rounds
-        return self._accept(draft)
+
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        needed = needed_size(problem.n_features, mu / problem.max_memberships**0.5)
+        small = too_small(self._membership.groups, problem.expected_sizes, needed)
+        warned = bool(small) and not problem.theta_is_fixed
+        return (*super()._advice(problem, mu), *((small,) if warned else ()))
+
+    def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
+        X, y, rng = data
+        result = super()._follow(solver, plan, problem, X, y, self._membership.matrix, rng)
+        self.group_weights_ = result.theta
+        return result
 
     @available_if(classifies)
     def decision_function(self, X):
@@ -470,19 +479,15 @@ class PrivateGroupDRO(PrivateLinearModel):
             notes.append("the shares of the groups are public (group_prior)")
         return tuple(notes)
 
-    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, float, tuple[str, ...]]:
-        """Targets as the solver sees them, their scale, and what the report says about them."""
+    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Targets as the solver sees them, and what the report says about them."""
         if not classifies(self):
             bound = float(self.target_bound)
-            return (
-                np.clip(y, -bound, bound) / bound,
-                bound,
-                (f"targets are clipped to +-{bound:g}",),
-            )
+            return np.clip(y, -bound, bound) / bound, (f"targets are clipped to +-{bound:g}",)
         self.classes_, index = encode_classes(y, self.classes)
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 f"loss={self.loss!r} needs y and classes to hold two labels."
             )
-        return index - 0.5, 1.0, (labels_note(self.classes_, self.classes),)
+        return index - 0.5, (labels_note(self.classes_, self.classes),)

@@ -8,11 +8,9 @@ import numpy as np
 from skdpsco._quiet import quietly, score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
     HasMethods,
-    Interval,
-    Real,
     StrOptions,
-    check_bound,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -22,8 +20,8 @@ from skdpsco.scaling.target import Target
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
+    **CONDITIONING_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
-    "radius": [Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", "moments", *MINIMAX_SOLVERS}), HasMethods(["plan", "run"])],
 }
 
@@ -34,6 +32,8 @@ class MinimaxModel(PrivateLinearModel):
     losses: Any
     tasks: Any
 
+    _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
+    _widest = 6.0
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 
@@ -79,23 +79,17 @@ class MinimaxModel(PrivateLinearModel):
             raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error
         return loss
 
-    def _unit(self) -> float:
-        """The user's unit of a prediction of 1 in the kernels."""
-        return 1.0
-
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)
         mu = math.sqrt(2.0 * rho)
         return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius, _ = self._radius_and_bounds(len(bounds))
-        assert radius is not None
-        unit, largest = self._unit(), float(bounds.max())
-        name = f"radius * max(feature_bound){' / target_bound' if unit != 1.0 else ''}"
-        radius = check_bound(name, radius * largest / unit)
+        radius = self._ball_radius(n_samples, bounds)
         intercept = bool(self.fit_intercept)
-        return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
+        return MinimaxProblem(
+            loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
+        )
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         result = super()._follow(solver, plan, problem, *data)

@@ -59,14 +59,26 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    radius : float, default=5.0
+    radius : float or "auto", default="auto"
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
+        "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40 where there is
+        little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
+        and there are enough records: columns on one side of 0, or that use a small part of their
+        bounds, then cost little. The intercept that counts in the ball is then that of centred
+        features: the prediction at the centre in place of that at 0. None takes columns as they
+        are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -97,6 +109,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         of classes or of columns, or 1.
     class_prior_ : ndarray of shape (n_classes,)
         The noisy shares of the classes, if a solver other than "moments" needed them.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
@@ -129,7 +144,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_classifier import PrivateMinimaxClassifier
+    >>> from skdpsco import PrivateMinimaxClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five
@@ -146,6 +161,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     }
     _foreign_losses = (Squared, Huber, Absolute, Quantile, Multinomial)
     _probes = (-1.0, 1.0)
+    _auto_radius = 5.0
 
     def __init__(
         self,
@@ -156,9 +172,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         epsilon=1.0,
         delta=1e-6,
         ledger=None,
-        radius=5.0,
+        radius="auto",
         feature_bound=1.0,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         classes=None,
         solver="auto",
         n_iter="auto",
@@ -174,6 +192,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.radius = radius
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
         self.n_iter = n_iter

@@ -53,17 +53,29 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    radius : float, default=1.0
+    radius : float or "auto", default="auto"
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
-        in [-1, 1] predictions are at most ``radius``. The noise grows with it.
+        in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
+        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 8
+        where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
         tight, and centre y.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
+        and there are enough records: columns on one side of 0, or that use a small part of their
+        bounds, then cost little. The intercept that counts in the ball is then that of centred
+        features: the prediction at the centre in place of that at 0. None takes columns as they
+        are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
+        those of the linear map everywhere.
     solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
             "mirror-prox", "recursive-regularisation"} or object, default="auto"
         See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
@@ -83,6 +95,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     task_weights_ : ndarray of shape (n_losses, n_tasks)
         Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
         of columns of y.
+    feature_range_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of every column that make a difference: its bounds, or
+        less where features were conditioned. A release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
@@ -113,7 +128,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     Three instruments, one of which is biased; their mean would be as far from two as from one:
 
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_regressor import PrivateMinimaxRegressor
+    >>> from skdpsco import PrivateMinimaxRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))
@@ -129,6 +144,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _probes = (-1.0, 0.0, 1.0)
+    _auto_radius = 1.0
 
     def __init__(
         self,
@@ -138,10 +154,12 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         epsilon=1.0,
         delta=1e-6,
         ledger=None,
-        radius=1.0,
+        radius="auto",
         feature_bound=1.0,
         target_bound=1.0,
         fit_intercept=True,
+        conditioning="auto",
+        clip_features=True,
         solver="auto",
         n_iter="auto",
         verbose=0,
@@ -156,6 +174,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose

@@ -32,7 +32,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 MODULES = (group_moments, _monotone, mirror_prox)
 SOLVERS = pytest.mark.parametrize("solver", ["moments", "mirror-prox"])
 N = 5
-BUDGET = {"epsilon": 2000.0, "delta": 1e-6, "n_iter": 2, "random_state": 0}
+BUDGET = {
+    "epsilon": 2000.0, "delta": 1e-6, "n_iter": 2, "random_state": 0, "conditioning": None,
+}  # fmt: skip
 
 
 class Hostile:

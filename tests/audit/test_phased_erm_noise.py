@@ -108,7 +108,7 @@ def test_sums_move_by_what_is_charged_and_hardly_less(
         given = X if layout == "dense" else sparse.csr_matrix(X)
         design = as_design(given, np.full(d, BOUND), intercept)
         steps = Steps(problem, design, y, plan.slope)
-        steps.take(np.arange(3), 3.0, point, np.zeros_like(point), 0.1, grid, None, shifts=shifts)
+        steps.gradient(np.arange(3), 3.0, point, grid, None, shifts)
         assert steps.n_gradients == 3
         return recorded.pop()
 
@@ -140,7 +140,7 @@ def test_a_loss_that_breaks_its_bound_is_clipped(recorded):
         steps = Steps(problem, as_design(np.ones((2, 2)), np.ones(2), False),
                       np.array([target, 1.0]), plan.slope)  # fmt: skip
         with np.errstate(all="ignore"):
-            steps.take(np.arange(2), 2.0, zero, zero.copy(), 0.1, plan.phases[0].grid, None)
+            steps.gradient(np.arange(2), 2.0, zero, plan.phases[0].grid, None)
         sums.append(recorded.pop())
     changes = [np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2)]
     assert 0.9 * allowed < max(changes) <= allowed

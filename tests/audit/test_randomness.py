@@ -193,7 +193,12 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
         assert set(vars(model.path_)) == {"radius", "_points", "_unscale"}
         unscale = model.path_._unscale
         assert set(unscale.keywords) == {"intercept", "n_outputs"}
-        assert set(unscale.func.__self__._fields) == {"bounds", "target", "conditioning"}
+        assert set(unscale.func.__self__._fields) == {
+            "bounds",
+            "target",
+            "conditioning",
+            "calibration",
+        }
 
 
 def reachable(thing, depth=8):

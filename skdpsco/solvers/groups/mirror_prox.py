@@ -40,6 +40,7 @@ LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 class HingeLoss:
     """Hinge loss ``max(0, 1 - s z)``, s the sign of the target."""
 
+    n_outputs: ClassVar[int] = 1
     slope_bound: ClassVar[float] = 1.0
     largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
 
@@ -57,6 +58,7 @@ class HingeLoss:
 class AbsoluteLoss:
     """Absolute residual, for targets in [-1, 1]."""
 
+    n_outputs: ClassVar[int] = 1
     slope_bound: ClassVar[float] = 1.0
     largest_loss: ClassVar[float] = 1.0
 

@@ -69,6 +69,7 @@ class GroupMomentsTuning:
     ratio_per_round: float = 40.0  # the number of rounds is the root of the ratio over this
     quiet_ratio: float = 1e3  # above it the noise is so small that no row is shortened
     max_rounds: int = 20
+    blind_rounds: int = 2  # the fewest without a matrix: the first finds the curvature
     clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
     most_concentrated: float = 50.0  # the mean square is assumed to be at least n_features / this
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
@@ -116,6 +117,8 @@ class GroupMoments:
     Proof and sources: docs/proofs/group_dro.md.
     """
 
+    fixed_cost = True
+
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
     ) -> GroupMomentsPlan:
@@ -137,9 +140,10 @@ class GroupMoments:
         sizes = problem.expected_sizes
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
-        n_rounds = n_iter or int(min(max(1, useful), tuning.max_rounds))
-        levels = not problem.theta_is_fixed
         matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
+        fewest = 1 if matrix else tuning.blind_rounds
+        n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
+        levels = not problem.theta_is_fixed
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
         parts = {  # share of one release, and number of such releases
             "counts": (tuning.count_share, int(private and problem.prior is None)),
@@ -216,6 +220,7 @@ class _GroupFit:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y, self.membership = X, y, membership
         self.F, self.k = problem.n_features, problem.n_groups
+        self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
     def run(self, progress) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
@@ -243,12 +248,18 @@ class _GroupFit:
         w, theta = saddle_point(B, level, w, own)
         for t in range(self.plan.n_iter):
             (responses, deviation), losses = self._responses_and_losses(w)
+            if self.plan.matrix_grid is None:
+                noise = float(np.linalg.norm(pi * deviation))
+                phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes = phi.slopes(w)[0]
             error = slopes - responses  # error of the model
-            # If predictions do not have the assumed distribution, the model errs along the slopes,
-            # where there is little noise. In other directions, errors below the noise count as 0.
-            along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
-            along = (pi @ error @ along) * along
+            along = np.zeros(self.F)
+            if self.plan.matrix_grid is not None:
+                # If predictions do not have the assumed distribution, the model errs along the
+                # slopes, where there is little noise. In other directions, errors below the noise
+                # count as 0.
+                along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
+                along = (pi @ error @ along) * along
             error, added = shrink_groups(error - along, deviation, self.sizes)
             corrected = B + error + along
             C = (corrected - B) @ w + level
@@ -314,16 +325,41 @@ class _GroupFit:
             return (moment,) if grid is None else (moment, U.T @ U)
 
         moments, *second = self._sum(sums)
-        intercept = self.problem.intercept
-        if grid is None:  # assume equal second moments of all features
-            rest = self.moment - intercept
-            M = np.diag(np.full(F, max(rest, self.moment / F) / max(F - intercept, 1)))
-            if intercept:
-                M[-1, -1] = 1.0
+        if grid is None:
+            # Features that go together have a larger curvature than those that do not: take one
+            # between the extremes, 1 and F times the mean, until a response is known.
+            self.stiffness = math.sqrt(F)
+            phi = self._model(self.stiffness)
         else:
             M = self._second_moments(second[0], grid) * (self.c**2 / n)
-        mean = M[-1] if intercept else np.zeros(F)
-        return self.problem.loss.model(M, mean), *self._means(moments, self.plan.moment_grids)
+            phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
+        return phi, *self._means(moments, self.plan.moment_grids)
+
+    def _model(self, stiffness: float) -> Any:
+        """The model of phi if second moments of all features are ``stiffness`` times the mean."""
+        intercept = self.problem.intercept
+        square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
+        squares, mean = np.full(self.F, stiffness * square), np.zeros(self.F)
+        if intercept and self.problem.centred:
+            squares[-1] = mean[-1] = 1.0
+        elif intercept:  # it goes together with the features
+            squares[-1] = stiffness
+        return self.problem.loss.model(np.diag(squares), mean)
+
+    def _stiffness_at(self, w: np.ndarray, response: np.ndarray, noise: float) -> float:
+        """The stiffness of a model whose slopes at ``w`` are as long as the mean response there.
+
+        A model with less curvature than the data would make the next step too long.
+        """
+        n_seen = self.F - (self.problem.intercept and self.problem.centred)
+        square = float(np.square(response[:n_seen]).sum()) - n_seen * noise**2
+        low, high = (self.stiffness if self.responded else 1.0), float(self.F)
+        for _ in range(30):
+            middle = math.sqrt(low * high)
+            slopes = self._model(middle).slopes(w)[0][:n_seen]
+            low, high = (middle, high) if slopes @ slopes < square else (low, middle)
+        self.stiffness, self.responded = low, True
+        return low
 
     def _second_moments(self, second, grid):
         entries = upper_triangle(second)

@@ -15,7 +15,7 @@ from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import correlate, predict
+from skdpsco.data.products import correlate, predict_all
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
@@ -66,6 +66,7 @@ class TabulatedMoments:
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
+    n_outputs: ClassVar[int] = 1
 
     def __init__(self, knots: np.ndarray, values: np.ndarray):
         self.knots, self.values = knots, values
@@ -98,6 +99,8 @@ class TabulatedMoments:
 class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
 
+    fixed_cost = True
+
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(
             problem.loss,
@@ -108,6 +111,7 @@ class PooledMoments:
             n_groups=1,
             group_sizes=(problem.n_samples,),
             objective="average",
+            centred=problem.centred,
         )
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
@@ -123,11 +127,6 @@ class PooledMoments:
         """Follow ``plan`` on the data."""
         everyone = sparse.csr_array(np.ones((problem.n_samples, 1)))
         return GroupMoments().run(plan, self._grouped(problem), X, y, everyone, rng, progress)
-
-
-@njit
-def _predict(X, w, Z):
-    predict(X, w, Z)
 
 
 @njit
@@ -157,7 +156,7 @@ class _Gradient:
     def total(self, w: np.ndarray, data: Any) -> np.ndarray:
         y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
-        _predict(X, w, z)
+        predict_all(X, w, z)
         factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
         z[:, 0] = factors / np.maximum(norms, self.clip)
         _correlate(X, z, total)

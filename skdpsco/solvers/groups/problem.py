@@ -20,6 +20,7 @@ class LogisticMoments:
     # The loss of the prediction 0; None if it depends on the target.
     level_at_zero: ClassVar[float | None] = math.log(2.0)
     model: ClassVar[type] = GaussianModel
+    n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi."""
@@ -41,6 +42,7 @@ class SquaredMoments:
     largest_loss: ClassVar[float] = 0.5
     level_at_zero: ClassVar[float | None] = None
     model: ClassVar[type] = QuadraticModel
+    n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi: the prediction clipped to [-1, 1]."""

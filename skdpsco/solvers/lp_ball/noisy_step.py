@@ -80,25 +80,22 @@ class Steps:
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float):
         outputs = problem.loss.n_outputs
         self.n_gradients = 0.0
-        self._data = X, y, problem.loss, problem.constraint, slope
+        self._data = X, y, problem.loss, slope
+        self._constraint = problem.constraint
         self._row = Row(X, problem.row_norm).arguments
         self._room = np.empty((1, outputs))
         self._unmoved = np.empty((0, outputs))
 
-    def take(
+    def gradient(
         self,
         rows: np.ndarray,
         n_expected: float,
         at: np.ndarray,
-        w: np.ndarray,
-        step: float,
         grid: float,
         rng: np.random.Generator,
-        weight: float = 0.0,
-        centre: np.ndarray | None = None,
         shifts: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Move ``w`` in place along the noisy mean gradient at ``at``, and return that gradient.
+        """Release the mean gradient of some records at the point ``at``.
 
         Parameters
         ----------
@@ -107,37 +104,51 @@ class Steps:
         n_expected : float
             The public number by which the sum is divided: the number of records or, for a sample
             whose size is secret, its expectation.
-        at, w : ndarray of shape (n_coefficients,)
-        step : float
+        at : ndarray of shape (n_coefficients,)
         grid : float
         rng : numpy.random.Generator
-        weight : float, default=0.0
-            Weight of the regulariser ``weight / 2 * norm(w - centre)**2``, whose prox is applied.
-        centre : ndarray of shape (n_coefficients,) or None, default=None
-            Centre of the regulariser; None for 0.
         shifts : ndarray of shape (len(rows), n_outputs) or None, default=None
             These numbers, times the l2 norm of a record's row, are added to its predictions.
         """
-        X, y, loss, constraint, slope = self._data
+        X, y, loss, slope = self._data
         if shifts is None:
             shifts = self._unmoved
         self.n_gradients += n_expected
 
         def run(start: int, stop: int) -> np.ndarray:
-            total = np.zeros_like(w)
+            total = np.zeros_like(at)
             chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
             add_row_gradients(chunk, self._row, loss, slope, moved, at, total, self._room)
             return total
 
         total = sum_in_runs(len(rows), run)
         gaussian_mechanism(rng, total, grid)
-        gradient = total / n_expected
+        return total / n_expected
+
+    def move(
+        self,
+        w: np.ndarray,
+        gradient: np.ndarray,
+        step: float,
+        weight: float = 0.0,
+        centre: np.ndarray | None = None,
+    ) -> None:
+        """Move ``w`` in place against ``gradient``, and into the ball.
+
+        Parameters
+        ----------
+        w, gradient : ndarray of shape (n_coefficients,)
+        step : float
+        weight : float, default=0.0
+            Weight of the regulariser ``weight / 2 * norm(w - centre)**2``, whose prox is applied.
+        centre : ndarray of shape (n_coefficients,) or None, default=None
+            Centre of the regulariser; None for none.
+        """
         w -= step * gradient
         if centre is not None:
             w += step * weight * centre
             w /= 1.0 + step * weight
-        move_into(constraint, w)
-        return gradient
+        move_into(self._constraint, w)
 
 
 @njit
@@ -153,7 +164,7 @@ def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
     slope : float
         Bound to which derivatives are clipped.
     shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
-        See `Steps.take`.
+        See `Steps.gradient`.
     w, out : ndarray of shape (n_coefficients,)
     Z : ndarray of shape (1, n_outputs)
         Work space.

@@ -44,7 +44,7 @@ class OnePhaseTuning(NamedTuple):
 
     passes: tuple[int, int] = (50, 300)
     gradients: float = 2e7
-    smooth: tuple[float, float, float] = (0.3, 0.02, 0.5)
+    smooth: tuple[float, float, float] = (0.3, 0.002, 0.5)
     falling: tuple[float, float, float] = (0.4, 0.1, 0.0)
 
 
@@ -210,7 +210,8 @@ def _follow(phase: ERMPhase, steps: Steps, rows, centre, rng, progress) -> np.nd
         at, length = w.copy(), step / (1.0 + t * phase.weight * step)
         if phase.falling:
             length *= 1.0 - t / T
-        gradient = steps.take(rows, n, at, w, length, phase.grid, rng, phase.weight, centre)
+        gradient = steps.gradient(rows, n, at, phase.grid, rng)
+        steps.move(w, gradient, length, phase.weight, centre)
         if phase.smooth and t > 0:
             step = stable_step(step, at - last, gradient - last_gradient, noise)
         last, last_gradient = at, gradient

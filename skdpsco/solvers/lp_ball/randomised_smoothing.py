@@ -124,7 +124,8 @@ def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> R
             shifts = plan.radius * marginals(rng, len(rows), problem.loss.n_outputs, D)
         share = 2.0 / (t + 1.0)
         at = (1.0 - share) * mean + share * x
-        steps.take(rows, size, at, x, t * plan.step, plan.grid, rng, shifts=shifts)
+        gradient = steps.gradient(rows, size, at, plan.grid, rng, shifts)
+        steps.move(x, gradient, t * plan.step)
         mean = (1.0 - share) * mean + share * x
         progress[0] += 1
     return Result(mean, plan.n_iter, n_gradients=round(steps.n_gradients))

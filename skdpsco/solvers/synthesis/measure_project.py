@@ -5,7 +5,7 @@ Proof: docs/proofs/measure_project.md. All noise is in one release, from which
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -158,13 +158,13 @@ def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
     return plan if plan.error < MEASURE.clear * simpler.error else simpler
 
 
-def _plan(problem, mu, strategy, change, size, magnitude, error, subsets=(), weights=()):
+def _plan(problem, mu, strategy, change, size, magnitude, error) -> MeasurePlan:
     """A plan to release ``size`` numbers up to ``magnitude``, with l2 sensitivity ``change``."""
     grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
     noise = deviation_on(grid) / problem.n_samples
     summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} over their weights")
     event = GaussianEvent(1.0 / mu)
-    return MeasurePlan(event, 1, summary, strategy, grid, tuple(subsets), tuple(weights), error)
+    return MeasurePlan(event, 1, summary, strategy, grid, error=error)
 
 
 def _precision(problem: QueryProblem, mu: float, change: float) -> float:
@@ -224,7 +224,8 @@ def plan_weighted(
     size = sum(n_contrasts(s, shape) for s in subsets)
     # A contrast is an integer times a constant, so it is rounded once in each of two data sets.
     change = exact + 2.0 * math.sqrt(size) * magnitude * 2.0**-52
-    return _plan(problem, mu, CONTRASTS, change, size, magnitude, error, subsets, weights.tolist())
+    plan = _plan(problem, mu, CONTRASTS, change, size, magnitude, error)
+    return replace(plan, subsets=tuple(subsets), weights=tuple(weights.tolist()))
 
 
 def _plan_answers(problem: QueryProblem, mu: float) -> MeasurePlan:

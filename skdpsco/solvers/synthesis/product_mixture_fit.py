@@ -89,32 +89,27 @@ def objective(x, n_components, starts, factors, targets, precisions, ridge):
     """Value and gradient at x, the logits of the components followed by those of all columns."""
     p = _softmax(x[:n_components])
     logits = x[n_components:].reshape(n_components, -1)
-    to_p, to_logits = np.zeros_like(p), np.zeros_like(logits)
+    to = np.zeros_like(p), np.zeros_like(logits)
     # The contrasts of single columns by component, and 1; their derivatives; a product of them.
     m = np.ones((starts[-1] - len(starts) + 2, n_components))
-    value = _accumulate(
-        p,
-        logits,
-        starts,
-        factors,
-        targets,
-        precisions,
-        np.empty_like(logits),
-        m,
-        np.zeros_like(m),
-        np.empty(n_components),
-        to_p,
-        to_logits,
-    )
+    room = np.empty_like(logits), m, np.zeros_like(m), np.empty(n_components)
+    moments = factors, targets, precisions
+    value = _accumulate(p, logits, starts, moments, room, to)
+    to_p, to_logits = to
     gradient = np.concatenate([p * (to_p - p @ to_p), to_logits.ravel()])
     return value + 0.5 * ridge * (x @ x), gradient + ridge * x
 
 
 @njit
-def _accumulate(
-    p, logits, starts, factors, targets, precisions, q, m, to_m, product, to_p, to_logits
-):
-    """Return the value without the ridge; add derivatives to ``to_p`` and to ``to_logits``."""
+def _accumulate(p, logits, starts, moments, room, to):
+    """Return the value without the ridge; add to the derivatives ``to``, by p and by the logits.
+
+    ``moments`` holds the factors, targets and precisions of all contrasts; ``room`` is for
+    the probabilities of all values, their contrasts, the derivatives by these, and a product.
+    """
+    factors, targets, precisions = moments
+    q, m, to_m, product = room
+    to_p, to_logits = to
     K, d = p.size, starts.size - 1
     one = m.shape[0] - 1
     for k in range(K):

@@ -1,0 +1,85 @@
+"""Calibration of scores: what the table may change by, over neighbours, and its charge.
+
+What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
+one record.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.privacy import mu_of
+from skdpsco.scaling import calibration as module
+from skdpsco.scaling.calibration import plan_calibration
+
+BOUNDS = np.array([1.0, 2.0])
+COEF = np.array([1.0, -0.5, 0.3])  # the intercept last
+TARGETS = (-1.0, 1.0, 0.25)
+
+
+class Tables:
+    """Stand-in for the noise: keeps the table in grid units, and adds what `run` is given."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(module, "gaussian_mechanism", self.add)
+
+    def add(self, rng, values, grid):
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units = np.array(units, dtype=float)
+        values[:] = self.output
+
+    def run(self, plan, rows, layout, output):
+        x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
+        X, self.output = as_design(layout(x), BOUNDS, True), output
+        found = plan.release(COEF, 2.0, X, y, None)
+        return self.units, found
+
+
+def charge(plan):
+    mu = mu_of(plan.event)
+    # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+    return mu * math.sqrt(4.0**SCALE_BITS - 16)
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
+@pytest.mark.parametrize("n", [7, 40])
+def test_tables_change_by_what_is_charged(monkeypatch, layout, mu, n):
+    tables = Tables(monkeypatch)
+    plan = plan_calibration(n, 2, mu, True)
+    # Scores in all ranges, and beyond bounds.
+    points = [(s, 0.0) for s in np.linspace(-1.1, 1.1, 9)] + [(9.0, -9.0), (-9.0, 9.0)]
+    records = list(itertools.product(points, TARGETS))
+    rest = [records[5 * i % len(records)] for i in range(n - 1)]
+    output = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
+    runs, found = zip(
+        *(tables.run(plan, [record, *rest], layout, output) for record in records), strict=True
+    )
+    assert len(set(found)) == 1  # what was released decides everything
+    changes = [np.linalg.norm(np.array(runs) - one, axis=1).max() for one in runs]
+    assert 0.9 < max(changes) / charge(plan) <= 1.0
+
+
+def test_tables_of_all_layouts_are_alike():
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(-2, 2, (300, 2)), rng.uniform(-1, 1, 300)
+    w, edges = np.array([1.0, -0.5, 0.0]), np.array([0.2, 0.4, 0.8])
+    dense = module.table_of(as_design(x, BOUNDS, True), y, w, edges, 4)
+    thin = module.table_of(as_design(sparse.csr_matrix(x), BOUNDS, True), y, w, edges, 4)
+    np.testing.assert_allclose(dense, thin, atol=1e-12)
+    scores = np.clip(x, -BOUNDS, BOUNDS) / BOUNDS @ w[:2]
+    limits = [-np.inf, -0.8, -0.4, -0.2, 0.0, 0.2, 0.4, 0.8, np.inf]
+    np.testing.assert_array_equal(dense[:8], np.histogram(scores, limits)[0])
+    np.testing.assert_allclose(dense[8:], np.histogram(scores, limits, weights=y)[0])
+
+
+def test_targets_are_clipped():
+    X = as_design(np.zeros((2, 2)), BOUNDS, True)
+    table = module.table_of(X, np.array([9.0, -9.0]), np.zeros(3), np.zeros(0), 1)
+    np.testing.assert_array_equal(table, [0.0, 2.0, 0.0, 0.0])
