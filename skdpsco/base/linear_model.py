@@ -47,6 +47,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers.base import assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
 # their features a centre is found, and their scores are calibrated.
@@ -379,7 +380,8 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result.coef, result.radius, design, y, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
+                said = (*notes, *assumptions, *assumed_of(solver, plan))
+                said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None:
