@@ -233,7 +233,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
         radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
-        if isinstance(radius, str) or None in (radius, bound) or not is_regressor(self):
+        if isinstance(radius, str) or radius is None or bound is None or not is_regressor(self):
             return None
         if self.feature_bound is None:
             return None
