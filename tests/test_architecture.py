@@ -207,7 +207,7 @@ def test_functions_take_few_parameters():
     # What belongs together is one argument: kernels take NamedTuples.
     functions = [
         (module, node)
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.Lambda)
     ]

@@ -147,10 +147,12 @@ def test_row_norm(Estimator):
 @pytest.mark.parametrize("s", [8.0, 1e-3])
 def test_units_of_the_target(s):
     X, y = data()
-    model = fitted(PrivateLinearRegressor, X, y, target_bound=0.5)
-    scaled = fitted(PrivateLinearRegressor, X, s * y, target_bound=0.5 * s, radius=s)
-    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-9)
-    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-9)
+    for radius, in_units in ((1.0, s), ("auto", "auto")):
+        model = fitted(PrivateLinearRegressor, X, y, target_bound=0.5, radius=radius)
+        other = {"target_bound": 0.5 * s, "radius": in_units}
+        scaled = fitted(PrivateLinearRegressor, X, s * y, **other)
+        assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-9)
+        assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-9)
     assert f"targets are clipped to +-{0.5 * s:g}" in scaled.privacy_.assumptions
     params = {"target_bound": 0.5, "loss": Squared(10.0)}  # whose residual goes on
     clipped = fitted(PrivateLinearRegressor, X, y.clip(-0.5, 0.5), **params)
@@ -162,10 +164,11 @@ def test_units_of_the_target(s):
 def test_units_of_the_features(Estimator, s):
     X, y = data()
     y = target_of(Estimator, y)
-    model = fitted(Estimator, X, y)
-    scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, radius=Estimator().radius / s)
-    assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-9)
-    assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-9)
+    for radius, in_units in ((2.0, 2.0 / s), ("auto", "auto")):
+        model = fitted(Estimator, X, y, radius=radius)
+        scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, radius=in_units)
+        assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-9)
+        assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-9)
 
 
 class LogCosh(NamedTuple):

@@ -43,7 +43,10 @@ PARAMETERS = [
         ("p", v, r"p must be 1, in \[1 \+ 2\*\*-40, 2\*\*40\] or inf, got " + got)
         for v, got in ((1.0 + 1e-15, r"1\.0+1"), (1e13, "1"), (10**400, "1"))
     ),
-    *(("radius", v, "radius.* " + POSITIVE) for v in (NAN, INF, 0, -1, "auto", None, 1j, [1.0])),
+    *(
+        ("radius", v, "radius.* " + POSITIVE)
+        for v in (NAN, INF, 0, -1, "automatic", None, 1j, [1.0])
+    ),
     ("radius", True, "radius must be a positive number, got True"),
     ("radius", 1e300, r"radius must be in \[1e-100, 1e\+100\], got 1e\+300"),
     *(("row_norm", v, "row_norm.* " + POSITIVE) for v in (NAN, INF, 0, -1, "auto", 1j, [1.0])),

@@ -1,5 +1,6 @@
 """The one private fit path that every linear estimator shares."""
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
@@ -22,6 +23,7 @@ from skdpsco._validation import (
     check_n_iter,
     check_X,
 )
+from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -31,7 +33,7 @@ from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import calibration_pays, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
 from skdpsco.scaling.target import Target, plan_target
@@ -45,6 +47,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers.base import assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
 # their features a centre is found, and their scores are calibrated.
@@ -59,7 +62,7 @@ CONDITIONED = (
 
 # With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
 # default should keep a model from its optimum where nothing else does.
-REACH_RATIO, LARGEST_REACH = 250.0, 16.0
+GROWTH_RATIO, LARGEST_GROWTH = 250.0, 8.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -107,6 +110,9 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    # A wider scale, which clips less where there is little noise, would leave features small beside
+    # the intercept: steps that are short enough for it are too short for them.
+    _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -127,10 +133,10 @@ class PrivateLinearModel(PrivateEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
             that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
-            of pairs (X, y) with that many records; each is dropped when the next has been read.
+            of pairs (X, y) with that many records; a pair is dropped once the next has been read.
         y : array-like of shape (n_samples,) or None
-            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
-            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+            None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
+            ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
             Only ``sample_weight=None`` is allowed.
 
@@ -142,10 +148,9 @@ class PrivateLinearModel(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
-            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
-            first.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``. This is found before any noise is drawn, except for mistakes in a
+            pair (X, y) of an iterable after the first, which are found after the charge.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
@@ -186,9 +191,9 @@ class PrivateLinearModel(PrivateEstimator):
         return solver
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
-        """What is solved once the bounds and the target's scale are known, in the kernels' units.
+        """The problem for known bounds and scale of the target, in the kernels' units.
 
-        It is built for the extremes of both before they are released: it must not fail in between.
+        It is built for the extremes of both before they are released, and must not fail in between.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         constraint = None if radius is None else L1Ball(radius * float(bounds.max()) / target.scale)
@@ -196,31 +201,49 @@ class PrivateLinearModel(PrivateEstimator):
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
     def _unit(self) -> float:
-        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        """The user's unit of a prediction of 1, if no scale is found privately."""
         return 1.0
 
-    def _reach(self, n_samples: int, n_features: int) -> float:
-        """How many times as large an automatic radius is as where noise matters."""
+    def _growth(self, n_samples: int, n_features: int) -> float:
+        """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        return min(max(ratio / REACH_RATIO, 1.0), LARGEST_REACH)
+        return min(max(ratio / GROWTH_RATIO, 1.0), LARGEST_GROWTH)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
-        """Radius of a ball that holds the intercept too, in the solver's units.
+        """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
         ------
         TypeError, ValueError
-            If it is out of range.
+            If it is not a number, or out of range.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
-            return self._auto_radius * self._reach(n_samples, len(bounds))
+            return self._auto_radius * self._growth(n_samples, len(bounds))
         name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
         return check_bound(name, radius * float(bounds.max()) / self._unit())
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
-        return ()
+        n, d = problem.n_samples, problem.n_features - problem.intercept
+        conditioning = getattr(self, "conditioning", None) == "auto"
+        budget, reach = self._budget(), self._largest_prediction(d)
+        return advice_on(PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditioning))
+
+    def _largest_prediction(self, n_features: int) -> float | None:
+        """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
+        radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
+        if isinstance(radius, str) or radius is None or bound is None or not is_regressor(self):
+            return None
+        if self.feature_bound is None:
+            return None
+        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
+        return radius * largest * root / float(bound)
+
+    def _order(self) -> float:
+        """The order of the ball's norm."""
+        return 1.0
 
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
@@ -302,7 +325,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         def problem_in(units: Units) -> Any:
             problem = self._problem(loss, n, units.features, units.target)
-            return _with_layout(problem, X, self._conditioned)
+            return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []
         if bounds is None:
@@ -311,9 +334,10 @@ class PrivateLinearModel(PrivateEstimator):
             stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
-            stages.append(
-                planned(lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled))
+            centring = planned(
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
             )
+            stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
         if self._calibrates(loss, n, d, budget.mu):
             calibration = planned(
@@ -323,7 +347,8 @@ class PrivateLinearModel(PrivateEstimator):
         released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
-        # Whether what is released first has no influence on what the solver will cost.
+        # Whether what is released first has no influence on what the solver will cost. (Plans
+        # follow from whether mean squares of features are known, never from what they are.)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
@@ -355,7 +380,8 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result.coef, result.radius, design, y, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
+                said = (*notes, *assumptions, *assumed_of(solver, plan))
+                said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None:
@@ -535,8 +561,13 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
-def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
         return problem
-    return replace(problem, sparse=sparse.issparse(X), centred=centred)
+    known = None
+    if conditioning is not None and conditioning.mean_square is not None:
+        known = tuple(conditioning.mean_square.tolist())
+    return replace(
+        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+    )

@@ -33,6 +33,7 @@ class MinimaxModel(PrivateLinearModel):
     tasks: Any
 
     _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
+    _widest = 6.0
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 
@@ -86,7 +87,9 @@ class MinimaxModel(PrivateLinearModel):
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius = self._ball_radius(n_samples, bounds)
         intercept = bool(self.fit_intercept)
-        return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
+        return MinimaxProblem(
+            loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
+        )
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         result = super()._follow(solver, plan, problem, *data)

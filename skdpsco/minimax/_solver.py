@@ -99,6 +99,8 @@ class MinimaxProblem:
     n_features : int
         Number of features, including the column of ones of an intercept.
     intercept : bool
+    centred : bool
+        Whether features have a private centre.
     """
 
     tasks: Tasks
@@ -106,6 +108,7 @@ class MinimaxProblem:
     n_samples: int
     n_features: int
     intercept: bool = False
+    centred: bool = False
 
     def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
         """The game in the form that a solver needs: over vertices, or over the ball."""
@@ -313,4 +316,5 @@ class ClassMoments:
             problem.intercept,
             n_groups=2,
             prior=problem.tasks.prior,
+            centred=problem.centred,
         )

@@ -63,10 +63,10 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
-        "auto" is 5 where features are in [-1, 1], or conditioned, and up to 80 where there is
+        "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40 where there is
         little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -144,7 +144,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_classifier import PrivateMinimaxClassifier
+    >>> from skdpsco import PrivateMinimaxClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five

@@ -44,7 +44,7 @@ class Calibration(NamedTuple):
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """The grid of what is released, and what is expected of it.
+    """The grid of the released table, and the expected deviations of slope and offset.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class CalibrationPlan:
     n_samples : int
     grid : float
     levels : int
-        Ranges of scores on each side of 0.
+        Number of ranges of scores on each side of 0.
     prior : tuple of float
-        Deviation of the slope from 1, and width of what the offset may be off by.
+        Expected deviation of the slope from 1, and of the offset from 0.
     squared : bool
-        Whether the loss is squared: logistic otherwise.
+        Whether the loss is squared; otherwise it is logistic.
     share : float
-        Of mu**2.
+        Share of mu**2.
     """
 
     event: Event
@@ -80,9 +80,9 @@ class CalibrationPlan:
         Parameters
         ----------
         coef : ndarray
-            What the solver has released.
+            The coefficients that the solver has released.
         radius : float or None
-            Of the l1 ball that the coefficients must not leave.
+            Radius of the l1 ball that the coefficients must not leave.
         X, y
             Records as the solver saw them.
         rng : numpy.random.Generator
@@ -147,7 +147,7 @@ class CalibrationPlan:
 
 
 def calibration_pays(n_samples: int, n_features: int, mu: float) -> bool:
-    """Whether an offset is more than noise, and there is something to mend."""
+    """Whether an offset is more than noise, and calibration can still improve the scores."""
     ratio = n_samples * mu / math.sqrt(n_features)
     known, _ = known_records(n_samples, n_features, mu)
     return ratio <= MOST_RATIO and known >= LEAST_RECORDS
@@ -167,9 +167,9 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     ----------
     n_samples, n_features : int
     mu : float
-        Of the whole fit.
+        Budget of the whole fit.
     squared : bool
-        Whether the loss is squared: logistic otherwise.
+        Whether the loss is squared; otherwise it is logistic.
 
     Raises
     ------

@@ -339,23 +339,24 @@ class _GroupFit:
         """The model of phi if second moments of all features are ``stiffness`` times the mean."""
         intercept = self.problem.intercept
         square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
-        M = np.diag(np.full(self.F, stiffness * square))
-        mean = np.zeros(self.F)
-        if intercept:
-            M[-1, -1] = mean[-1] = 1.0
-        return self.problem.loss.model(M, mean)
+        squares, mean = np.full(self.F, stiffness * square), np.zeros(self.F)
+        if intercept and self.problem.centred:
+            squares[-1] = mean[-1] = 1.0
+        elif intercept:  # it goes together with the features
+            squares[-1] = stiffness
+        return self.problem.loss.model(np.diag(squares), mean)
 
     def _stiffness_at(self, w: np.ndarray, response: np.ndarray, noise: float) -> float:
         """The stiffness of a model whose slopes at ``w`` are as long as the mean response there.
 
         A model with less curvature than the data would make the next step too long.
         """
-        n_ball = self.F - self.problem.intercept
-        square = float(np.square(response[:n_ball]).sum()) - n_ball * noise**2
+        n_seen = self.F - (self.problem.intercept and self.problem.centred)
+        square = float(np.square(response[:n_seen]).sum()) - n_seen * noise**2
         low, high = (self.stiffness if self.responded else 1.0), float(self.F)
         for _ in range(30):
             middle = math.sqrt(low * high)
-            slopes = self._model(middle).slopes(w)[0][:n_ball]
+            slopes = self._model(middle).slopes(w)[0][:n_seen]
             low, high = (middle, high) if slopes @ slopes < square else (low, middle)
         self.stiffness, self.responded = low, True
         return low

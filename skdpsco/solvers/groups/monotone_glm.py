@@ -111,6 +111,7 @@ class PooledMoments:
             n_groups=1,
             group_sizes=(problem.n_samples,),
             objective="average",
+            centred=problem.centred,
         )
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:

@@ -13,7 +13,7 @@ from skdpsco._random import below
 from skdpsco._validation import check_positive_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.mirror_descent import descend
+from skdpsco.solvers.saddle.mirror_descent import mirror_steps
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
@@ -245,7 +245,7 @@ class BiasReducedMirrorDescent:
             return self._total(plan.levels, drawn, problem, batch, scores, rng)
 
         weight = linear_weights(plan.n_iter + 1).tolist()
-        return descend(problem, batches, weight, 1, rng, progress, total)
+        return mirror_steps(problem, batches, weight, 1, rng, progress, total)
 
     def _total(
         self,

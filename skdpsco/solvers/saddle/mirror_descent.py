@@ -180,10 +180,10 @@ class MirrorDescent:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
         assert plan.batches is not None
         batches = walk_batches(rng, plan.batches, problem.n_samples, data)
-        return descend(problem, batches, plan.weight, plan.n_draws, rng, progress)
+        return mirror_steps(problem, batches, plan.weight, plan.n_draws, rng, progress)
 
 
-def descend(
+def mirror_steps(
     problem: VariationalProblem,
     batches: Iterable[tuple[list[Data], Any]],
     weight: Sequence[float],

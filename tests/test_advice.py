@@ -1,0 +1,94 @@
+"""What users are told before a fit about parameters with which it cannot be accurate."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpsco import (
+    PrivateGroupDRO,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMonotoneGLM,
+    PrivateRidge,
+    UtilityWarning,
+)
+from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.privacy import Budget
+
+FINE = PublicNumbers(1000, 20, Budget(1.0, 1e-6).mu, 1.0, 1e-6)
+
+
+def said(model, X, y, **options):
+    """The utility warnings of a fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, **options)
+    assert {w.filename for w in caught} <= {__file__}
+    return [str(w.message) for w in caught if w.category is UtilityWarning]
+
+
+def test_numbers_that_would_do_do():
+    few = FINE._replace(n_samples=50, epsilon=0.3, mu=Budget(0.3, 1e-6).mu, conditioning=True)
+    (line,) = advice_on(few)
+    assert "they are not conditioned" in line
+    records, epsilon = re.search(r"(\d+) records would do, or epsilon=([\d.]+)\.", line).groups()
+    assert advice_on(few._replace(n_samples=int(records))) == ()
+    assert advice_on(few._replace(n_samples=int(records) - 1)) != ()
+    enough = float(epsilon)
+    assert advice_on(few._replace(epsilon=enough, mu=Budget(enough, 1e-6).mu)) == ()
+    less = 0.9 * enough
+    assert advice_on(few._replace(epsilon=less, mu=Budget(less, 1e-6).mu)) != ()
+
+
+def test_each_number_has_its_own_sentence():
+    assert advice_on(FINE) == ()
+    assert advice_on(FINE._replace(n_features=10**9, n_samples=1000)) == ()  # few may matter
+    (line,) = advice_on(FINE._replace(delta=1.1e-4))
+    assert "at most 1 / (10 n), 0.0001" in line
+    assert advice_on(FINE._replace(delta=1e-4)) == ()
+    (line,) = advice_on(FINE._replace(reach=1e-5))
+    assert "a radius 100000 times as large" in line
+    assert advice_on(FINE._replace(reach=0.01)) == ()
+    assert len(advice_on(FINE._replace(mu=1e-3, delta=0.1, reach=1e-5))) == 3
+
+
+CLASSES = {"classes": [0, 1]}
+MODELS = [
+    (PrivateRidge, {}),
+    (PrivateLasso, {}),
+    (PrivateLogisticRegression, CLASSES),
+    (PrivateLogisticL1, CLASSES),
+    (PrivateMonotoneGLM, {}),
+    (PrivateLinearClassifier, CLASSES),
+    (PrivateMinimaxClassifier, CLASSES),
+]
+
+
+@pytest.mark.parametrize(("make", "params"), MODELS)
+def test_fits_warn_once_and_whatever_the_data(make, params):
+    """Default fits of enough records do not; few records do, and records make no difference."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 4))
+    y = (X[:, 0] > 0).astype(int)
+    assert said(make(**params), X, y) == []
+    texts = [said(make(epsilon=0.02, **params), A, y) for A in (X, 0.0 * X)]
+    assert texts[0] == texts[1]
+    assert [("600 records" in text) for text in texts[0]] == [True]
+
+
+def test_radius_and_target_bound():
+    X = np.random.default_rng(0).uniform(-1, 1, (600, 4))
+    y = 4e5 * X[:, 0]
+    for make in (PrivateLinearRegressor, PrivateLasso):
+        assert any("target_bound" in s for s in said(make(radius=1.0, target_bound=5e5), X, y))
+        assert said(make(target_bound=5e5), X, y) == []
+    groups = {"loss": "squared", "groups": [0], "target_bound": 5e5, "radius": 1.0}
+    found = said(PrivateGroupDRO(**groups), X, y, sensitive_features=np.zeros(600, int))
+    assert ["target_bound" in text for text in found] == [True]
+    assert said(PrivateLinearClassifier(radius=1e-6, **CLASSES), X, (y > 0).astype(int)) == []

@@ -1,0 +1,155 @@
+"""Models of groups, maximal losses, links and in balls: centre and scale, and their optima."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, r2_score
+
+from skdpsco import (
+    Ledger,
+    PrivateGroupDRO,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+)
+from skdpsco.privacy import epsilon_of
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsco.PrivacyWarning", "ignore:The noise will:skdpsco.UtilityWarning"
+)
+
+CLASSES = {"classes": [0, 1]}
+GROUPS = {"groups": [0, 1], **CLASSES}
+CLASSIFIERS = [
+    (PrivateMonotoneGLM, {}),
+    (PrivateGroupDRO, GROUPS),
+    (PrivateMinimaxClassifier, CLASSES),
+    (PrivateLinearClassifier, CLASSES),
+]
+REGRESSORS = [
+    (PrivateMonotoneGLM, {"link": "identity", "target_bound": 4.0}),
+    (PrivateGroupDRO, {"loss": "squared", "target_bound": 4.0, "groups": [0, 1]}),
+    (PrivateLinearRegressor, {"target_bound": 4.0}),
+    (PrivateMinimaxRegressor, {"target_bound": 2.0}),
+]
+MODELS = CLASSIFIERS + REGRESSORS
+each_model = pytest.mark.parametrize(("make", "params"), MODELS)
+
+
+def planted(n=3000, d=5, low=0.85, high=0.95, shift=0.0, seed=0):
+    """Columns in a strip, labels and targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(low, high, (n, d))
+    z = (X - X.mean(axis=0)) @ np.linspace(-1, 1, d)
+    z *= 2.0 / z.std()
+    labels = (rng.random(n) < expit(1.5 * z + shift)).astype(int)
+    return X, labels, 0.5 * z + 0.2 * rng.normal(size=n)
+
+
+def fitted(make, params, X, labels, y, **options):
+    target = labels if (make, params) in CLASSIFIERS else y
+    more = {"sensitive_features": np.arange(len(y)) % 2} if make is PrivateGroupDRO else {}
+    return make(**{"random_state": 0, **params, **options}).fit(X, target, **more)
+
+
+def accuracy(model, X, labels, metric=balanced_accuracy_score):
+    predicted = model.predict(X)
+    return metric(labels, predicted > 0.5 if predicted.dtype.kind == "f" else predicted)
+
+
+def quality(make, params, model, X, labels, y):
+    if (make, params) in CLASSIFIERS:
+        return accuracy(model, X, labels)
+    return r2_score(y, model.predict(X))
+
+
+@each_model
+def test_columns_in_a_strip_are_no_obstacle(make, params):
+    data = planted()
+    model = fitted(make, params, *data, epsilon=8.0)
+    # Draws of vertices need more records than sums for the same accuracy.
+    least = 0.3 if make is PrivateMinimaxRegressor else 0.72
+    assert quality(make, params, model, *data) > least
+    low, high = model.feature_range_
+    assert (low > 0.0).all()
+    assert (high - low < 0.5).all()
+    far = np.array([[1e3, -1e3, 0.9, 0.0, 1.0]])
+    assert model.predict(far) == pytest.approx(model.predict(np.clip(far, low, high)))
+
+
+@each_model
+def test_charge_and_report(make, params):
+    data = planted(1000)
+    for options in ({}, {"ledger": Ledger(2.0, 1e-5)}):
+        report = fitted(make, params, *data, epsilon=2.0, **options).privacy_
+        assert epsilon_of(report.event, 1e-6) <= 2.0 * (1.0 + 1e-9)
+        assert any("centre and scale" in line for line in report.assumptions)
+    report = fitted(make, params, *data, epsilon=2.0, conditioning=None).privacy_
+    assert not any("centre" in line for line in report.assumptions)
+    if make is not PrivateMonotoneGLM and make is not PrivateGroupDRO:
+        report = fitted(make, params, *data, epsilon=2.0, radius=3.0).privacy_
+        assert any("found a centre of the features" in line for line in report.assumptions)
+
+
+@pytest.mark.parametrize("conditioning", ["auto", None])
+@pytest.mark.parametrize(("make", "params"), CLASSIFIERS[:2])
+def test_the_rarer_class_is_not_predicted_for_all(make, params, conditioning):
+    """Too few records for second moments, and a curvature that features share."""
+    gains = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        common = rng.random((2000, 1))
+        X = 0.6 * common + 0.4 * rng.random((2000, 60))
+        z = 8.0 * (X[:, :10].mean(axis=1) - 0.5)
+        labels = (rng.random(2000) < expit(z - 1.5)).astype(int)
+        model = fitted(make, params, X, labels, z, epsilon=1.0, conditioning=conditioning)
+        right = (accuracy(model, X, labels, lambda a, b: np.mean(a == b)), 1.0 - labels.mean())
+        gains.append(right[0] - right[1])
+    assert np.median(gains) > -0.02
+
+
+@pytest.mark.parametrize("low", [-1.0, 0.0, 0.85])
+def test_with_hardly_any_noise_models_in_balls_are_at_their_optimum(low):
+    X, labels, y = planted(4000, 8, low, low + 0.1 if low > 0.5 else 1.0)
+    for (make, params), plain, target in (
+        (CLASSIFIERS[3], LogisticRegression(C=1e6), labels),
+        (REGRESSORS[2], LinearRegression(), y),
+    ):
+        model = fitted(make, params, X, labels, y, epsilon=100.0)
+        best = plain.fit(X, target).score(X, target)
+        assert model.score(X, target) > best - 0.02
+
+
+def test_what_is_not_conditioned(tmp_path):
+    X, labels, y = planted(400)
+    np.save(tmp_path / "X.npy", X)
+    blocks = [(X[:200], labels[:200]), (X[200:], labels[200:])]
+    whole = np.array([[-1.0] * 5, [1.0] * 5])
+    make, params = CLASSIFIERS[3]
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for given, options in (
+        (sparse.csr_matrix(X), {}),
+        (mapped, {}),
+        (X, {"row_norm": 2.0}),
+        (X, {"fit_intercept": False}),
+    ):
+        model = fitted(make, params, given, labels, y, epsilon=4.0, **options)
+        assert np.array_equal(model.feature_range_, whole)
+    stream = make(n_samples=400, epsilon=4.0, random_state=0, **params).fit(blocks)
+    assert np.array_equal(stream.feature_range_, whole)
+
+
+def test_an_automatic_radius_grows_where_there_is_little_noise():
+    """Bounds and units do not matter, and it is never smaller than where noise matters."""
+    model = PrivateLinearRegressor(feature_bound=1e4, target_bound=5e5)
+    sizes = []
+    for epsilon in (0.1, 1.0, 10.0, 1000.0):
+        model.set_params(epsilon=epsilon)
+        sizes.append(model._ball_radius(2000, np.full(4, 1e4)))
+    assert sizes[0] == 1.0
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 8.0
