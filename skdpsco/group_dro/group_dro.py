@@ -314,17 +314,19 @@ class PrivateGroupDRO(PrivateLinearModel):
         frame, columns = X, named_columns(X, sensitive_features)
         X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
         membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
-        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t, notes = draft._encode(y)
+        draft.groups_, draft.sensitive_columns_ = as_array(membership.groups), columns
         draft._membership, draft._facts = membership, self._public_facts(membership)
-        notes = (*notes, *self._notes(membership))
-        coef, offset = draft._fit(X, t, LOSSES[self.loss](), None, notes)
+        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        return self._accept(draft)
+
+    def _learn(self, X, y):
+        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
+            t, notes = self._encode(y)
+        notes = (*notes, *self._notes(self._membership))
+        coef, offset = self._fit(X, t, LOSSES[self.loss](), None, notes)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
-        draft.coef_, draft.intercept_ = self._unit() * coef, self._unit() * offset
-        draft.groups_ = as_array(membership.groups)
-        draft.sensitive_columns_ = columns
-        return self._accept(draft)
+        return self._unit() * coef, self._unit() * offset
 
     def _unit(self) -> float:
         return 1.0 if classifies(self) else float(self.target_bound)

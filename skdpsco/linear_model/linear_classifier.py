@@ -121,8 +121,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     the guarantee. A mistake in a block that is not the first shows only after the charge: nothing
     is fitted then, and the charge is kept, since noise may have been drawn.
 
-    Arrays of float64 in C order and CSR matrices are not copied, a read-only `numpy.memmap` among
-    them. Proofs: docs/proofs.
+    CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
+    copied once, if they are conditioned. Proofs: docs/proofs.
 
     References
     ----------
