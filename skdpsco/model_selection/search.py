@@ -1,6 +1,5 @@
 """Grid search under one privacy budget."""
 
-from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -277,8 +276,10 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         )
         check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
-        # The warnings name the line that called fit.
-        said = {"warnings": dict.fromkeys(chain(*advice)), "stacklevel": 3}
+        # What is said of some candidates is what the search is for. The warnings name the line that
+        # called fit.
+        common = [text for text in advice[0] if all(text in texts for texts in advice)]
+        said = {"warnings": common, "stacklevel": 3}
         with self._releasing(self, plan.event, budget, **said) as release:
             rng = release.rng
 
