@@ -183,7 +183,7 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS, guard: Any = No
         ``NotImplementedError`` is abstract: Numba then refuses a class without implementation at
         compile time.
     options : dict
-        Of Numba.
+        Options for Numba.
     guard : callable, optional
         Makes of an implementation from outside of this package what is called in its place.
 

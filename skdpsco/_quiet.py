@@ -46,7 +46,7 @@ def quietly(
     instead : str or callable
         Message in place of one that is not known to show none; or makes it from the error.
     function : callable
-        Of a library, or one that calls libraries only.
+        A function of a library, or one that calls libraries only.
     *args, **options
 
     Raises

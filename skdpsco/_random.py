@@ -83,7 +83,7 @@ def seed_of(random_state: Any) -> int | None:
     Raises
     ------
     ValueError, TypeError
-        If ``random_state`` is none of these, or a negative integer.
+        If ``random_state`` has another type, or is a negative integer.
     """
     if random_state is None:
         return None

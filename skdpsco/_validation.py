@@ -73,11 +73,14 @@ def check_bound(name: str, value: Any) -> float:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is out of range.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
-    number: Any = value  # as it is: a huge int is no float
+    number: Any = value  # unconverted, since a huge int does not fit into a float
     if not SMALLEST <= number <= LARGEST:
         raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}.")
     return float(value)
@@ -88,7 +91,10 @@ def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it holds something other than numbers.
+    ValueError
+        If a bound is out of range, or there is not one per column.
     """
     if isinstance(value, Real):
         return np.full(n_features, check_bound("feature_bound", value))
@@ -122,6 +128,7 @@ def check_n_iter(value: Any) -> int | None:
     Raises
     ------
     TypeError
+        If it is a boolean.
     """
     if isinstance(value, str):
         return None
@@ -135,7 +142,10 @@ def check_fit_params(fit_params: dict[str, Any]) -> None:
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
+        If there are sample weights.
+    TypeError
+        If an argument is unknown.
     """
     if fit_params.pop("sample_weight", None) is not None:
         raise ValueError(
@@ -156,7 +166,10 @@ def check_X_y(
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If X or y has the wrong type, such as a Dask collection.
+    ValueError
+        If X or y has the wrong shape, or is not finite and numeric.
     """
     if hasattr(X, "__dask_graph__"):  # X and y would come of two evaluations, in two orders maybe
         raise TypeError(
@@ -190,7 +203,10 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If X is not an array, a sparse matrix or a frame of numbers.
+    ValueError
+        If the function refuses X.
     """
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
@@ -238,6 +254,7 @@ def check_target(y: Any) -> np.ndarray:
     Raises
     ------
     ValueError
+        If a target is not a finite number.
     """
     y = quietly(_NUMERIC, np.asarray, y)
     if y.dtype.kind not in "biufO":
@@ -253,7 +270,10 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If an end is not a number.
+    ValueError
+        If an end is out of range, or the ends do not increase.
     """
     for name, value in ((low_name, low), (high_name, high)):
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
@@ -292,6 +312,7 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     Raises
     ------
     ValueError
+        If X is not finite and numeric, or does not have the features of the fit.
     """
     options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "reset": reset}
     return read_X(X, validate_data, estimator, X, **options)
@@ -315,7 +336,10 @@ def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it holds something other than numbers.
+    ValueError
+        If a number is out of range, or there is not one per column.
     """
     legal = (
         f"{name} must be a number in [{-LARGEST:g}, {LARGEST:g}], or a list of one such number for "
@@ -375,7 +399,10 @@ def check_positive_int(name: str, value: Any, also: str = "") -> int:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is not an integer.
+    ValueError
+        If it is below 1.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be {also}an int >= 1, got {value!r}.")

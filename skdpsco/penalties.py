@@ -18,6 +18,16 @@ import numpy as np
 
 from skdpsco._kernels import inner, kernel
 
+__all__ = [
+    "L1",
+    "L2",
+    "Box",
+    "ElasticNet",
+    "penalty_value",
+    "prox",
+    "subdifferential",
+]
+
 _ON_THE_EDGE = 1.0 - 2.0**-40  # of a box: a coefficient in other units has been rounded
 
 

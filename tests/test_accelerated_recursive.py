@@ -9,17 +9,12 @@ import pytest
 
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.privacy import Budget, mu_of
-from skdpsco.solvers import (
-    AcceleratedRecursive,
-    Allowance,
-    Block,
-    MirrorProx,
-    RecursiveRegularisation,
-)
+from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorProx, RecursiveRegularisation
 from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational import Block
 from skdpsco.variational.solve import MatrixGame, _operator
 
 NOISELESS = Allowance(1e10)

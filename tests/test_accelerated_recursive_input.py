@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import L2Ball, LpBall, Simplex
-from skdpsco.solvers import AcceleratedRecursive, Allowance, Block
+from skdpsco.solvers import AcceleratedRecursive, Allowance
 from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational import Block
 from skdpsco.variational.solve import MatrixGame, _operator, solve_variational_inequality
 
 

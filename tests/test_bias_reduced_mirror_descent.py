@@ -9,11 +9,12 @@ import pytest
 from skdpsco.constraints import L1Ball, Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, rho_of
-from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent
 from skdpsco.solvers.saddle import bias_reduced_mirror_descent as module
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import Levels, draws_of
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import linear_weights
+from skdpsco.variational import Block
 
 NOISELESS = Allowance(1e8)
 

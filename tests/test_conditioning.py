@@ -135,8 +135,11 @@ def test_release_without_noise(scaled):
     to = release_conditioning(plan, design, np.zeros(2000), rng)
     assert to.centre == pytest.approx(X.mean(axis=0) / 2.0, abs=0.03)
     spread = float((X / 2.0).std())
-    assert (to.scale == to.scale[0]).all()
-    assert to.scale[0] == 1.0 if not scaled else 2.0 * spread < to.scale[0] < 8.0 * spread
+    if scaled:
+        assert (np.abs(np.log2(to.scale / (3.0 * spread))) < 0.5).all()
+    else:
+        assert (to.scale == 1.0).all()
+    assert (to.mean_square is None) != scaled
     smallest, largest = plan.extremes[0].scale, plan.extremes[-1].scale
     assert (np.clip(to.scale, smallest, largest) == to.scale).all()
 
@@ -173,3 +176,31 @@ def test_predictions_clip_as_the_fit_does(make):
     model.clip_features = False
     linear = far @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
     assert scores(far) == pytest.approx(linear)
+
+
+def test_columns_get_scales_of_their_own_where_these_pay():
+    """Without noise three deviations; the constant column one that is not 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 4)) * [0.02, 0.04, 0.08, 0.0] + [0.5, -0.3, 0.0, 0.7]
+    X[::50] *= 3.0  # beyond what is clipped
+    plan = plan_conditioning(4000, 4, 0.4, True)
+    design = as_design(X, np.ones(4), True)
+    to = release_conditioning(plan, design, np.zeros(4000), np.random.Generator(np.random.PCG64(0)))
+    assert to.scale[:3] == pytest.approx([0.06, 0.12, 0.24], rel=0.2)
+    assert (np.diff(to.scale[:3]) > 0.0).all()
+    assert 0.0 < to.scale[3] < to.scale[0]
+    seen = np.clip((X - to.centre) / to.scale, -1.0, 1.0)
+    np.testing.assert_allclose(np.square(seen).mean(axis=0)[:3], to.mean_square[:3], rtol=0.4)
+    nothing = plan_conditioning(4000, 4, 0.019, True)
+    assert "squares" in plan.grids
+    assert "squares" not in nothing.grids
+
+
+def test_penalties_are_those_of_the_user_s_units():
+    """With hardly any noise, columns of different scales: scikit-learn's solution."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (3000, 3)) * [0.1, 0.5, 1.0]
+    y = X @ [3.0, 1.0, -1.0] + rng.uniform(-0.3, 0.3, 3000)
+    plain = Ridge(alpha=300.0).fit(X, y)
+    model = PrivateRidge(epsilon=1e5, alpha=300.0, target_bound=4.0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=2e-3)

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
 from skdpsco.scaling.column_scales import N_BINS
@@ -246,10 +246,12 @@ def test_plan_of_bounds(n, d, rho):
 @pytest.mark.parametrize("pooled", [False, True])
 def test_sensitivity_of_counts(pooled, monkeypatch):
     released = []
-    monkeypatch.setattr(
-        "skdpsco.scaling.feature_bounds.gaussian_mechanism",
-        lambda rng, counts, grid: released.append(counts.copy()),
-    )
+
+    def keep(rng, counts, grid):
+        released.append(counts.copy())
+        return deviation_on(grid)
+
+    monkeypatch.setattr("skdpsco.scaling.feature_bounds.gaussian_mechanism", keep)
     rng = np.random.default_rng(0)
     n, d = 12, 6
     plan = plan_bounds(1500 if pooled else 10**6, d, 0.0244)

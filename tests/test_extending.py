@@ -1,8 +1,10 @@
 """docs/extending.md: what it quotes is in the examples, and what it shows runs."""
 
+import itertools
 import math
 import re
 import runpy
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,20 +30,105 @@ def source(name):
 
 
 @pytest.mark.parametrize(
-    ("block", "name"), [(0, "own_loss.py"), (1, "own_loss.py"), (3, "own_solver.py")]
+    ("block", "name"), [(0, "own_loss.py"), (1, "own_loss.py"), (4, "own_solver.py")]
 )
 def test_quotations(block, name):
     assert BLOCKS[block] in source(name)
 
 
+def run_block(k):
+    """Names that the code of a page defines."""
+    names = {"__name__": "extending"}  # dataclasses look their module up
+    exec(compile(BLOCKS[k], "extending.md", "exec"), names)
+    return names
+
+
 def test_the_constraint_of_the_page():
-    names = {}
-    exec(compile(BLOCKS[2], "extending.md", "exec"), names)
+    names = run_block(2)
     assert np.linalg.norm(names["coef"] - names["published"]) <= 2.0 * (1.0 + 1e-9)
     right = np.mean(np.sign(names["X"] @ names["coef"]) == names["y"])
     assert right > 0.9
     (charge,) = names["ledger"].charges()
     assert charge.rho <= names["budget"].rho * (1.0 + 1e-9)
+
+
+def test_the_penalty_of_the_page():
+    names = run_block(3)
+    assert_allclose(names["coef"], [0.46, 0.0, 0.26, 0.0, 0.0], atol=0.05)
+    assert (names["coef"] >= 0.0).all()
+    (charge,) = names["ledger"].charges()
+    assert charge.rho <= names["budget"].rho * (1.0 + 1e-9)
+
+
+def largest_change(statistic, shape, n_classes):
+    """Largest l2 distance between the statistics of neighbours, over records at the corners."""
+    corners = [np.array(c) for c in itertools.product((-1.0, 1.0), repeat=shape[1])]
+    records = [(x, k) for x in corners for k in range(n_classes)]
+    X, index = np.zeros(shape), np.zeros(shape[0], dtype=int)
+    sums = []
+    for x, k in records:
+        X[0], index[0] = x, k
+        sums.append(statistic(X, index).ravel())
+    return max(np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_estimator_of_the_page(d, page_estimator):
+    names = page_estimator
+    sensitivities = []
+    grid_of = names["gaussian_grid"]
+    names["gaussian_grid"] = lambda *a: sensitivities.append(a[0]) or grid_of(*a)
+    names["plan_centroids"](4, d, 2, 0.3)
+    names["gaussian_grid"] = grid_of
+
+    def statistic(X, index):
+        return np.eye(2)[index].T @ np.column_stack([X, np.ones(len(X))])
+
+    largest = largest_change(statistic, (4, d), 2)
+    assert largest <= sensitivities[0] <= largest * (1.0 + 1e-9)
+
+
+@pytest.fixture(scope="module")
+def page_estimator():
+    return run_block(5)
+
+
+def test_what_the_estimator_of_the_page_releases(page_estimator):
+    names = page_estimator
+    model, X, y = names["model"], names["X"], names["y"]
+    assert model.score(X, y) > 0.9
+    (charge,) = names["ledger"].charges()
+    assert charge.rho == model.privacy_.rho
+    assert model.privacy_.epsilon == 0.5
+    model.set_params(ledger=None, epsilon=1e4)
+    for bad, labels in ((X, ["maybe"] * len(X)), (np.full_like(X, np.nan), y)):
+        before = model.centroids_
+        with pytest.raises(ValueError, match=r"y |X "):
+            model.fit(bad, labels)
+        assert model.centroids_ is before
+
+
+def test_the_transformer_of_the_page(capsys):
+    names = run_block(6)
+    centring, X = names["pipeline"][0], names["X"]
+    assert_allclose(centring.mean_, X.mean(axis=0), atol=0.05)
+    assert_allclose(centring.transform(X), X - centring.mean_)
+    report = str(names["privacy_report"](names["pipeline"]))
+    assert "PrivateCentring" in report
+    assert "NOT private" not in report
+
+
+def test_compiled_kernels_are_fast():
+    """What the page says about calls of kernels from Python."""
+    write_slopes = runpy.run_path(str(ROOT / "examples" / "own_solver.py"))["write_slopes"]
+    y, out = np.ones(20_000), np.empty((20_000, 1))
+    times = {}
+    for name, function in (("compiled", write_slopes), ("Python", write_slopes.py_func)):
+        function(Logistic(), y, 1.0, out)
+        start = time.process_time()
+        function(Logistic(), y, 1.0, out)
+        times[name] = time.process_time() - start
+    assert times["compiled"] < times["Python"] / 10
 
 
 @pytest.mark.parametrize("name", ["own_loss", "own_solver"])
@@ -187,7 +274,9 @@ def test_the_solver_of_the_page_survives_nan():
         lambda loss, z, y: math.nan if y == 0.37 else (z - y) / math.sqrt(1.0 + (z - y) ** 2)
     )
     Loss.smoothness = lambda self: 1.0
-    model = PrivateLinearRegressor(epsilon=1e9, loss=Loss(1.0), solver=solver["OneGradient"]())
+    model = PrivateLinearRegressor(
+        epsilon=1e9, loss=Loss(1.0), radius=1.0, solver=solver["OneGradient"]()
+    )
     model.fit(np.ones((4, 1)), np.full(4, 0.37))
     # As if the derivative were large. Noise turns the direction by about 1e-5.
     assert_allclose(model.coef_, [-(0.5**0.5)], rtol=1e-3)

@@ -98,8 +98,11 @@ def test_curvature_bounds_the_slope_of_derivative(loss):
             slope = (derivative(loss, z + h, y) - derivative(loss, z - h, y)) / (2 * h)
             steepest = max(steepest, slope)
             assert slope >= -1e-9  # convex
-            assert slope <= curvature(loss, z, y) + 1e-8
-            assert curvature(loss, z, y) <= loss.smoothness()
+            # The quotient is the mean of the curvature over [z - h, z + h], which differs from the
+            # curvature at z by about a sixth of its second difference.
+            left, here, right = (curvature(loss, t, y) for t in (z - h, z, z + h))
+            assert slope <= here + abs(left - 2 * here + right) / 5 + 1e-9
+            assert here <= loss.smoothness()
             if loss is SQUARED or loss is LOGISTIC:
                 assert curvature(loss, z, y) == pytest.approx(slope, abs=1e-8)
     assert steepest == pytest.approx(loss.smoothness(), rel=1e-5)

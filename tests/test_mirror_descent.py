@@ -10,12 +10,13 @@ from skdpsco.constraints import L2Ball, Simplex
 from skdpsco.data.pieces import sum_error
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, Ledger, rho_of
-from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import DESCENT, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
+    Block,
     MatrixGame,
     QuadraticGame,
     duality_gap,
@@ -221,7 +222,7 @@ def test_the_automatic_schedule_is_affordable(n, rho):
         ({"second_smoothness": 10**400}, "second_smoothness"),
         ({"second_smoothness": None, "smoothness": None}, "smoothness"),
         ({"n_iter": 11}, "n_iter"),
-        ({"rho": 1e-14}, "n_iter=10 is too large for the budget"),
+        ({"rho": 1e-14}, "n_iter=10 is too large for a budget"),
     ],
 )
 def test_problems_that_are_refused(changes, match):

@@ -14,7 +14,7 @@ from skdpsco.solvers import Problem
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1.refit import (
     Refit,
-    minimize_quadratic,
+    minimise_quadratic,
     newton_pays,
     newton_steps,
     plan_refit,
@@ -51,14 +51,14 @@ def refit(loss, X, y, support, mu, *, intercept=False, radius=50.0, hard=0.0, se
 
 @pytest.mark.parametrize("n_ball", [6, 4])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 30.0])
-def test_minimize_quadratic_by_cvxpy(radius, n_ball):
+def test_minimise_quadratic_by_cvxpy(radius, n_ball):
     import cvxpy as cp
 
     rng = np.random.default_rng(0)
     B = rng.normal(size=(20, 6))
     H, g, start = B.T @ B / 20, rng.normal(size=6), 0.1 * rng.normal(size=6)
     out = np.empty(6)
-    minimize_quadratic(H, g, start, L1Ball(radius), n_ball, 2000, out)
+    minimise_quadratic(H, g, start, L1Ball(radius), n_ball, 2000, out)
     w = cp.Variable(6)
     objective = g @ (w - start) + cp.quad_form(w - start, cp.psd_wrap(H)) / 2
     cp.Problem(cp.Minimize(objective), [cp.norm1(w[:n_ball]) <= radius]).solve()
@@ -66,14 +66,14 @@ def test_minimize_quadratic_by_cvxpy(radius, n_ball):
     assert np.abs(out[:n_ball]).sum() <= radius * (1 + 1e-12)
 
 
-def test_minimize_quadratic_agrees_with_python():
+def test_minimise_quadratic_agrees_with_python():
     rng = np.random.default_rng(1)
     B = rng.normal(size=(20, 5))
     H, g, start = B.T @ B / 20, rng.normal(size=5), np.zeros(5)
     for constraint in (L1Ball(0.5), L2Ball(0.5)):
         compiled, python = np.empty(5), np.empty(5)
-        minimize_quadratic(H, g, start, constraint, 5, 50, compiled)
-        minimize_quadratic.py_func(H, g, start, constraint, 5, 50, python)
+        minimise_quadratic(H, g, start, constraint, 5, 50, compiled)
+        minimise_quadratic.py_func(H, g, start, constraint, 5, 50, python)
         assert compiled == pytest.approx(python, rel=1e-12, abs=1e-14)
 
 

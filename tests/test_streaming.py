@@ -247,7 +247,7 @@ def model_of(Estimator, **params):
 
 PAIRS = "X must be an array, a matrix, a frame, or an iterable of pairs"
 BEFORE = [
-    ({"n_samples": None}, [(X, Y)], r"n_samples must be given where X yields blocks.*\[1, "),
+    ({"n_samples": None}, [(X, Y)], r"n_samples must be given if X yields blocks.*\[1, "),
     ({}, [], "n_samples=40 records were declared, but X has no blocks.*make a new one for every"),
     ({"n_samples": 39}, [(X, Y)], "n_samples=39 records .* block 0 of X alone holds 40"),
     ({}, [(TWICE, Y)], "Block 0 of X: X has duplicate entries whose sum is infinite"),
@@ -284,13 +284,13 @@ class Again:
 
 @BOTH
 def test_y_beside_blocks(Estimator):
-    refuses(model_of(Estimator), r"y must be None where X yields blocks", X=Again([(X, Y)]), y=Y)
+    refuses(model_of(Estimator), r"y must be None if X yields blocks", X=Again([(X, Y)]), y=Y)
 
 
 def test_what_else_shows_before_the_charge():
     refuses(
         PrivateLinearClassifier(n_samples=40),
-        "classes must be given where X yields blocks: a list of the public labels",
+        "classes must be given if X yields blocks: a list of the public labels",
         X=Again([(X, Y)]),
         y=None,
     )
@@ -335,7 +335,7 @@ def test_labels_of_blocks_must_be_declared():
     da = pytest.importorskip("dask.array", reason="needs the extra dask")
     columns = dict(zip("abcd", X.T, strict=True))
     for blocks in (da.from_array(X, chunks=(20, 4)), table(columns), RowBlocks.from_arrays(X)):
-        with pytest.raises(ValueError, match="classes must be given where X yields blocks"):
+        with pytest.raises(ValueError, match="classes must be given if X yields blocks"):
             PrivateLinearClassifier().fit(blocks, Y)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from skdpsco.constraints import Simplex
-from skdpsco.solvers import Block
 from skdpsco.variational import (
     BilinearGame,
+    Block,
     MatrixGame,
     QuadraticGame,
     solve_variational_inequality,

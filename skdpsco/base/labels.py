@@ -1,4 +1,4 @@
-"""Labels of a classification: which there are, their numbers, and targets made of them."""
+"""Labels of a classification, their numbers, and the targets that follow from them."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     ----------
     y : ndarray of shape (n_samples,)
     classes : array-like or None
-        The public labels; with None those that occur in y, of which there must be two.
+        The public labels; None for those that occur in y, which must be at least two.
 
     Returns
     -------
@@ -27,11 +27,11 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     Raises
     ------
     ValueError
-        If y holds a label outside of ``classes``, or ``classes`` are not at least two different
+        If y holds a label outside ``classes``, or ``classes`` are not at least two different
         labels.
     """
     if classes is None:
-        # Else not asked: it warns about how many labels occur.
+        # Not called for declared classes, since it warns about the number of labels.
         quietly(_LABELS, check_classification_targets, y)
         classes, index = quietly(_LABELS, np.unique, y, return_inverse=True)
         if len(classes) < 2:
@@ -67,11 +67,11 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Targets as losses take them: -1 and 1 for two classes, else their numbers."""
+    """Targets as losses expect them: -1 and 1 for two classes, else class indices."""
     return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)
 
 
 def labels_note(classes: Any, declared: Any) -> str:
-    """What a report says of the labels; ``declared`` is the parameter, None if they were read."""
+    """Line of a report about the labels; ``declared`` is the parameter, None if not given."""
     source = "read off y" if declared is None else "declared"
     return f"the {len(classes)} labels are public ({source})"

@@ -33,7 +33,7 @@ from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import calibration_pays, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
 from skdpsco.scaling.target import Target, plan_target
@@ -47,6 +47,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers.base import assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
 # their features a centre is found, and their scores are calibrated.
@@ -133,10 +134,10 @@ class PrivateLinearModel(PrivateEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
             that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
-            of pairs (X, y) with that many records; each is dropped when the next has been read.
+            of pairs (X, y) with that many records; a pair is dropped once the next has been read.
         y : array-like of shape (n_samples,) or None
-            None where the blocks hold the targets. Beside a Dask X it may be a Dask array. Models
-            with ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+            None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
+            ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
             Only ``sample_weight=None`` is allowed.
 
@@ -148,10 +149,9 @@ class PrivateLinearModel(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``. What is wrong with a pair
-            (X, y) of an iterable is noticed when it is read: after the charge, for all but the
-            first.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``. This is found before any noise is drawn, except for mistakes in a
+            pair (X, y) of an iterable after the first, which are found after the charge.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
@@ -192,9 +192,9 @@ class PrivateLinearModel(PrivateEstimator):
         return solver
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
-        """What is solved once the bounds and the target's scale are known, in the kernels' units.
+        """The problem for known bounds and scale of the target, in the kernels' units.
 
-        It is built for the extremes of both before they are released: it must not fail in between.
+        It is built for the extremes of both before they are released, and must not fail in between.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         constraint = None if radius is None else L1Ball(radius * float(bounds.max()) / target.scale)
@@ -202,21 +202,21 @@ class PrivateLinearModel(PrivateEstimator):
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
     def _unit(self) -> float:
-        """How large a prediction 1 of the solver is, where no scale is found privately."""
+        """The user's unit of a prediction of 1, if no scale is found privately."""
         return 1.0
 
     def _growth(self, n_samples: int, n_features: int) -> float:
-        """How many times as large an automatic radius is as where noise matters."""
+        """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
-        """Radius of a ball that holds the intercept too, in the solver's units.
+        """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
         ------
         TypeError, ValueError
-            If it is out of range.
+            If it is not a number, or out of range.
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
@@ -234,7 +234,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
         radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
-        if isinstance(radius, str) or None in (radius, bound) or not is_regressor(self):
+        if isinstance(radius, str) or radius is None or bound is None or not is_regressor(self):
             return None
         if self.feature_bound is None:
             return None
@@ -326,7 +326,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         def problem_in(units: Units) -> Any:
             problem = self._problem(loss, n, units.features, units.target)
-            return _with_layout(problem, X, self._conditioned)
+            return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []
         if bounds is None:
@@ -348,7 +348,8 @@ class PrivateLinearModel(PrivateEstimator):
         released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
-        # Whether what is released first has no influence on what the solver will cost.
+        # Whether what is released first has no influence on what the solver will cost. (Plans
+        # follow from whether mean squares of features are known, never from what they are.)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
@@ -380,7 +381,8 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result.coef, result.radius, design, y, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
+                said = (*notes, *assumptions, *assumed_of(solver, plan))
+                said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None:
@@ -560,8 +562,13 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
-def _with_layout(problem: Any, X: Any, centred: bool) -> Any:
+def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
         return problem
-    return replace(problem, sparse=sparse.issparse(X), centred=centred)
+    known = None
+    if conditioning is not None and conditioning.mean_square is not None:
+        known = tuple(conditioning.mean_square.tolist())
+    return replace(
+        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+    )

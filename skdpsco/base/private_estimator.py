@@ -15,17 +15,20 @@ from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
-# Less would need more noise than the grids of the Gaussian mechanism hold; more is no privacy.
+# Smaller budgets need more noise than the grids of the Gaussian mechanism hold; larger ones give no
+# privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 
 
 def check_budget(epsilon: Any, delta: Any) -> Budget:
-    """The budget, if there is noise for it.
+    """The budget, after a check that noise can be calibrated to it.
 
     Raises
     ------
-    ValueError, TypeError
-        If a number is out of range, or the two allow too little or too much zCDP.
+    TypeError
+        If ``epsilon`` or ``delta`` is not a number.
+    ValueError
+        If a number is out of range, or both together allow too little or too much zCDP.
     """
     budget = Budget(epsilon, delta)
     if not MIN_RHO <= budget.rho <= MAX_RHO:
@@ -38,18 +41,18 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
 
 
 def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
-    """A solver from its name, or the object that was given in place of a name.
+    """The solver with a name, or the object that was given in place of a name.
 
     Parameters
     ----------
     solver : str or object
     makers : mapping of str to callable
-        For each legal name, what makes its solver.
+        For each legal name, a function that makes its solver.
 
     Raises
     ------
     ValueError
-        If there is no solver of that name.
+        If there is no solver with this name.
     TypeError
         If a class is given in place of an object.
     """
@@ -82,11 +85,11 @@ class Payer(NamedTuple):
     Parameters
     ----------
     ledger : object with ``charge``, or None
-        None charges nothing.
+        The ledger to charge; None charges nothing.
     name : str
-        The estimator or function that releases.
+        The estimator or function that makes the release.
     parameters : dict
-        What `public_only` leaves of its parameters.
+        Its parameters, as returned by `public_only`.
     relation : str
         Which data sets are neighbours.
     """
@@ -99,12 +102,12 @@ class Payer(NamedTuple):
 
 @dataclass
 class Release:
-    """A release that is paid for: the source of its noise, and what its report says.
+    """A release that has been paid for: the source of its noise, and the content of its report.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Never store or copy it.
+        Source of the noise. Never store or copy it.
     seeded : bool
         Whether the noise is reproducible.
     assumptions : tuple of str
@@ -120,7 +123,7 @@ class Release:
 
 
 def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
-    """Call a planner, and refuse a plan that costs more than what it may spend.
+    """Call a planner, and check that its plan costs at most what it may spend.
 
     Parameters
     ----------
@@ -149,10 +152,10 @@ def releasing(
     warnings: Iterable[str] = (),
     stacklevel: int = 2,
 ) -> Iterator[Release]:
-    """Charge for ``event``; noise may be drawn within, and nowhere else. Report at the end.
+    """Charge for ``event``, let noise be drawn within (and nowhere else), and report at the end.
 
-    Whatever can fail because of a parameter or of the data has to fail before. A release that
-    fails within stays charged, and has no report.
+    Everything that can fail because of a parameter or of the data has to fail before. A release
+    that fails within stays charged, and has no report.
 
     Parameters
     ----------
@@ -166,7 +169,7 @@ def releasing(
     assumptions : tuple of str
         Lines for the report.
     warnings : iterable of str
-        What users should know about the plan: from parameters and public sizes alone.
+        What users should know about the plan, from parameters and public sizes alone.
     stacklevel : int, default=2
         Whose line the warnings name: 2 for the caller of the function with the ``with`` statement.
 
@@ -177,7 +180,7 @@ def releasing(
     Raises
     ------
     ValueError, TypeError
-        Before the charge, if ``random_state`` is not legal.
+        If ``random_state`` is not legal; nothing has been charged then.
     BudgetExceededError
         If the ledger's remaining budget is too small.
 
@@ -220,16 +223,16 @@ def releasing(
 class PrivateEstimator(BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
-    A fit checks its input, plans what is `_available` with `_planned`, and draws noise within
-    `_releasing`, which charges the ledger first and reports at the end. What it learns is set on a
-    `_draft`, which `_accept` takes over.
+    A fit checks its input, plans with `_planned` how to spend what is `_available`, and draws noise
+    within `_releasing`, which charges the ledger first and reports at the end. Results are set on a
+    `_draft`, and `_accept` adopts them.
     """
 
     epsilon: float
     delta: float
     ledger: Any
     random_state: Any
-    verbose: int  # of those that call `_follow`
+    verbose: int  # only for estimators that call `_follow`
 
     def _budget(self) -> Budget:
         if isinstance(self.ledger, type):
@@ -242,11 +245,11 @@ class PrivateEstimator(BaseEstimator):
         return "replace-one"
 
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
-        """What a fit may fit in place of a parameter: the parameter's name, and the estimator."""
+        """The estimators that a fit may fit in place of a parameter, with the parameter's name."""
         return []
 
     def _available(self, budget: Budget) -> Budget | Allowance:
-        """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
+        """What a planner may spend; with a ledger in zCDP, which adds up with other charges."""
         return budget if self.ledger is None else Allowance(budget.rho)
 
     def _planned(
@@ -257,7 +260,7 @@ class PrivateEstimator(BaseEstimator):
         n_features: int,
         *names: str,
     ) -> Any:
-        """A plan that costs at most what is available; an error says what to change.
+        """A plan that costs at most what is available; errors say what to change.
 
         Parameters
         ----------
@@ -271,7 +274,7 @@ class PrivateEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no plan.
+            If no plan is possible.
         """
         try:
             return plan_within(make_plan, available)
@@ -293,7 +296,7 @@ class PrivateEstimator(BaseEstimator):
         Parameters
         ----------
         draft : PrivateEstimator
-            What is fitted.
+            The estimator that is fitted.
         event : Event
             The whole cost of the fit, known before it.
         budget : Budget
@@ -317,13 +320,13 @@ class PrivateEstimator(BaseEstimator):
             return solver.run(plan, problem, *data, counter)
 
     def _draft(self):
-        """Copy to fit, so that a fit that fails leaves the estimator as it was."""
+        """A copy to fit, so that a fit that fails leaves the estimator as it was."""
         draft = copy(self)
         _forget(draft)
         return draft
 
     def _accept(self, draft):
-        """Take over what ``draft`` has learnt, and forget all that an earlier fit has."""
+        """Adopt the results of ``draft``, and forget those of an earlier fit."""
         _forget(self)
         vars(self).update({name: vars(draft)[name] for name in fitted_names(draft)})
         return self

@@ -14,7 +14,7 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Base of private maps of single columns, each within public bounds; see the subclasses."""
 
     def fit(self, X, y=None):
-        """Release what the map of every column is made of.
+        """Release the parameters of the map of every column.
 
         Parameters
         ----------
@@ -30,8 +30,8 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for input that is sparse, or
-            not finite and numeric.
+            If a parameter is out of range, or the input is sparse, or not finite and numeric; no
+            noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
@@ -41,7 +41,7 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         return self._accept(draft)
 
     def _learn(self, X: np.ndarray) -> None:
-        """Fit this draft; `fit` calls it, and warnings name the line that called that."""
+        """Fit this draft on checked columns; warnings name the line that called `fit`."""
         raise NotImplementedError
 
     def _check(self, X, reset: bool, named: bool = True) -> np.ndarray:

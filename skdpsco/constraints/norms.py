@@ -1,4 +1,4 @@
-"""Norms: orders of dual norms, regularity; for kernels, values, and projections on their balls.
+"""Norms: dual orders and regularity for plans; values, and projections on balls, for kernels.
 
 Projections are Euclidean. Proofs and bounds on the rounding: ``docs/proofs/lp_ball.md``.
 """
@@ -10,19 +10,20 @@ import numpy as np
 from skdpsco._kernels import inner, reduction
 
 UNIT = 2.0**-53  # relative rounding of one operation
-_LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these have neither under- nor overflown
-_FARTHEST = 2.0**100  # beyond so many radii, moving on changes a projection by less than rounding
-_TINY = 1e-290  # in units of the radius: less is nothing, and float64 runs out of digits
-_STEPS = 400  # of a search that ends after three or four as a rule
+_LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these are exact up to rounding
+_FARTHEST = 2.0**100  # radii; beyond this, distance changes a projection by less than rounding
+_TINY = 1e-290  # radii; smaller numbers count as 0, where float64 runs out of digits
+_STEPS = 400  # limit on a search that usually ends after three or four steps
 _LOWEST, _HIGHEST = 1.0 + 2.0**-40, 2.0**40  # orders between 1 and inf
 
 
 def check_order(p: float) -> None:
-    """Refuse an order for which the rounding of projections has no bound.
+    """Check that the rounding of projections has a proven bound for this order.
 
     Raises
     ------
     ValueError
+        If p is not 1, in [1 + 2**-40, 2**40] or inf.
     """
     if not (p in (1.0, math.inf) or _LOWEST <= p <= _HIGHEST):
         raise ValueError(f"p must be 1, in [1 + 2**-40, 2**40] or inf, got {p!r}.")
@@ -36,7 +37,7 @@ def conjugate(p: float) -> float:
 
 
 def regularity(p: float, D: int) -> tuple[float, float]:
-    """Order r and constant kappa of the dual of the l_p norm: the best that l_r norms can show.
+    """Order r and constant kappa of the dual of the l_p norm, the best that l_r norms can give.
 
     The square of the l_r norm is (r - 1)-smooth, and in ``D`` dimensions the l_r norm is at least
     the dual norm l_q, and at most sqrt(kappa / (r - 1)) times it. r in [2, q] minimises kappa.
@@ -44,7 +45,7 @@ def regularity(p: float, D: int) -> tuple[float, float]:
     Parameters
     ----------
     p : float
-        In [1, 2].
+        Order of the norm, in [1, 2].
     D : int
 
     Returns
@@ -54,7 +55,7 @@ def regularity(p: float, D: int) -> tuple[float, float]:
     Raises
     ------
     ValueError
-        For another p.
+        If p is outside [1, 2].
     """
     if not 1.0 <= p <= 2.0:
         raise ValueError(f"p must be in [1, 2], got {p!r}.")
@@ -65,9 +66,9 @@ def regularity(p: float, D: int) -> tuple[float, float]:
 
 
 def projection_error(D: int) -> float:
-    """Bound on the l2 distance from the exact projection on a ball to what `project` writes.
+    """Bound on the l2 distance between the exact projection on a ball and what `project` writes.
 
-    Relative to the l2 norm of its argument. For the orders that `check_order` lets pass.
+    It is relative to the l2 norm of the argument, for the orders that `check_order` accepts.
     """
     return (20.0 * D + 600.0) * UNIT
 
@@ -86,7 +87,7 @@ def _sums(w):
 
 @inner
 def power(x, e):
-    """``x**e`` for x >= 0; what balls of orders 1.5, 3 and 4 need is ten times as fast."""
+    """``x**e`` for x >= 0; exponents for balls of orders 1.5, 3 and 4 are ten times as fast."""
     if e == 0.5:
         return math.sqrt(x)
     if e == 2.0:
@@ -140,7 +141,7 @@ def project_l1(w, radius):
                 lost = (new - total) - term
                 total = new
                 kept += 1
-        if not total / kept < depth:  # rounding must not let one back in: no endless loop
+        if not total / kept < depth:  # rounding must not cause an endless loop
             break
         depth = total / kept
     for j in range(w.shape[0]):
@@ -173,11 +174,11 @@ def project_linf(w, radius):
 
 @inner
 def shrink(w, root, rate, change, multiplier, p, steps):
-    """Solve ``x + multiplier x**(p - 1) = |w_j|`` for all j, in so many steps of Newton's method.
+    """Solve ``x + multiplier x**(p - 1) = |w_j|`` for all j, by ``steps`` steps of Newton's method.
 
-    ``root`` and ``rate`` hold the x, and minus the derivatives of log x, for a multiplier that was
-    less by ``change``. Returns the sum of x**p, minus its derivative over p, and whether all
-    equations are solved.
+    ``root`` and ``rate`` hold x and minus the derivative of log x for a multiplier that is smaller
+    by ``change``. Return the sum of x**p, minus its derivative over p, and whether all equations
+    are solved.
     """
     amount, slope, settled = 0.0, 0.0, True
     for j in range(w.shape[0]):
@@ -197,7 +198,7 @@ def shrink(w, root, rate, change, multiplier, p, steps):
                 pull -= (p - 1.0) * step * pull
                 solved = abs(step * (h - u)) * (1.0 + p) <= 0.25 * UNIT * h
                 solved = solved or abs(step) <= 8.0 * UNIT
-            else:  # far: to where h is between u and 2 u
+            else:  # far away: move to where h is between u and 2 u
                 pull = u / multiplier
                 x = min(u, pull ** (1.0 / (p - 1.0)))
                 steepness = x + (p - 1.0) * u
@@ -214,14 +215,14 @@ def shrink(w, root, rate, change, multiplier, p, steps):
 
 @reduction
 def shrink_near(w, root, rate, change, multiplier, p):
-    """What `shrink` does in one step, without branches, but where |w_j| is far from the equation.
+    """One step of `shrink` without branches, for all j for which |w_j| is close to the equation.
 
-    Also returns whether there are any such j, whose root is left as it is.
+    Also return whether there are other j, whose roots are left unchanged.
     """
     D, e = w.shape[0], p - 1.0
     for j in range(D):
         root[j] /= 1.0 + max(rate[j] * change, -0.5)
-    if e == 3.0:  # loops without calls of functions, nor of what may call them
+    if e == 3.0:  # loops without function calls
         for j in range(D):
             rate[j] = root[j] * root[j] * root[j]
     elif e == 2.0:
@@ -261,7 +262,7 @@ def shrink_near(w, root, rate, change, multiplier, p):
 def project_lp(w, radius, p):
     """Move ``w`` to the nearest point of the ball of order p in (1, inf)."""
     top, total, squares = _sums(w)
-    if _LEAST < squares < _LARGEST:  # inequalities between norms may tell, without powers
+    if _LEAST < squares < _LARGEST:  # inequalities between norms may decide without powers
         squares = squares / radius / radius
         if p < 2.0:
             bound = (total / radius) ** (2.0 - p) * squares ** (p - 1.0)
@@ -284,7 +285,7 @@ def project_lp(w, radius, p):
         high += 2.0 * abs(w[j])
     change = 0.0
     for k in range(_STEPS):
-        # The equations and the multiplier by Newton's method together; if that fails, one by one.
+        # Newton's method for the equations and the multiplier together, or one by one if it fails.
         if k < 8:
             amount, slope, settled, far = shrink_near(w, root, rate, change, multiplier, p)
             if far:
@@ -293,7 +294,7 @@ def project_lp(w, radius, p):
             amount, slope, settled = shrink(w, root, rate, change, multiplier, p, _STEPS)
         norm = amount ** (1.0 / p)
         if settled:
-            # A multiplier that is right but for rounding: by how many units the norm may err.
+            # Error of the norm, in units of rounding, if the multiplier is exact up to rounding.
             units = multiplier * slope / amount if amount > 0.0 else 0.0
             if abs(norm - 1.0) <= (D + 64.0 * max(1.0, units)) * UNIT:
                 break

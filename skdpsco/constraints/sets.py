@@ -1,11 +1,11 @@
 """Constraint sets: vertices and linear minimisation for kernels, public constants for plans.
 
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
-`skdpsco.data.design`. Polytopes of the user's register `n_vertices` and `vertex`, or `coordinate`
-if their vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. Any set that
-`noisy-frank-wolfe` may use registers `minimiser`. The balls and polytopes of this module also
-register `project` and `vertex_scores`, which solvers call with what was not released: a user's
-versions of these are never called. Balls: ``docs/proofs/lp_ball.md``.
+`skdpsco.data.design`. A user's polytope registers `n_vertices` and `vertex`, or `coordinate` if its
+vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. Any set for
+`noisy-frank-wolfe` registers `minimiser`. The balls and polytopes of this module also register
+`project` and `vertex_scores`, which solvers call with unreleased values; a user's versions of these
+are never called. Balls: ``docs/proofs/lp_ball.md``.
 """
 
 import math

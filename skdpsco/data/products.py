@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import inlined_kernel, inner, reduction
+from skdpsco._kernels import inlined_kernel, inner, njit, reduction
 from skdpsco.data.design import CSR, Dense
 
 MAX_RUN = 64  # rows
@@ -94,6 +94,12 @@ def predict(X, w, Z):
     v = w.copy()
     over_bounds(X, v)
     dot_rows(X, 0, common_bound(X), v, Z)
+
+
+@njit
+def predict_all(X, w, Z):
+    """`predict`, for calls from Python."""
+    predict(X, w, Z)
 
 
 @inner

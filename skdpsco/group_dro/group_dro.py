@@ -102,9 +102,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
-        Public bound on ``|y|`` for the squared loss; what lies beyond is clipped.
+        Public bound on ``|y|`` for the squared loss, to which targets are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -191,7 +191,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.group_dro.group_dro import PrivateGroupDRO
+    >>> from skdpsco import PrivateGroupDRO
     >>> from skdpsco.group_dro import worst_group_score
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
@@ -311,21 +311,22 @@ class PrivateGroupDRO(PrivateLinearModel):
                 "and pass sensitive_features=...."
             )
         draft = self._draft()
-        frame, columns = X, named_columns(X, sensitive_features)
-        X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
-        membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
-        draft.groups_, draft.sensitive_columns_ = as_array(membership.groups), columns
-        draft._membership, draft._facts = membership, self._public_facts(membership)
-        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        draft.coef_, draft.intercept_ = draft._learn(X, y, sensitive_features)
         return self._accept(draft)
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, sensitive_features=None):
+        frame, columns = X, named_columns(X, sensitive_features)
+        X, y = check_X_y(self, without(X, columns), y, y_numeric=not classifies(self))
+        membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             t, notes = self._encode(y)
-        notes = (*notes, *self._notes(self._membership))
+        self._membership, self._facts = membership, self._public_facts(membership)
+        notes = (*notes, *self._notes(membership))
         coef, offset = self._fit(X, t, LOSSES[self.loss](), None, notes)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
+        self.groups_ = as_array(membership.groups)
+        self.sensitive_columns_ = columns
         return self._unit() * coef, self._unit() * offset
 
     def _unit(self) -> float:

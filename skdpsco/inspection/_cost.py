@@ -16,7 +16,7 @@ SMALL_DELTA = 1e-6
 
 
 def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
-    """The private estimators in an estimator, each with the prefix of its parameters.
+    """The private estimators within an estimator, each with the prefix of its parameters.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
     Returns
     -------
     steps : list of (str, PrivateEstimator)
-        The prefix is "" for the estimator itself, else such as "scaler__". Not listed are those
-        that a private estimator contains, which answers for their cost, and those that are
-        frozen, which are not fitted again.
+        The prefix is "" for the estimator itself, and otherwise a prefix such as "scaler__". Steps
+        inside a private estimator, which answers for their cost, are not listed, nor are frozen
+        steps, which are not fitted again.
     """
     if isinstance(estimator, PrivateEstimator):
         return [("", estimator)]
@@ -44,7 +44,7 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
 
 
 def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:
-    """The frozen steps that a fit of an estimator makes use of, which it does not pay for.
+    """The frozen steps that a fit of an estimator uses, and for which it does not pay.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:
     Returns
     -------
     steps : list of (str, FrozenEstimator)
-        Each once, with its name; those in candidates of a `PrivateGridSearchCV` too.
+        Each step once, with its name, including those in candidates of a `PrivateGridSearchCV`.
     """
     found: dict[int, tuple[str, FrozenEstimator]] = {}
     pending = [("", estimator)]
@@ -79,7 +79,7 @@ def relation_of(*estimators: Any) -> str:
 
 
 def declared_rho(estimator: Any) -> np.ndarray:
-    """The budgets that the private steps declare, in zCDP: what a common one is divided by.
+    """The budgets that the private steps declare, in zCDP, by which a common budget is divided.
 
     Raises
     ------
@@ -91,17 +91,17 @@ def declared_rho(estimator: Any) -> np.ndarray:
 
 
 def budget_of(rho: float, delta: float) -> Budget:
-    """A step's budget for ``rho``, of which a small one has an epsilon > 0 at small delta only."""
+    """A step's budget for ``rho``; a small rho has an epsilon > 0 only if delta is small, too."""
     return Budget.from_rho(rho, min(delta, SMALL_DELTA))
 
 
 def planned(step: PrivateEstimator) -> Event | None:
-    """What a fit may cost at most; None if its budget says nothing about zCDP.
+    """The largest cost of a fit; None if its budget does not limit zCDP.
 
     Raises
     ------
     ValueError, TypeError
-        For a budget out of range.
+        If the budget is out of range.
     """
     budget = step._budget()
     if getattr(step, "ledger", None) is not None:  # which is charged in zCDP
@@ -109,27 +109,27 @@ def planned(step: PrivateEstimator) -> Event | None:
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
         return None
     solver = getattr(step, "solver", None)
-    # Noise on samples has a curve of its own, by which alone it keeps to epsilon and delta.
+    # Noise on samples respects epsilon and delta only by a privacy curve of its own.
     if getattr(solver, "samples", False) or (isinstance(solver, str) and solver == "sgd"):
         return None
-    # A fit whose noise is all Gaussian uses the exact curve; any other keeps to rho.
+    # A fit with Gaussian noise only uses the exact curve; any other fit respects rho.
     return ZCDPEvent(max(budget.rho, budget.mu**2 / 2))
 
 
 def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
-    """Number of fits of a search by cross-validation, in words, and what they cost at most.
+    """Number of fits of a search by cross-validation, in words, and their largest cost.
 
     Parameters
     ----------
     search : GridSearchCV or RandomizedSearchCV
     fitted : bool
-        Whether to look at what a fit has left.
+        Whether to look at the results of a fit.
 
     Returns
     -------
     fits : str
     cost : dict
-        Epsilon, delta and rho; empty if there is no private step, or no number.
+        Epsilon, delta and rho; empty if there is no private step, or the cost is not known.
     """
     candidates = _candidates_of_search(search, fitted)
     n_candidates = len(candidates) if candidates is not None else int(search.n_iter)
@@ -152,7 +152,7 @@ def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
 
 
 def _candidates_of_search(search: Any, fitted: bool) -> list[dict] | None:
-    """Parameters of the candidates; None if they are yet to be drawn, and may set budgets."""
+    """Parameters of the candidates; None if they are not drawn yet and may set budgets."""
     if fitted and hasattr(search, "cv_results_"):
         return search.cv_results_["params"]
     if not isinstance(search, RandomizedSearchCV):

@@ -1,9 +1,9 @@
-"""Which transformers treat every record by itself, and what decides whether they return it sparse.
+"""Which transformers treat every record by itself, and when their output is sparse.
 
-Looked up by exact type: a subclass may do anything. Each rule was read off the source of
-scikit-learn 1.6 to 1.9: where its conditions hold, `fit` uses parameters, shapes, dtypes and its
-random_state only, row i of `transform` depends on record i only, and there is no warning about
-values but NumPy's about floating point. (Errors about the input are those of any fit, see
+Rules are looked up by exact type, since a subclass may do anything. Each rule was derived from the
+source of scikit-learn 1.6 to 1.9. If its conditions hold, `fit` uses only parameters, shapes,
+dtypes and its random_state, row i of `transform` depends only on record i, and no warning depends
+on values, except NumPy's about floating point. (For errors about the input see
 docs/threat-model.md.)
 """
 
@@ -77,8 +77,8 @@ def _function(step: Any, vouched: Vouched) -> Conditions:
 
 
 def _is_elementwise(function: Any) -> bool:
-    # One of theirs: numpy.frompyfunc makes a ufunc of anything. No signature: that of
-    # numpy.linalg's solvers says that they look at whole arrays.
+    # It must be NumPy's own, since numpy.frompyfunc makes a ufunc of anything, and have no
+    # signature, with which solvers of numpy.linalg say that they read whole arrays.
     return (
         type(function) is np.ufunc
         and function.nin == function.nout == 1
@@ -136,7 +136,7 @@ def _rbf(step: Any, vouched: Vouched) -> Conditions:
 def _spline(step: Any, vouched: Vouched) -> Conditions:
     return {
         "knots are declared": _is_declared(step.knots),
-        # Where there is a missing value, sparse output takes a detour over the column's minimum.
+        # With a missing value, sparse output uses the column's minimum.
         "sparse_output=False": step.sparse_output is False,
     }
 
@@ -145,13 +145,13 @@ def _text(step: Any, vouched: Vouched) -> Conditions:
     functions = (step.analyzer, step.tokenizer, step.preprocessor, step.strip_accents)
     return {
         "input='content'": _equals(step.input, "content"),
-        "analyzer, tokenizer, preprocessor and strip_accents are no functions, or are declared in "
+        "analyzer, tokenizer, preprocessor and strip_accents are not functions, or are declared in "
         "record_wise": all(not callable(f) or vouched(f) for f in functions),
     }
 
 
 def _counts(step: Any, vouched: Vouched) -> Conditions:
-    # With a vocabulary max_df, min_df and max_features are not looked at.
+    # With a vocabulary, max_df, min_df and max_features are ignored.
     return {"vocabulary is declared": step.vocabulary is not None, **_text(step, vouched)}
 
 
@@ -197,7 +197,7 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     TfidfTransformer: _no_idf,
     TfidfVectorizer: _counts_no_idf,
 }
-# The layout of what a transformer returns: of its input, or one that its parameters choose.
+# The layout of a transformer's output: that of its input, or one that its parameters choose.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
 KEEP_LAYOUT = (
     AdditiveChi2Sampler,
@@ -229,12 +229,12 @@ ALWAYS_SPARSE = (
     TfidfVectorizer,
 )
 ENCODERS = (CategoricalDomainEncoder, OneHotEncoder)
-# They keep a trace of the dtype of their input.
+# These depend on the dtype of their input.
 KEEP_DTYPE = (OneHotEncoder, OrdinalEncoder, SimpleImputer)
 
 
 def unmet(step: Any, vouched: Vouched) -> list[str] | None:
-    """Conditions that a transformer would have to fulfil; None if there is no rule for its type."""
+    """Conditions that a transformer does not meet; None if there is no rule for its type."""
     rule = RULES.get(type(step))
     if rule is None:
         return None
@@ -244,8 +244,8 @@ def unmet(step: Any, vouched: Vouched) -> list[str] | None:
 def layout_of_records(X: Any) -> str:
     """The layout of records as a user passes them, which is public.
 
-    It is "unknown" without records, and for a frame with columns of a sparse dtype: what
-    scikit-learn makes of such a frame depends on which columns are taken.
+    It is "unknown" without records. It is also unknown for a frame with columns of a sparse dtype,
+    whose layout in scikit-learn depends on the columns that are taken.
     """
     if X is None:
         return UNKNOWN
@@ -258,7 +258,7 @@ def layout_of_records(X: Any) -> str:
 def dtypes_depend_on_values(X: Any) -> bool:
     """Whether a missing value would change the dtypes that scikit-learn finds in X.
 
-    It does in lists, in integers and booleans of polars, and in pandas' categories of numbers.
+    It does for lists, for integers and booleans of polars, and for categories of numbers in pandas.
     """
     if X is None or not (hasattr(X, "dtype") or hasattr(X, "dtypes")):
         return X is not None
@@ -280,7 +280,7 @@ def layout_of(step: Any, given: str) -> str:
     Returns
     -------
     layout : {"dense", "sparse", "unknown"}
-        "unknown" where parameters do not tell, and where the data decide.
+        "unknown" if parameters do not decide it, or the data do.
     """
     kind = type(step)
     if isinstance(step, str) or step is None:
@@ -323,8 +323,8 @@ def _of_union(steps: list[Any], given: str) -> str:
 def _of_columns(step: ColumnTransformer, given: str) -> str:
     """A `ColumnTransformer` with a sparse part compares the share of stored cells to a threshold.
 
-    The share is at most 1, and it is 1 if every cell is stored: then even a threshold of 1 gives
-    a dense output. So a threshold of 1 needs a part that always leaves a cell empty.
+    The share is 1 if every cell is stored, and then even a threshold of 1 gives a dense output.
+    A threshold of 1 therefore needs a part that always leaves a cell empty.
     """
     parts = [*step.transformers, ("remainder", step.remainder, ())]
     parts = [part for part in parts if not _is_dropped(part[1])]
@@ -336,7 +336,7 @@ def _of_columns(step: ColumnTransformer, given: str) -> str:
 
 
 def _is_any(columns: Any) -> bool:
-    """Whether at least one column is named; an estimator without columns is not fitted."""
+    """Whether at least one column is named, since an estimator without columns is not fitted."""
     if _is_declared(columns):
         return len(columns) > 0 and not isinstance(columns[0], (bool, np.bool_))
     return isinstance(columns, (str, Integral)) and not isinstance(columns, bool)
@@ -347,7 +347,7 @@ def _is_dropped(step: Any) -> bool:
 
 
 def _leaves_cells_empty(step: Any) -> bool:
-    """Whether the output is sparse, and no record fills its row: categories exclude each other."""
+    """Whether the output is sparse and never has a full row, as categories exclude each other."""
     if type(step) is Pipeline:
         return _leaves_cells_empty(step.steps[-1][1])
     if type(step) not in ENCODERS or not step.sparse_output:

@@ -1,4 +1,4 @@
-"""A row about every step of an estimator, however deep it is nested."""
+"""A row about every step of an estimator, however deeply it is nested."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -84,11 +84,12 @@ class StepReport:
         Name of its class.
     status : {"data-independent", "private", "NOT private"}
     epsilon, delta, rho : float or None
-        Its cost; rho in zero-concentrated differential privacy, an upper bound before the fit.
+        Cost of the step, with rho in zero-concentrated differential privacy. Before a fit these are
+        upper bounds.
     note : str
-        The reason, what is assumed, or what to use instead.
+        The reason, an assumption, or an alternative.
     relation : str or None
-        For a private step: which data sets are neighbours.
+        Which data sets are neighbours, for a private step.
     """
 
     name: str
@@ -108,20 +109,20 @@ class Walk:
     Parameters
     ----------
     record_wise : iterable of str or object
-        Names of steps, steps and functions that the caller vouches for.
+        Names of steps, steps and functions for which the caller vouches.
     fitted : bool
-        Whether to look at what was fitted, where it was, or at what a fit would do.
+        Whether to look at fitted steps, where they exist, or at what a fit would do.
     params : dict
-        Those of the whole: from the name of a step to what a fitted step was cloned from.
+        Parameters of the whole estimator: the unfitted step for each name.
     X : records or None
-        Only their layout is looked at.
+        Records of which only the layout matters.
     """
 
     def __init__(
         self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any], X: Any = None
     ) -> None:
         self.fitted = fitted
-        self.layout = layout_of_records(X)  # of the input of the step that is visited
+        self.layout = layout_of_records(X)  # layout of the input of the visited step
         self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
@@ -130,7 +131,7 @@ class Walk:
         self._declared = list(self.unused)
 
     def vouched(self, *things: Any, name: str | None = None) -> bool:
-        """Whether the caller has declared one of ``things``, or what has this name."""
+        """Whether the caller has declared one of ``things``, or this name."""
         found = [
             d
             for d in self._declared
@@ -140,20 +141,20 @@ class Walk:
         return bool(found)
 
     def add(self, name: str, step: Any, status: str, note: str = "", **cost: Any) -> None:
-        """Write a row."""
+        """Add a row."""
         kind = "passthrough" if step is None else step
         kind = kind if isinstance(kind, str) else type(step).__name__
         self.rows.append(StepReport(name, kind, status, note=note, **cost))
 
     def visit(self, name: str, step: Any, note: str = "") -> None:
-        """Write the rows of a step.
+        """Add the rows of a step.
 
         Parameters
         ----------
         name : str
         step : estimator, "passthrough" or "drop"
         note : str
-            What is to be said about a cost.
+            Note on the cost.
         """
         self.names.append(name)
         if self.vouched(step, self._params.get(name), name=name):
@@ -167,7 +168,7 @@ class Walk:
         elif type(step) in COMPOSITES:
             COMPOSITES[type(step)](self, name, step, note)
         elif self._add_private(name, step, note):
-            # A private estimator answers for what its own fit costs, and for nothing before it.
+            # A private estimator answers for the cost of its own fit, not for earlier steps.
             for inner, frozen in frozen_steps(step):
                 self.visit(_join(name, inner), frozen, note)
         else:
@@ -196,7 +197,7 @@ class Walk:
         if not isinstance(step, PrivateEstimator):
             return False
         if self.fitted and fitted_names(step):
-            self.add(name, step, NOT_PRIVATE, "was fitted without a report of what that has cost")
+            self.add(name, step, NOT_PRIVATE, "was fitted without a report of its cost")
             return True
         try:
             event, relation = planned(step), step._relation
@@ -219,24 +220,24 @@ class Walk:
 
 
 def about(relation: str | None) -> str:
-    """What a note says of a relation."""
+    """What a note says about a relation."""
     usual = relation in (None, "replace-one")
     return "" if usual else f"the guarantee is for {relation!r} neighbours"
 
 
 def joined(*notes: str) -> str:
-    """One note of several, of which some may be empty."""
+    """Several notes, some of which may be empty, joined into one."""
     return "; ".join(filter(None, notes))
 
 
 def _report_of(step: Any) -> PrivacyReport | None:
-    # Of its own: a wrapper may hand through the attributes of what it wraps.
+    # Its own report: a wrapper may pass on the attributes of what it wraps.
     report = getattr(step, "__dict__", {}).get("privacy_")
     return report if isinstance(report, PrivacyReport) else None
 
 
 def check_record_wise(record_wise: Any) -> list[Any]:
-    """What the caller vouches for, as a list.
+    """What the caller vouches for, checked, as a list.
 
     Raises
     ------
@@ -265,19 +266,19 @@ def _why_not(step: Any, vouched: Callable[[Any], bool]) -> str:
     if conditions:
         why = f"data-independent only if {' and '.join(conditions)}"
     elif private_steps(step):
-        why = "how often it fits its private steps is not known"
+        why = "it is unknown how often it fits its private steps"
     elif type(step) is StandardScaler and not (step.with_mean or step.with_std):
         return "counts missing values, in n_samples_seen_, and changes nothing: use 'passthrough'"
     elif type(step).__module__.startswith("sklearn."):
         why = "learns from the data, without noise"
     else:
-        why = "of unknown type; if it treats every record by itself, declare it in record_wise"
+        why = "its type is unknown; if it treats every record by itself, declare it in record_wise"
     alternative = ALTERNATIVES.get(type(step).__name__)
     return f"{why}; use {alternative}" if alternative else why
 
 
-# Composites, looked up by exact type. Each writes the rows of its children, and one of its own if
-# there is something to say about itself.
+# Composites, looked up by exact type. Each adds the rows of its children, and a row of its own if
+# necessary.
 
 
 def _join(name: str, child: str) -> str:
@@ -307,7 +308,7 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
         "in record_wise, or list them"
         for child, _, columns in parts
         if callable(columns)
-        and type(columns) is not make_column_selector  # it looks at names and dtypes
+        and type(columns) is not make_column_selector  # which reads names and dtypes only
         and not walk.vouched(columns)
     ]
     layout = layout_of(step, walk.layout)
@@ -319,14 +320,14 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
     fitted = getattr(step, "transformers_", []) if walk.fitted else []
     clones = {child: estimator for child, estimator, _ in fitted}
     for child, estimator, _ in parts:
-        # Of "passthrough" it makes a FunctionTransformer.
+        # It turns "passthrough" into a FunctionTransformer.
         used = estimator if isinstance(estimator, str) else clones.get(child, estimator)
         walk.visit(_join(name, child), used, note)
 
 
 def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) -> None:
     if step.transformer is not None and step.check_inverse is not False:
-        walk.add(name, step, NOT_PRIVATE, "it warns about values of y; set check_inverse=False")
+        walk.add(name, step, NOT_PRIVATE, "warns about values of y; set check_inverse=False")
     fitted = walk.fitted and hasattr(step, "regressor_")
     regressor = LinearRegression() if step.regressor is None else step.regressor
     used = step.regressor_ if fitted else regressor

@@ -16,7 +16,7 @@ from skdpsco.privacy._history import axes, literal, pyplot
 from ._cost import budget_of, declared_rho, private_steps
 from .pipeline_report import check_private_steps
 
-NAMED = 10  # curves that have a colour and a name in the legend
+NAMED = 10  # number of curves with a colour and a name in the legend
 
 
 class PrivacyUtilityDisplay:
@@ -38,7 +38,7 @@ class PrivacyUtilityDisplay:
     line_ : matplotlib Line2D
         Medians.
     range_ : matplotlib PolyCollection
-        From the least to the largest score.
+        Range from the smallest to the largest score.
     baseline_ : matplotlib Line2D or None
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
@@ -70,40 +70,40 @@ class PrivacyUtilityDisplay:
         name=None,
         **kwargs,
     ):
-        """Fit with every epsilon, several times, and plot the scores on other records.
+        """Fit several times with every epsilon, and plot the scores on other records.
 
-        **For public or synthetic data only.** Every point is another fit, with another epsilon, and
-        every score is published without noise: none of that is private, nor charged to anyone. On
-        private data use `skdpsco.model_selection`. An estimator with a ledger is refused, since a
-        ledger says that the data are private.
+        **For public or synthetic data only.** Every point is a separate fit, and every score is
+        published without noise. None of this is private or charged. For private data use
+        `skdpsco.model_selection`. An estimator with a ledger is refused, since a ledger means that
+        the data are private.
 
         Parameters
         ----------
         estimator : estimator
-            A private estimator, or a pipeline whose steps are private or data-independent. It is
-            cloned. If several steps are private, epsilon is that of all together, at the largest
-            of their deltas, and each has the share of it, in zCDP, that it has in ``estimator``.
+            A private estimator, or a pipeline whose steps are private or data-independent, which is
+            cloned. If several steps are private, epsilon is that of all together at the largest of
+            their deltas, and each step gets the share in zCDP that it has in ``estimator``.
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         epsilons : array-like of shape (n_epsilons,)
             Budgets, > 0.
         X_test, y_test : array-like or None, default=None
-            Records to score on. None holds out a quarter of X and y, at random.
+            Records for the scores. None holds out a random quarter of X and y.
         n_repeats : int, default=5
-            Fits for each epsilon, at least 1.
+            Number of fits for each epsilon, at least 1.
         scoring : str, callable or None, default=None
             As in scikit-learn; None is the ``score`` of the estimator.
         baseline : estimator, float or None, default=None
-            An estimator that is not private, to be fitted and scored on the same records, or its
+            An estimator that is not private, which is fitted and scored on the same records, or its
             score.
         record_wise : list, default=()
-            As for `privacy_report`.
+            What you vouch for, as in `privacy_report`.
         random_state : int, RandomState instance or None, default=None
-            Anything but None makes the division of the records and all noise reproducible, and
-            warns as every seeded fit does.
+            Anything but None makes the split of the records and all noise reproducible, and warns
+            like every seeded fit.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
-            For the legend; None is the name of the class.
+            Label in the legend; None is the name of the class.
         **kwargs : dict
             Style of the line, passed to `matplotlib.axes.Axes.plot`.
 
@@ -114,10 +114,10 @@ class PrivacyUtilityDisplay:
         Raises
         ------
         ValueError, TypeError
-            For parameters out of range, a step that is not private or none that is, and whatever
-            the fits refuse.
+            If a parameter is out of range, a step is not private, or no step is; or if a fit raises
+            one of these.
         ImportError
-            Without matplotlib.
+            If matplotlib is not installed.
         """
         pyplot(cls.__name__)  # before the fits
         epsilons = _check_epsilons(epsilons)
@@ -224,9 +224,9 @@ def _check_estimator(estimator: Any, record_wise: Any, X: Any) -> None:
     params = estimator.get_params(deep=True)
     if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
         raise ValueError(
-            "estimator must have ledger=None: a ledger says that the data are private, and the "
-            "scores of this plot are releases that no ledger is charged for. Use public or "
-            "synthetic data."
+            "estimator must have ledger=None: a ledger means that the data are private, and the "
+            "scores of this plot are releases that are not charged to it. Use public or synthetic "
+            "data."
         )
 
 
@@ -238,7 +238,7 @@ def _with_budget(estimator: Any, epsilon: float, random: Any) -> Any:
     if len(steps) > 1:
         budget = Budget(epsilon, max(float(step.delta) for _, step in steps))
         shares = declared_rho(estimator)
-        # With a ledger they spend zCDP, and no more than that together.
+        # With a ledger they spend zCDP, and at most this together.
         ledger = Ledger(budget.epsilon, budget.delta)
         for (prefix, step), share in zip(steps, shares / shares.sum(), strict=True):
             part = budget_of(float(budget.rho * share), float(step.delta))
@@ -262,7 +262,7 @@ def _score_name(estimator: Any, scoring: Any) -> str:
 class RadiusPathDisplay:
     """Coefficients of a private linear model against the l1 radius.
 
-    A view of what the fit has released: it costs nothing.
+    It shows what the fit has released, and costs nothing.
 
     Parameters
     ----------
@@ -289,12 +289,12 @@ class RadiusPathDisplay:
         Parameters
         ----------
         fitted_model : PrivateLasso or PrivateLogisticL1
-            Fitted with the solver "stagewise", the default.
+            A model that was fitted with the solver "stagewise", the default.
         feature_names : array-like of shape (n_features_in_,) or None, default=None
             None uses ``feature_names_in_``, or x0, x1, ...
         n_features : int, default=10
-            Number of curves, at least 1: those of the largest coefficients along the path. With
-            more than two classes there is one for each class and feature.
+            Number of curves, at least 1, which belong to the largest coefficients along the path.
+            With more than two classes there is one curve per class and feature.
         ax : matplotlib Axes or None, default=None
         **kwargs : dict
             Style of the lines, passed to `matplotlib.axes.Axes.plot`.
@@ -306,10 +306,11 @@ class RadiusPathDisplay:
         Raises
         ------
         ValueError, TypeError
-            For parameters out of range, and a model without a path.
+            If a parameter is out of range, or the model has no path.
         NotFittedError
+            If the model is not fitted.
         ImportError
-            Without matplotlib.
+            If matplotlib is not installed.
         """
         pyplot(cls.__name__)
         if isinstance(n_features, bool) or not isinstance(n_features, Integral) or n_features < 1:

@@ -1,4 +1,4 @@
-"""Plot: the loss or score of every group."""
+"""A plot of the loss or score of every group."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,14 +25,14 @@ _TALLEST = 40.0
 
 
 class GroupLossDisplay:
-    """Loss or score of every group, of a private model and of others beside it.
+    """Loss or score of every group for a private model, and for other models to compare with.
 
-    **Computed without noise**: see `from_estimator`.
+    **They are computed without noise**; see `from_estimator`.
 
     Parameters
     ----------
     groups : array-like of shape (n_groups,)
-        Labels; a tuple is one label.
+        Labels of the groups; a tuple is one label.
     n_samples : array-like of shape (n_groups,)
         Sizes of the groups.
     by_group : array-like of shape (n_models, n_groups)
@@ -44,7 +44,7 @@ class GroupLossDisplay:
     Attributes
     ----------
     points_ : list of matplotlib Line2D
-        One per model: a point for every group.
+        One line per model, with a point for every group.
     overall_ : list of matplotlib Line2D
         One per model.
     ax_ : matplotlib Axes
@@ -75,25 +75,25 @@ class GroupLossDisplay:
     ):
         """Plot the losses or scores of fitted models by group.
 
-        **They are computed without noise.** On public data, or where nobody sees the plot who must
-        not see the data, that is fine. On private data, those of the fit or others, the plot is a
-        release of its own, which no budget has paid for.
+        **They are computed without noise.** This is fine on public data, or if only people who may
+        see the data see the plot. Otherwise, a plot of private data, whether from the fit or not,
+        is a release that no budget has paid for.
 
         Parameters
         ----------
         estimator : object
-            Fitted, with ``predict``: `PrivateGroupDRO` or any other model.
+            Fitted model with ``predict``: `PrivateGroupDRO` or any other.
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sensitive_features : array-like
             The group of every record, as in `group_report`; groups may overlap.
         baseline : object, dict of str to object, or None, default=None
-            Fitted models to compare with, private or not; the names of a dict are those in the
-            legend. They are given the same X: if they do not know the columns of the groups, pass
-            an X without these, and ``sensitive_features`` as an array.
+            Fitted models for comparison, private or not; the keys of a dict are their labels. They
+            get the same X. If they do not know the columns of the groups, pass X without these
+            columns, and ``sensitive_features`` as an array.
         metric : {"log_loss", "accuracy", "squared_error"}, callable or None, default=None
-            A callable is ``metric(y_true, y_pred)``, of what ``predict`` returns. None is the
-            squared error for regressors; for others the log loss, or, if a model has no
+            A callable is ``metric(y_true, y_pred)`` of what ``predict`` returns. None is the
+            squared error for regressors. For classifiers it is the log loss or, if a model has no
             ``predict_proba``, the accuracy.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
@@ -108,11 +108,12 @@ class GroupLossDisplay:
         Raises
         ------
         ValueError, TypeError
-            For parameters out of range, models without the ``predict`` or ``predict_proba`` that
-            the metric needs, and ``sensitive_features`` that are not one label per record.
+            If a parameter is out of range, a model lacks the ``predict`` or ``predict_proba`` that
+            the metric needs, or ``sensitive_features`` is not one label per record.
         NotFittedError
+            If a model is not fitted.
         ImportError
-            Without matplotlib.
+            If matplotlib is not installed.
         """
         pyplot(cls.__name__)
         models = _models(estimator, baseline, name)
@@ -197,7 +198,7 @@ class GroupLossDisplay:
         return self
 
     def _label_rows(self, ax):
-        """Names and sizes of the groups; of every second or third if there is no room for all."""
+        """Label groups with names and sizes, only every second or third if room is short."""
         row = 72.0 * 0.8 * ax.get_position().height * ax.figure.get_figheight() / len(self.groups)
         step = max(1, int(np.ceil(6.0 / row)))
         labels = [
@@ -209,7 +210,7 @@ class GroupLossDisplay:
 
 
 class _Probabilities:
-    """Predicts probabilities, for `group_report` to score."""
+    """A wrapper that predicts probabilities, so that `group_report` can score them."""
 
     def __init__(self, model):
         self.model = model
@@ -219,7 +220,7 @@ class _Probabilities:
 
 
 def _models(estimator: Any, baseline: Any, name: Any) -> list[tuple[str, str, Any]]:
-    """Parameter, label and model of everything that is to be scored."""
+    """Parameter name, label and model of everything that is scored."""
     models = [("estimator", name or type(estimator).__name__, estimator)]
     if isinstance(baseline, Mapping):
         models += [(f"baseline[{label!r}]", str(label), one) for label, one in baseline.items()]

@@ -178,10 +178,10 @@ def privacy_report(
     Raises
     ------
     TypeError
-        If ``estimator`` is no estimator, or ``record_wise`` no list of names and objects.
+        If ``estimator`` is not an estimator, or ``record_wise`` not a list of names and objects.
     ValueError
-        If ``record_wise`` contains something that is no part of ``estimator``, or that has a cost;
-        for a budget out of range.
+        If ``record_wise`` contains something that is not a part of ``estimator`` or that has a
+        cost, or a budget is out of range.
 
     Notes
     -----

@@ -28,6 +28,7 @@ def encode_targets(y: np.ndarray, classes: Any) -> np.ndarray:
     Raises
     ------
     ValueError
+        If a label is not among ``classes``.
     """
     return as_targets(*encode_classes(y, classes))
 

@@ -40,7 +40,7 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
 )
 
-MAX_SAMPLES = 2**53  # float64 counts up to here
+MAX_SAMPLES = 2**53  # float64 counts exactly up to here
 BALL_SOLVERS: dict[str, Any] = {
     "one-pass-frank-wolfe": OnePassFrankWolfe,
     "phased-erm": PhasedERM,
@@ -56,7 +56,7 @@ LP_CONSTRAINTS: dict[str, list[Any]] = {
     "n_samples": [None, Interval(Integral, 1, MAX_SAMPLES, closed="both")],
     "shuffle": ["boolean"],
 }
-# A declared loss: what plans need of it. Its kernels are looked for, and probed, in a fit.
+# What plans need of a declared loss. A fit looks for its kernels, and probes them.
 LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
@@ -68,23 +68,22 @@ class AutoBallTuning(NamedTuple):
     Parameters
     ----------
     clear : float
-        For p = 1. Where r = (n mu)**(1/3) / log(2 d) is larger, one feature can be told from the
-        rest.
+        For p = 1: above this r = (n mu)**(1/3) / log(2 d), one feature can be told from the rest.
     many_features : tuple of two floats
-        For p = 1. Where d / (r log(2 d)**2) is larger, there are many features; the second number
-        is for records in blocks.
+        For p = 1: above this d / (r log(2 d)**2), there are many features. The second number is for
+        records in blocks.
     much_noise : float
-        For p > 1 and arrays. Where n mu / sqrt(d) is smaller, there is nearly nothing but noise.
+        For p > 1 and arrays: below this n mu / sqrt(d), there is almost only noise.
     much_noise_blocks : float
-        The same for blocks and p <= 2, of n mu / d**(3/4).
+        The same threshold for blocks and p <= 2, on n mu / d**(3/4).
     much_noise_cube : float
-        The same for blocks and p > 2, of n mu / d.
+        The same threshold for blocks and p > 2, on n mu / d.
     little_noise : float
-        Where n mu / d is at least this, and there are many records, one pass is as good as many.
+        From this n mu / d on, one pass is as good as many, if there are many records.
     many_records : int
-        As many records: with fewer, what one pass leaves is more than what noise does. At epsilon
-        100 and 20 features in [0, 1], R^2 of one pass and of many is .56 and .76 for 4,000
-        records, .73 and .76 for 16,000, .79 and .76 for 64,000.
+        Number of records from which this holds. With fewer, one pass leaves a larger error than the
+        noise. At epsilon 100 and 20 features in [0, 1], R^2 of one pass and of many is .56 and .76
+        for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
     """
 
     clear: float = 1.26
@@ -104,10 +103,10 @@ def automatic_ball_solver(
 ) -> str:
     """Name of the solver that is best for a problem of this kind, from public values.
 
-    Over l1 balls the noise of Frank-Wolfe grows with log(d) only, but falls more slowly with n: it
-    is best for many features, if one of them can be told from the rest at all. Otherwise, where
-    there is nearly nothing but noise, one long step is best; where there is less, many steps on all
-    records are; where there is little, one step on each record is as good as those, and fast.
+    Over l1 balls the noise of Frank-Wolfe grows only with log(d), but falls more slowly with n. It
+    is best for many features, if one of them can be told from the rest at all. Otherwise one long
+    step is best if there is almost only noise, and many steps on all records if there is less. With
+    little noise, one step on each record is equally good, and fast.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def automatic_ball_solver(
     smooth : bool
         Whether the loss has a bounded second derivative.
     streaming : bool
-        Whether the records come in blocks, of which each is seen once.
+        Whether the records come in blocks, each of which is read once.
     """
     if not smooth:
         return "phased-erm"
@@ -141,18 +140,18 @@ def automatic_ball_solver(
 
 
 def make_ball_solver(name: str, shuffle: bool) -> Any:
-    """The solver of a name other than "auto"."""
+    """The solver with a name other than "auto"."""
     cls = BALL_SOLVERS[name]
     return cls(shuffle=shuffle) if cls.streams else cls()
 
 
 def is_stream(X: Any) -> bool:
-    """Whether X is to be iterated over for blocks: no array, matrix, frame or list of numbers."""
+    """Whether X is an iterable of blocks, not an array, matrix, frame or list of numbers."""
     if isinstance(X, (list, tuple)):
         first = X[0] if len(X) > 0 else None
         if not isinstance(first, (tuple, list)) or len(first) != 2:
             return False
-        # Rows of two numbers are no pairs of blocks, be they lists, tuples or NumPy's scalars.
+        # Rows of two numbers are not pairs of blocks, whether lists, tuples or NumPy's scalars.
         has_records = len(getattr(first[0], "shape", ())) > 0
         return has_records or (isinstance(first, tuple) and isinstance(first[0], list))
     array_like = sparse.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__")
@@ -167,20 +166,23 @@ def is_mapped(X: Any) -> bool:
 
 
 class Stream:
-    """Blocks of records, each of them checked when it is its turn.
+    """Blocks of records, each of which is checked in its turn.
 
     Parameters
     ----------
     blocks : iterable of (X, y)
-        The first is read at once, for what is public of all: number and names of the columns.
+        Blocks, of which the first is read at once for the number and names of the columns.
     read : callable
-        Takes X, y and whether they are the first block; returns them as a fit needs them.
+        Function of X, y and whether they are the first block, which prepares them for a fit.
     n_samples : int
-        How many records the blocks hold.
+        Number of records in all blocks.
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If a block is not a pair of X and y.
+    ValueError
+        If a block is not as the first one, or there are more or fewer records than declared.
     """
 
     def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
@@ -199,7 +201,7 @@ class Stream:
         self.shape = n_samples, n_features
 
     def open(self, bounds: np.ndarray, intercept: bool) -> Blocks:
-        """The records as solvers read them, once."""
+        """The records as solvers read them, which is possible only once."""
 
         def prepare(number, pair):
             with _block(number):
@@ -245,24 +247,27 @@ class LpModel(PrivateLinearModel):
     n_samples: Any
     shuffle: bool
 
-    _streaming = False  # of a draft: whether its records come in blocks
+    _streaming = False  # whether the records of a draft come in blocks
 
-    _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # at which a loss is probed
+    _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
     _largest_growth = 8.0
-    _foreign_losses: ClassVar[tuple[type, ...]] = ()  # those of another kind of target
+    _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
     def _named_loss(self, name: str) -> Any:
         """A loss from its name."""
         raise NotImplementedError
 
     def _records(self, X: Any, y: Any, y_numeric: bool, encode: Callable[..., Any]) -> Any:
-        """X and y of a fit as `_fit` takes them, checked; the target by ``encode``.
+        """Check X and y of a fit, and prepare them for `_fit`, the target by ``encode``.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``n_samples`` is not an integer, or X or y has the wrong type.
+        ValueError
+            If ``n_samples`` is wrong or missing, or X or y is not valid.
         """
         n_samples = self.n_samples
         if isinstance(n_samples, (bool, np.bool_)):
@@ -288,10 +293,10 @@ class LpModel(PrivateLinearModel):
                 )
             return X, encode(y)
         if y is not None:
-            raise ValueError("y must be None where X yields blocks (X, y).")
+            raise ValueError("y must be None if X yields blocks (X, y).")
         if n_samples is None:
             raise ValueError(
-                "n_samples must be given where X yields blocks: how many records they hold, a "
+                "n_samples must be given if X yields blocks: their number of records, a "
                 f"public int in [1, {MAX_SAMPLES}]."
             )
 
@@ -309,7 +314,10 @@ class LpModel(PrivateLinearModel):
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If ``p`` is a boolean.
+        ValueError
+            If ``p`` is not a supported order.
         """
         if isinstance(self.p, (bool, np.bool_)):
             raise TypeError(f"p must be a number in [1, inf], got {self.p!r}.")
@@ -317,11 +325,14 @@ class LpModel(PrivateLinearModel):
         return float(self.p)
 
     def _scalar_loss(self) -> Any:
-        """The loss of one prediction, by its name or as it was given, which is then probed.
+        """The loss of one prediction, by its name or as given; a loss of the user is probed.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If the loss is a class, or lacks a kernel or method.
+        ValueError
+            If the loss is for other targets, or violates what it declares.
         """
         loss = self.loss
         if isinstance(loss, str):
@@ -330,13 +341,13 @@ class LpModel(PrivateLinearModel):
             raise TypeError(f"loss must be an instance, {loss.__name__}(...), not a class.")
         if isinstance(loss, self._foreign_losses):
             raise ValueError(
-                f"loss={loss!r} is not for {type(self).__name__}: its targets are of another kind."
+                f"loss={loss!r} is not for {type(self).__name__}: it needs other targets."
             )
         try:
             losses.check_loss(loss, self._targets)
         except (ValueError, TypeError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f"loss={loss!r} is none that can be used. {error}") from error
+            raise kind(f"loss={loss!r} cannot be used. {error}") from error
         return loss
 
     def _assumptions(self, loss: Any) -> tuple[str, ...]:

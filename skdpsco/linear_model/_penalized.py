@@ -20,7 +20,7 @@ from skdpsco.solvers import (
     Moments,
 )
 
-# What "auto" takes, by n mu / (d sqrt(classes)): fitted on data where noise matters.
+# Choices of "auto" by n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4
 
@@ -30,10 +30,10 @@ def automatic(
 ) -> str:
     """Name of the solver that is best for data of this size under this budget.
 
-    Moments are best where there is hardly any noise. Before that, conditioned features take
-    gradients of all coordinates at once. Of others, classifiers with an intercept take moments:
-    where features lie on one side of 0, gradients need too many steps. Else gradients are best for
-    few features or much noise, single coordinates for many features.
+    Moments are best if there is hardly any noise. With more noise, gradients of all coordinates are
+    best for conditioned features. For other features, classifiers with an intercept use moments,
+    since gradients need too many steps if features lie on one side of 0. In the remaining cases
+    gradients are best for few features or much noise, and single coordinates for many features.
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
@@ -49,7 +49,7 @@ def automatic(
 
 
 def make_solver(name: str, clip: float | str, order: str) -> Any:
-    """The solver of a name other than "auto"."""
+    """The solver with a name other than "auto"."""
     if name == "moments":
         return Moments()
     if name == "coordinate-descent":
@@ -60,11 +60,14 @@ def make_solver(name: str, clip: float | str, order: str) -> Any:
 
 
 def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
-    """A number in [0, high]; what is not zero is large enough for float64 sums.
+    """Check a number in [0, high], which must be 0 or large enough for float64 sums.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is out of range.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
@@ -89,7 +92,7 @@ class CompositeModel(PrivateLinearModel):
     order: str
 
     def _penalty(self, n_samples: int) -> Any:
-        """The penalty that is added to the mean loss; checks its parameters."""
+        """The penalty that is added to the mean loss, with checked parameters."""
         raise NotImplementedError
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:

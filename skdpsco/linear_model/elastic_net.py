@@ -10,7 +10,7 @@ from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_
 class PrivateElasticNet(LinearRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
-    Minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
+    It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
     + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as scikit-learn's `ElasticNet` does. The coefficients
     are (epsilon, delta)-differentially private: replacing one record, features and target, changes
     the law of everything that `fit` stores by at most that much.
@@ -30,33 +30,34 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
     feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. None finds a power of two for every
+        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
         column privately, for a twentieth of the budget; with too few records for that, about 1200
         at epsilon 1, it means 1.
     target_bound : float or None, default=None
-        Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
-        records the centre and the spread of y are found privately. None finds the magnitude of y
-        privately too, for a twentieth of the budget; more, up to three tenths, below 400 records at
-        epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
+        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        records the centre and the spread of y are found privately. None also finds the magnitude of
+        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
+        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
-        "gradient-descent" for conditioned features, or where noise is large or features are few,
-        and "coordinate-descent". It follows from the layout and the sizes of X and the budget.
+        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
+        takes "gradient-descent" for conditioned features, large noise or few features, and else
+        "coordinate-descent". The choice follows from the layout and the sizes of X and from the
+        budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
     clip : float or "auto", default="auto"
-        Where the solvers other than "moments" clip the derivatives of records; see there. "auto"
-        follows noisy scales of features and targets.
+        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
+        "auto" follows noisy scales of features and targets.
     order : {"cyclic", "random"}, default="cyclic"
-        In which "coordinate-descent" visits the coordinates.
+        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     calibration : "auto" or None, default="auto"
@@ -66,8 +67,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         records enough. It may undo some of what a strong penalty shrinks; with a growing budget
         the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -79,10 +80,10 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found, a release. Only with ``feature_bound=None``.
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
@@ -170,7 +171,7 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
 class PrivateRidge(LinearRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
 
-    Minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does. The
+    It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does. The
     coefficients are (epsilon, delta)-differentially private: replacing one record, features and
     target, changes the law of everything that `fit` stores by at most that much.
 
@@ -186,33 +187,34 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn: against the sum over records.
     feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. None finds a power of two for every
+        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
         column privately, for a twentieth of the budget; with too few records for that, about 1200
         at epsilon 1, it means 1.
     target_bound : float or None, default=None
-        Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
-        records the centre and the spread of y are found privately. None finds the magnitude of y
-        privately too, for a twentieth of the budget; more, up to three tenths, below 400 records at
-        epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
+        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        records the centre and the spread of y are found privately. None also finds the magnitude of
+        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
+        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
-        "gradient-descent" for conditioned features, or where noise is large or features are few,
-        and "coordinate-descent". It follows from the layout and the sizes of X and the budget.
+        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
+        takes "gradient-descent" for conditioned features, large noise or few features, and else
+        "coordinate-descent". The choice follows from the layout and the sizes of X and from the
+        budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
     clip : float or "auto", default="auto"
-        Where the solvers other than "moments" clip the derivatives of records; see there. "auto"
-        follows noisy scales of features and targets.
+        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
+        "auto" follows noisy scales of features and targets.
     order : {"cyclic", "random"}, default="cyclic"
-        In which "coordinate-descent" visits the coordinates.
+        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     calibration : "auto" or None, default="auto"
@@ -222,8 +224,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         records enough. It may undo some of what a strong penalty shrinks; with a growing budget
         the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -235,10 +237,10 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found, a release. Only with ``feature_bound=None``.
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int

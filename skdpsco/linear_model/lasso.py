@@ -16,7 +16,7 @@ from skdpsco.losses.library import Squared
 class PrivateLasso(LinearRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
-    Minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
+    It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
     constrained form of scikit-learn's `Lasso`. The coefficients are (epsilon, delta)-differentially
     private: replacing one record, features and target, changes the law of everything that `fit`
     stores by at most that much.
@@ -31,19 +31,19 @@ class PrivateLasso(LinearRegressor):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of the coefficients. (With the other solvers the intercept, in
-        its distance from the centre of the target, counts too.) "auto" runs a path of growing
+        Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
+        of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
+        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
         are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
     target_bound : float or None, default=None
-        Public bound on ``|y|``; what lies beyond is clipped. It may be generous: with enough
+        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
-        is found privately too, for a twentieth of the budget; more, up to three tenths, below 400
-        records at epsilon 1. (With too few for that, about 150, None means 1: declare a bound.)
+        is also found privately, for a twentieth of the budget, or up to three tenths below 400
+        records at epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
@@ -54,8 +54,8 @@ class PrivateLasso(LinearRegressor):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
@@ -65,8 +65,8 @@ class PrivateLasso(LinearRegressor):
         plenty, if there is an intercept, ``solver`` is "stagewise" and there are records enough.
         The ball is not left. None keeps what the solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -78,8 +78,8 @@ class PrivateLasso(LinearRegressor):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -88,9 +88,9 @@ class PrivateLasso(LinearRegressor):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
     radius_ : float
-        Radius of the l1 ball that the solution is in ("stagewise" only). With "auto" it is twice
-        that of the chosen point; it is large, and of no meaning, where all coordinates were fitted
-        and nothing was chosen.
+        Radius of an l1 ball that contains the solution ("stagewise" only). With "auto" it is twice
+        that of the chosen point. It is large and meaningless if all coordinates were fitted and
+        nothing was chosen.
     path_ : RadiusPath
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
         calibration ("stagewise" only).

@@ -24,11 +24,11 @@ def _is_logistic(model: Any) -> bool:
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
     """Differentially private linear classifier in an l_p ball, for records that are read once.
 
-    Minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
-    optimisation: by default every record is used in one step only, so data may be larger than
-    memory, and what is bounded is the loss on records to come. The coefficients are
-    (epsilon, delta)-differentially private: replacing one record, features and label, changes the
-    law of everything that `fit` stores by at most that much.
+    It minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
+    optimisation. By default every record is used in a single step, so the data may be larger than
+    memory, and the guarantee of accuracy is about future records. The coefficients are (epsilon,
+    delta)-differentially private: replacing one record, features and label, changes the law of
+    everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -41,40 +41,40 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
-        and 1. With more than two classes "logistic" is the softmax cross-entropy, minimised as one
-        problem, and no other loss is taken.
+        and 1. With more than two classes only "logistic" is supported, the softmax cross-entropy,
+        which is minimised as one problem.
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
     radius : float or "auto", default="auto"
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
-        intercepts c, the coefficients of a column of ones, count: the ball is
+        intercepts c, the coefficients of a column of ones, are included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``, jointly for all classes. With
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
         grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
         where there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
-        their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record
-        exceeds. Noise grows with it, but for p = 1, so a smaller one pays where records are
-        shorter, as rows of tf-idf are, of norm 1.
+        their bounds; longer records are shortened to it. None means sqrt(n_features), which no
+        record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
+        records are shorter, such as rows of tf-idf, which have norm 1.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
             solver, default="auto"
         See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "hinge", and
-        needs all records at hand. "auto" follows from the loss, p, the sizes of X, whether it
-        yields blocks, and the budget alone.
+        needs all records at hand. "auto" follows only from the loss, p, the sizes of X, whether X
+        yields blocks, and the budget.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
         never from the data.
     n_samples : int or None, default=None
-        Number of records, public. `fit` needs it where X yields blocks; with arrays it must be
-        their length.
+        Public number of records. `fit` needs it if X yields blocks; for arrays it must be their
+        length.
     shuffle : bool, default=True
-        Whether solvers given by name read the records of arrays in random order. Records of blocks
-        are read in the order in which they come. It matters for accuracy, not for privacy: records
-        that are sorted, by label for instance, must be shuffled.
+        Whether solvers given by name read the records of arrays in random order. Blocks are read in
+        the order in which they arrive. The order affects accuracy, not privacy: records that are
+        sorted, for instance by label, must be shuffled.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -89,8 +89,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent. Blocks need them declared.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent. They must be declared for blocks.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -115,11 +115,11 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    sizes of the blocks, the number and names of the features, their dtypes and the set of labels
-    are public. Errors in the input (a NaN, say) are reported to the caller and are not covered by
-    the guarantee. A mistake in a block that is not the first shows only after the charge: nothing
-    is fitted then, and the charge is kept, since noise may have been drawn.
+    Neighbouring data sets differ by the replacement of one record; the number of records, the sizes
+    of the blocks, the number and names of the features, their dtypes and the set of labels are
+    public. Errors in the input (a NaN, say) are reported to the caller and are not covered by the
+    guarantee. A mistake in a block other than the first is found only after the charge. Nothing is
+    fitted then, but the charge is kept, since noise may have been drawn.
 
     CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
     copied once, if they are conditioned. Proofs: docs/proofs.
@@ -209,7 +209,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If the loss is a class, or lacks a kernel or method.
+        ValueError
+            If the loss does not suit the number of classes, or violates what it declares.
         """
         loss, softmax = self.loss, Multinomial(n_classes)
         if n_classes == 2 and not isinstance(loss, Multinomial):
@@ -228,7 +231,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
         if self.classes is None and (is_stream(X) or is_blocks(X)):
             raise ValueError(
-                "classes must be given where X yields blocks: a list of the public labels, two or "
+                "classes must be given if X yields blocks: a list of the public labels, two or "
                 "more."
             )
         X, y = self._records(X, y, False, encode)

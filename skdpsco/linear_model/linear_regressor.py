@@ -20,11 +20,11 @@ from skdpsco.scaling.target import Target
 class PrivateLinearRegressor(LinearRegressor, LpModel):
     """Differentially private linear regression in an l_p ball, for records that are read once.
 
-    Minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
-    optimisation: by default every record is used in one step only, so data may be larger than
-    memory, and what is bounded is the loss on records to come. The coefficients are
-    (epsilon, delta)-differentially private: replacing one record, features and target, changes the
-    law of everything that `fit` stores by at most that much.
+    It minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
+    optimisation. By default every record is used in a single step, so the data may be larger than
+    memory, and the guarantee of accuracy is about future records. The coefficients are (epsilon,
+    delta)-differentially private: replacing one record, features and target, changes the law of
+    everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -36,40 +36,41 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
-        Of the residual in units of ``target_bound``. "squared" is linear beyond a residual of 1,
-        "huber" beyond 0.1. A loss of `skdpsco.losses`, ``Huber(0.3)`` or ``Quantile(0.9)`` for
-        instance, or one of your own, see docs/extending.md; its targets are in [-1, 1].
+        Loss of the residual in units of ``target_bound``. "squared" is linear beyond a residual of
+        1, "huber" beyond 0.1. You may also pass a loss of `skdpsco.losses`, such as ``Huber(0.3)``
+        or ``Quantile(0.9)``, or a loss of your own, see docs/extending.md; its targets are in
+        [-1, 1].
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
     radius : float or "auto", default="auto"
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
-        intercept c, the coefficient of a column of ones, counts: the ball is
+        intercept c, the coefficient of a column of ones, is included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
-        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 8
-        where there is little noise.
+        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 for features
+        that are in [-1, 1] or conditioned and targets in units of ``target_bound``, and up to 8 if
+        there is little noise.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
-        their bounds; longer records are shrunk to it. None means sqrt(n_features), which no record
-        exceeds. Noise grows with it, but for p = 1, so a smaller one pays where records are
-        shorter, as rows of tf-idf are, of norm 1.
+        their bounds; longer records are shortened to it. None means sqrt(n_features), which no
+        record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
+        records are shorter, such as rows of tf-idf, which have norm 1.
     target_bound : float, default=1.0
-        Public bound on ``|y|``, beyond which y is clipped, and the unit of the residual. No scale
-        is found privately, so that one pass will do: it should not be generous, and y be centred.
+        Public bound on ``|y|``, to which y is clipped, and the unit of the residual. To make do
+        with one pass, no scale is found privately, so choose the bound tight, and centre y.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
             solver, default="auto"
         See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
-        and needs all records at hand. "auto" follows from the loss, p, the sizes of X, whether
-        it yields blocks, and the budget alone.
+        and needs all records at hand. "auto" follows only from the loss, p, the sizes of X, whether
+        X yields blocks, and the budget.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
         never from the data.
     n_samples : int or None, default=None
-        Number of records, public. `fit` needs it where X yields blocks; with arrays it must be
-        their length.
+        Public number of records. `fit` needs it if X yields blocks; for arrays it must be their
+        length.
     shuffle : bool, default=True
         Whether solvers given by name read the records of arrays in random order. Records of blocks
         are read in the order in which they come. It matters for accuracy, not for privacy: records
@@ -110,11 +111,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    sizes of the blocks, the number and names of the features and their dtypes are public. Errors
-    in the input (a NaN, say) are reported to the caller and are not covered by the guarantee. A
-    mistake in a block that is not the first shows only after the charge: nothing is fitted then,
-    and the charge is kept, since noise may have been drawn.
+    Neighbouring data sets differ by the replacement of one record; the number of records, the sizes
+    of the blocks, the number and names of the features and their dtypes are public. Errors in the
+    input (a NaN, say) are reported to the caller and are not covered by the guarantee. A mistake in
+    a block other than the first is found only after the charge. Nothing is fitted then, but the
+    charge is kept, since noise may have been drawn.
 
     CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
     copied once, if they are conditioned. Proofs: docs/proofs.

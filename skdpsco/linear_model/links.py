@@ -20,18 +20,18 @@ class Link:
     """A non-decreasing function g with values in a public range: ``E[y | x] = g(x'w)``.
 
     The function is called with a fixed grid of 10751 numbers within +-1.08e6, dense around 0, and
-    with nothing else. What it returns is the table, interpolated linearly, that fits and
-    predictions use: it never sees anything that depends on data, so that privacy does not rest on
-    it, neither in a fit nor where a search scores predictions. Subclasses are refused.
+    with nothing else. Fits and predictions use its results, interpolated linearly. It never sees
+    anything that depends on data, so privacy does not rest on it, neither in a fit nor when a
+    search scores predictions. Subclasses are refused.
 
     Parameters
     ----------
     function : callable
         Takes a float64 array of shape (m,) and returns one finite number in [low, high] for each
-        entry, non-decreasing and continuous. It must print nothing: how often a search calls it is
-        not public.
+        entry, non-decreasing and continuous. It must not print anything, since the number of calls
+        by a search is not public.
     low, high : float
-        Public range, ``low < high``. Targets are clipped to it.
+        Public range, ``low < high``, to which targets are clipped.
 
     Raises
     ------
@@ -154,7 +154,7 @@ class _Identity(_Named):
 
 
 def _ramp(z: np.ndarray) -> np.ndarray:
-    """From 0 to 1 between -1/2 and 1/2."""
+    """Rise linearly from 0 at -1/2 to 1 at 1/2."""
     return np.clip(z + 0.5, 0.0, 1.0)
 
 
@@ -166,15 +166,18 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def resolve_link(link: Any, target_bound: Any) -> Link:
-    """A link from its name, or as it is.
+    """A link from its name, or the link itself.
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If ``link`` is neither a name nor a `Link`.
+    ValueError
+        If the name is unknown, or ``target_bound`` is missing or not allowed.
     """
     if link == "identity":
         if target_bound is None:
-            raise ValueError("link='identity' needs target_bound: a public bound on |y|.")
+            raise ValueError("link='identity' needs target_bound, a public bound on |y|.")
         return _Identity(check_bound("target_bound", target_bound))
     if target_bound is not None:
         raise ValueError(

@@ -14,7 +14,7 @@ from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 class PrivateLogisticL1(LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.
 
-    Minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
+    It minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
     ``LogisticRegression(penalty="l1")``. With more than two classes the softmax cross-entropy is
     minimised as one problem, over the joint l1 norm of all coefficients. The coefficients are
     (epsilon, delta)-differentially private: replacing one record, features and label, changes the
@@ -30,11 +30,11 @@ class PrivateLogisticL1(LogisticClassifier):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l1 norm of all coefficients. (With the other solvers the intercepts
-        count too.) "auto" runs a path of growing radius and spends a tenth of the budget to choose
-        a point on it.
+        Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
+        intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
+        budget to choose a point on it.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. With one bound per column, features
+        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
         are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
@@ -47,8 +47,8 @@ class PrivateLogisticL1(LogisticClassifier):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
@@ -59,11 +59,11 @@ class PrivateLogisticL1(LogisticClassifier):
         enough: probabilities are then those that occur. The ball is not left. None keeps what the
         solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -76,8 +76,8 @@ class PrivateLogisticL1(LogisticClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
@@ -86,9 +86,9 @@ class PrivateLogisticL1(LogisticClassifier):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
     radius_ : float
-        Radius of the l1 ball that the solution is in ("stagewise" only). With "auto" it is twice
-        that of the chosen point; it is large, and of no meaning, where all coordinates were fitted
-        and nothing was chosen.
+        Radius of an l1 ball that contains the solution ("stagewise" only). With "auto" it is twice
+        that of the chosen point. It is large and meaningless if all coordinates were fitted and
+        nothing was chosen.
     path_ : RadiusPath
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
         calibration ("stagewise" only).

@@ -11,7 +11,7 @@ from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_
 class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     """Differentially private logistic regression.
 
-    Minimises ``C * sum_i loss_i + penalty(w)`` with the logistic loss, as scikit-learn's
+    It minimises ``C * sum_i loss_i + penalty(w)`` with the logistic loss, as scikit-learn's
     `LogisticRegression` does: the penalty is ``||w||^2 / 2`` ("l2"), ``||w||_1`` ("l1") or
     ``l1_ratio * ||w||_1 + (1 - l1_ratio) * ||w||^2 / 2`` ("elasticnet"). With more than two classes
     the softmax cross-entropy is minimised as one problem, in which all coefficients are penalised.
@@ -34,29 +34,30 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
     feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped. None finds a power of two for every
+        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
         column privately, for a twentieth of the budget; with too few records for that, about 1200
         at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" where there is hardly any noise, else
-        "gradient-descent" for conditioned features; for others "moments" with an intercept, else
-        "gradient-descent" where noise is large or features are few, and "coordinate-descent". It
-        follows from the layout and the sizes of X and the budget alone.
+        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
+        "gradient-descent" for conditioned features. For other features it takes "moments" with an
+        intercept; without one, "gradient-descent" if the noise is large or there are few features,
+        else "coordinate-descent". The choice follows only from the layout and the sizes of X and
+        from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
     clip : float or "auto", default="auto"
-        Where the solvers other than "moments" clip the derivatives of records; see there. "auto"
-        follows noisy scales of the features.
+        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
+        "auto" follows noisy scales of the features.
     order : {"cyclic", "random"}, default="cyclic"
-        In which "coordinate-descent" visits the coordinates.
+        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
+        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes
         columns as they are.
     calibration : "auto" or None, default="auto"
@@ -67,11 +68,11 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         penalty shrinks; with a growing budget the solution is that of the objective. None keeps
         what the solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels. None takes those that occur in y, and so assumes that which labels occur
-        is public. Declare them if one of them might be absent.
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -84,10 +85,10 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found, a release. Only with ``feature_bound=None``.
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int

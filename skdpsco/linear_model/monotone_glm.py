@@ -27,20 +27,20 @@ GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
-    Fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
-    monotone variational inequality ``E[(g(x'w) - y) x] = 0`` over an l2 ball. That is a convex
-    problem for every such link, also where least squares, the mean of ``(g(x'w) - y)**2``, is not:
-    for probit regression, or a ramp. For the logistic link it is logistic regression; targets may
-    be anything between 0 and 1. The fit is (epsilon, delta)-differentially private:
-    replacing one record, features and target, changes the law of everything that `fit` stores by
-    at most that much.
+    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
+    monotone variational inequality ``E[(g(x'w) - y) x] = 0`` over an l2 ball. This is a convex
+    problem for every such link, even if least squares, the mean of ``(g(x'w) - y)**2``, is not
+    convex, as in probit regression. For the logistic link it is logistic regression, with any
+    targets between 0 and 1. The fit is (epsilon, delta)-differentially private: replacing one
+    record, features and target, changes the law of everything that `fit` stores by at most that
+    much.
 
     Parameters
     ----------
     link : {"logistic", "probit", "ramp", "identity"} or Link, default="logistic"
         The first three have the range [0, 1]; the ramp rises from 0 at -1/2 to 1 at 1/2. The range
-        of the identity is [-target_bound, target_bound], to which its predictions are cut. See
-        `Link` for one's own. Targets are clipped to the range.
+        of the identity is [-target_bound, target_bound], to which predictions are clipped. See
+        `Link` for a link of your own. Targets are clipped to the range.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
@@ -49,16 +49,17 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
-        Bound on the l2 norm of the coefficients; of those of the intercept too if the solver is
+        Bound on the l2 norm of the coefficients, including the intercept if the solver is
         "mirror-prox". With one feature bound per column, features are measured in units of their
         bounds: the norm is that of ``b_j w_j``, and at most ``radius * max_j b_j``. "auto" is 10
         times the distance in which the link rises from a quarter to three quarters of its height
         (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
         identity), with features in [-1, 1].
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float or None, default=None
-        Public bound on ``|y|``, which ``link="identity"`` needs, and no other link takes.
+        Public bound on ``|y|``, which is required for ``link="identity"`` and not allowed for
+        others.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -71,10 +72,11 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         those of the linear map everywhere.
     solver : {"auto", "moments", "mirror-prox"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
-        "mirror-prox" releases a noisy operator in every step; it needs more records, and no memory
-        for a square matrix. "auto" is "moments" up to 2000 features, an intercept among them.
+        "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
+        for a square matrix. "auto" is "moments" for up to 2000 features, including the intercept.
     n_iter : int or "auto", default="auto"
-        Rounds or steps, at most 10000. "auto" computes it from the budget and public sizes.
+        Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
+        sizes.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -86,7 +88,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     link_ : Link
-        Which predictions are made with.
+        The link of the predictions.
     n_iter_ : int
         Number of private rounds or steps.
     feature_range_ : ndarray of shape (2, n_features)
@@ -101,9 +103,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records and the
-    link are public. Privacy does not rest on the link: see `Link`. Long rows count less than
-    short ones, which costs no bias if the link is right. Errors in the input are reported to the
-    caller and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
+    link are public. Privacy does not rest on the link: see `Link`. Long rows count less than short
+    ones, which causes no bias if the link is right. Errors in the input are reported to the caller
+    and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
 
     References
     ----------
@@ -117,7 +119,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     --------
     >>> import numpy as np
     >>> from scipy.special import ndtr
-    >>> from skdpsco.linear_model.monotone_glm import PrivateMonotoneGLM
+    >>> from skdpsco import PrivateMonotoneGLM
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = rng.random(20000) < ndtr(2 * X[:, 0] - X[:, 1])

@@ -65,7 +65,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
         "auto" is 5 where features are in [-1, 1], or conditioned.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -143,7 +143,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_classifier import PrivateMinimaxClassifier
+    >>> from skdpsco import PrivateMinimaxClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = X[:, 0] + 0.2 * rng.normal(size=20000) > 0.6  # one in five

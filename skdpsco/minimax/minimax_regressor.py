@@ -59,7 +59,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
         features are in [-1, 1], or conditioned, and targets in units of ``target_bound``.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped.
+        Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
         tight, and centre y.
@@ -127,7 +127,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     Three instruments, one of which is biased; their mean would be as far from two as from one:
 
     >>> import numpy as np
-    >>> from skdpsco.minimax.minimax_regressor import PrivateMinimaxRegressor
+    >>> from skdpsco import PrivateMinimaxRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))

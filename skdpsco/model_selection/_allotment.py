@@ -1,4 +1,4 @@
-"""What one fit of a search may spend: fixed on the driver, and all that a worker gets to know."""
+"""The budget of one fit of a search, which is fixed on the driver and all that a worker knows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -22,13 +22,13 @@ NOT_INCLUDED = "the cost of the search that chose its parameters is not included
 
 
 class Grant:
-    """Stands in for a ledger in one fit of one step, and holds its share of the budget only.
+    """Replaces the ledger in one fit of one step, and holds only its share of the budget.
 
     Parameters
     ----------
     rho : float
     prefix : str, default=""
-        What the names of the parameters of the step begin with.
+        Prefix of the step's parameter names.
     """
 
     def __init__(self, rho: float, prefix: str = "") -> None:
@@ -36,9 +36,9 @@ class Grant:
         self.charges: list[float] = []
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
-        """Refuse what exceeds the share, and every charge but the first."""
+        """Refuse a charge that exceeds the share, and every charge but the first."""
         rho = rho_of(event)
-        self.charges.append(rho)  # first, so that of two threads at least one is refused
+        self.charges.append(rho)  # before the check, so that one of two threads is refused
         if len(self.charges) > 1 or not rho <= self.rho * (1 + 1e-12):
             left = self.rho if len(self.charges) == 1 else 0.0
             raise BudgetExceededError(
@@ -54,11 +54,11 @@ class Grant:
 
 
 class _ReachedNoise(Exception):
-    """All checks of a step that come before its first noise have passed; which step."""
+    """Raised, with the step's prefix, when a step has passed all checks before its first noise."""
 
 
 class _Rehearsal(Grant):
-    """Ends a fit where it would draw its first noise."""
+    """Ends a fit before it would draw its first noise."""
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
         super().charge(event, estimator)
@@ -73,8 +73,8 @@ def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
 def allot(estimator: Any, rho: float, delta: float) -> Any:
     """Clone of ``estimator`` whose private steps spend ``rho`` zCDP, in their own proportions.
 
-    Their noise is secret: a seed of theirs would give the same noise to several fits. To be fitted
-    are the clones that `granted` makes of it.
+    Their noise is secret, since a seed would give several fits the same noise. Fit the clones that
+    `granted` makes of it.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(
@@ -92,7 +92,7 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
 
 
 def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
-    """Clone of what `allot` has made, with grants of its own: for one fit."""
+    """Clone of a result of `allot` with grants of its own, for one fit."""
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
         estimator.set_params(**{f"{prefix}ledger": kind(step.ledger.rho, prefix)})
@@ -100,15 +100,15 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
 
 
 def fit_granted(estimator: Any, part: Any) -> Any:
-    """Fit what `granted` has made, and require that every grant was charged exactly once.
+    """Fit a result of `granted`, and require that every grant was charged exactly once.
 
-    A fit that charges nothing has drawn no noise that anybody has planned. Copies count too: a
-    step that was fitted in another process has charged the copy of its grant there.
+    A fit that charges nothing has not drawn the planned noise. Copies count too: a step that was
+    fitted in another process has charged the copy of its grant there.
 
     Raises
     ------
     RuntimeError
-        If a private step has charged its ledger never, or more than once.
+        If a private step has not charged its ledger, or has charged it more than once.
     """
     part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
@@ -132,10 +132,10 @@ def _name(prefix: str, step: Any) -> str:
 
 
 def seed_steps(estimator: Any, rng: Any, seeded: bool) -> Any:
-    """Give each step that lacks a seed one of its own; a private step only if noise is ``seeded``.
+    """Give a seed to each step that lacks one, but to private steps only if noise is ``seeded``.
 
-    Without, steps that are not private would use up numbers of NumPy's global generator, whose
-    state would tell how many tries there were.
+    Otherwise, steps that are not private would draw from NumPy's global generator, whose state
+    would reveal the number of tries.
     """
     private = [prefix for prefix, _ in private_steps(estimator)]
     for name, value in estimator.get_params(deep=True).items():
@@ -148,7 +148,7 @@ def seed_steps(estimator: Any, rng: Any, seeded: bool) -> Any:
 
 
 def quieten(estimator: Any) -> Any:
-    """Turn progress bars and the like off, which would tell how many fits there are."""
+    """Turn off progress bars and similar output, which would reveal the number of fits."""
     for name, value in estimator.get_params(deep=True).items():
         if name.rsplit("__", 1)[-1] == "verbose" and value:
             estimator.set_params(**{name: type(value)(0)})
@@ -156,16 +156,16 @@ def quieten(estimator: Any) -> Any:
 
 
 def rehearse(estimator: Any, part: Any) -> None:
-    """Let every step check its parameters, its input and its plan; draw no noise.
+    """Let every step check its parameters, its input and its plan, without drawing noise.
 
-    Steps that come behind a private one get its input in place of its output, which are alike for
-    transformers of single columns, or as many columns of it as a selector selects; behind any other
-    they are not reached. A step that is fitted and does not ask for its budget is refused.
+    Steps after a private transformer of single columns get its input in place of its output, which
+    is similar; steps after a selector get as many columns as it selects. Steps after any other
+    private step are not reached. A step that is fitted without asking for its budget is refused.
 
     Raises
     ------
     RuntimeError
-        And what the fit raises.
+        If a private step does not charge its ledger. Errors of the fit pass through.
     """
     estimator = granted(estimator, _Rehearsal)
     steps = dict(private_steps(estimator))
@@ -194,17 +194,17 @@ def _first_columns(X: Any, count: int) -> Any:
 def check_private(
     estimators: list[Any], X: Any, record_wise: Any, rho: Iterable[float] | None = None
 ) -> None:
-    """Refuse estimators with a step that is not private, or whose share of ``rho`` is too small.
+    """Check that all steps of estimators are private, and their shares of ``rho`` large enough.
 
     Parameters
     ----------
     estimators : list of estimator
     X : array-like, sparse matrix or frame
-        Only its layout is looked at.
+        Records, of which only the layout matters.
     record_wise : list of str or callable
-        What the user vouches for.
+        Steps and functions for which the user vouches.
     rho : iterable of float or None
-        Budgets of their fits; None for those that they declare.
+        Budgets of the fits; None for the budgets that the estimators declare.
 
     Raises
     ------
@@ -224,8 +224,8 @@ def check_private(
         for name, value in {"estimator": estimator, **estimator.get_params(deep=True)}.items():
             if name.rsplit("__", 1)[-1] == "memory" and value is not None:
                 raise ValueError(
-                    f"{name} must be None: a cached fit is no fresh one, and its files tell which "
-                    "fits there were."
+                    f"{name} must be None: a cached fit has no fresh noise, and its files reveal "
+                    "which fits there were."
                 )
             if type(value) is VotingClassifier:
                 raise ValueError(
@@ -246,7 +246,7 @@ def check_private(
 
 
 def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple[str, ...]:
-    """Lines for a report: what frozen private steps, which a search does not fit, have cost."""
+    """Lines for a report about the cost of frozen private steps, which a search does not fit."""
     declared = list(record_wise)
     frozen = {
         id(step.estimator): (name, step)
@@ -264,12 +264,12 @@ def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple
 
 
 def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:
-    """The ledger of a search: its own, or that of the steps of its estimators.
+    """The ledger of a search: its own, or that of its estimators' steps.
 
     Raises
     ------
     ValueError
-        If there are several.
+        If there are several ledgers.
     """
     steps = [step for estimator in estimators for _, step in private_steps(estimator)]
     found = [one for one in (ledger, *(step.ledger for step in steps)) if one is not None]
@@ -279,7 +279,7 @@ def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:
 
 
 def hand_over(estimator: Any, ledger: Any) -> Any:
-    """Give the winner the user's ledger, for later fits, and say what its own report leaves out."""
+    """Give the winner the user's ledger for later fits, and complete its report."""
     for step in _all_private(estimator):
         step.ledger = ledger
         report = vars(step).get("privacy_")
@@ -292,12 +292,12 @@ def assumptions_of(estimator: Any) -> tuple[str, ...]:
     """What the guarantees of the fits in an estimator assume."""
     reports = [vars(step).get("privacy_") for step in _all_private(estimator)]
     found = dict.fromkeys(a for r in reports if r is not None for a in r.assumptions)
-    found.pop(NOT_INCLUDED, None)  # of an inner search, whose whole cost is
+    found.pop(NOT_INCLUDED, None)  # set by an inner search, whose whole cost is included
     return tuple(found)
 
 
 def _all_private(thing: Any) -> Iterator[PrivateEstimator]:
-    """The private estimators in a fitted one, and the fitted clones of them."""
+    """The private estimators within a fitted one, and their fitted clones."""
     if isinstance(thing, PrivateEstimator):
         yield thing
     if isinstance(thing, (list, tuple)):

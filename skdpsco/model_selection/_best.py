@@ -1,4 +1,4 @@
-"""What a fitted search takes over from its best estimator."""
+"""What a fitted search adopts from its best estimator."""
 
 from typing import Any
 

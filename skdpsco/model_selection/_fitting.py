@@ -1,4 +1,4 @@
-"""Data of a search, and one fit of it, as it runs on a worker."""
+"""The data of a search, and one of its fits as it runs on a worker."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -27,18 +27,19 @@ _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for 
 
 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
-    """X that rows can be taken of, and y of the same length, of finite numbers if asked for.
+    """Check that X has rows to choose from, and y the same length and, if asked, finite numbers.
 
     Raises
     ------
     TypeError
-        For blocks of records.
+        If X is a collection of blocks of records.
     ValueError
+        If y is missing, complex or of another length, or a number in it is not finite.
     """
     if is_blocks(X) or is_stream(X):
         raise TypeError(
-            "X must be an array, a sparse matrix or a data frame, of which a search takes rows at "
-            f"random; got blocks of records, {type(X).__name__}."
+            "X must be an array, a sparse matrix or a data frame, since a search takes random rows "
+            f"of it; got blocks of records, {type(X).__name__}."
         )
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
@@ -50,7 +51,7 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
 
 
 def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]:
-    """Declare the labels of all of y, which a part of the records might lack; for the report."""
+    """Declare the labels of all of y, since parts may lack some; return a line for the report."""
     labels = None
     for candidate in candidates:
         for prefix, step in private_steps(candidate):
@@ -65,7 +66,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
 
 
 def n_classes_of(estimator: Any, y: np.ndarray) -> int:
-    """Number of columns of the probabilities of a classifier; else 1."""
+    """Number of columns of a classifier's probabilities, or 1 for other estimators."""
     if not is_classifier(estimator):
         return 1
     declared = [getattr(step, "classes", None) for _, step in private_steps(estimator)]
@@ -73,7 +74,7 @@ def n_classes_of(estimator: Any, y: np.ndarray) -> int:
 
 
 def target_bound_of(estimators: Iterable[Any]) -> float | None:
-    """The largest declared bound on y; None if there is none."""
+    """The largest declared bound on y, or None."""
     bounds = [getattr(_last_step(estimator), "target_bound", None) for estimator in estimators]
     declared = [check_bound("target_bound", bound) for bound in bounds if bound is not None]
     return max(declared, default=None)
@@ -86,7 +87,7 @@ def _last_step(estimator: Any) -> Any:
 
 
 class Part(NamedTuple):
-    """Some of the records, and what ``fit`` is passed for them."""
+    """Some of the records, and the arguments of ``fit`` for them."""
 
     X: Any
     y: np.ndarray
@@ -99,19 +100,19 @@ class Part(NamedTuple):
         return Part(select_records(self.X, rows, n), self.y[rows], params)
 
     def fit(self, estimator: Any) -> Any:
-        """Fit ``estimator`` on it, and leave no trace of the fit but what it returns."""
+        """Fit ``estimator`` on this part, and leave no trace other than the result."""
         try:
-            # A warning may be about values, and each try would warn.
+            # A warning may depend on values, and each try would warn.
             with np.errstate(all="ignore"), parallel_config(max_nbytes=None):
                 return estimator.fit(self.X, self.y, **self.fit_params)
         finally:
-            forget_all()  # the number of tries
+            forget_all()  # their counters would reveal the number of tries
 
 
 def in_parallel(calls: Iterable[Any], n_jobs: int | None, **options: Any) -> list[Any]:
-    """The results of joblib's ``delayed`` calls, which take records.
+    """The results of joblib's ``delayed`` calls on records.
 
-    Records go to other processes through pipes: files in shared memory would outlive a crash.
+    Records go to other processes through pipes, since files in shared memory would outlive a crash.
     """
     return Parallel(n_jobs=n_jobs, max_nbytes=None, **options)(calls)
 
@@ -119,7 +120,7 @@ def in_parallel(calls: Iterable[Any], n_jobs: int | None, **options: Any) -> lis
 def fit_and_sum(
     estimator: Any, train: Part, validation: Part, scorer: PrivateScorer, keep: bool
 ) -> tuple[float, Any]:
-    """The un-noised sum of scores on one part of a model of the other, and that model if asked."""
+    """Fit on ``train``; return the exact sum of scores on ``validation``, and the model or None."""
     fit_granted(quieten(estimator), train)
     scores = scorer.records(estimator, validation.X, validation.y)
     return centred_sum(scores, scorer), estimator if keep else None

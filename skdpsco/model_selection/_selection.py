@@ -1,4 +1,7 @@
-"""What a search spends on what, and the noisy choice of a winner. Proof: docs/proofs/search.md."""
+"""How a search divides its budget, and the noisy choice of a winner.
+
+Proof: docs/proofs/search.md.
+"""
 
 import math
 from dataclasses import dataclass
@@ -34,12 +37,12 @@ from .scorers import PrivateScorer, clipped_r2
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """Made of the budget and public sizes; feeds the fits, the ledger and the report.
+    """The plan of a search, from the budget and public sizes, for fits, ledger and report.
 
     Parameters
     ----------
     rho_fit : float
-        zCDP of one fit on the training part; of random stopping, also of its score.
+        zCDP of one fit on the training part; with random stopping, including its score.
     rho_refit : float
         zCDP of the winner's fit on all records; 0 if there is no such fit.
     scores : ScorePlan
@@ -56,7 +59,7 @@ class SearchPlan:
     event: Event
 
     def draw(self, n_candidates: int, rng: Any) -> list[int]:
-        """The candidates to try, in order; independent of the data."""
+        """The candidates to try, in order, which do not depend on the data."""
         if self.tries is None:
             return list(range(n_candidates))
         bits = (int(next_uint64(rng)) << 64) | int(next_uint64(rng))
@@ -73,10 +76,10 @@ def plan_search(
     share: float,
     tries: Tries | None,
 ) -> SearchPlan:
-    """Divide the budget among the fits, the scores and the refit, which gets 1 - ``share`` of it.
+    """Divide the budget among the fits, the scores and the refit, which gets 1 - ``share``.
 
-    A record is in the training part or in the validation part, so that what is spent on one does
-    not add to what is spent on the other.
+    A record is either in the training part or in the validation part, so the costs of the two parts
+    do not add up.
     """
     search, rho_refit = share * budget.rho, (1.0 - share) * budget.rho
     refit: Event = ZCDPEvent(rho_refit) if rho_refit > 0.0 else NoOpEvent()
@@ -97,11 +100,11 @@ class ScorePlan:
     Parameters
     ----------
     target : TargetPlan or None
-        How the scale of a clipped R^2 is found.
+        Plan for the scale of a clipped R^2.
     event : Event
-        What everything released about the validation part costs.
+        Cost of everything that is released about the validation part.
     rho : float
-        What is left for the scores themselves.
+        Remaining budget for the scores themselves.
     """
 
     target: TargetPlan | None
@@ -112,7 +115,7 @@ class ScorePlan:
 def plan_scores(
     scorer: PrivateScorer | None, bound: float | None, n_validation: int, rho: float
 ) -> ScorePlan:
-    """Spend ``rho`` on scores, and before that on the scale of a regression target if need be."""
+    """Spend ``rho`` on the scale of a regression target, if necessary, and on scores."""
     if scorer is not None:
         return ScorePlan(None, NoOpEvent(), rho)
     target = plan_target(bound, True, n_validation, rho)
@@ -122,7 +125,7 @@ def plan_scores(
 def release_scorer(
     plan: ScorePlan, scorer: PrivateScorer | None, y: np.ndarray, rng: Any
 ) -> PrivateScorer:
-    """The scorer, with its scale."""
+    """The scorer, after its scale has been released if necessary."""
     if plan.target is None:
         assert scorer is not None
         return scorer
@@ -130,12 +133,12 @@ def release_scorer(
 
 
 def _sensitivity(n_validation: int, width: float) -> float:
-    """Of a float64 sum, over the validation part, of scores in an interval of this width."""
+    """Sensitivity of a float64 sum of scores in an interval of this width."""
     return replace_one(n_validation, width / 2.0)
 
 
 def centred_sum(scores: np.ndarray, scorer: PrivateScorer) -> float:
-    """Sum of the scores, measured from the middle of their interval."""
+    """Sum of the scores' distances from the middle of their interval."""
     return float(np.sum(np.clip(scores - _middle(scorer), -_half(scorer), _half(scorer))))
 
 
@@ -150,7 +153,7 @@ def _half(scorer: PrivateScorer) -> float:
 def choose_winner(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> int:
-    """Index of a large sum, by the exponential mechanism, for ``rho``.
+    """Index of a large sum, chosen by the exponential mechanism at a cost of ``rho``.
 
     Replacing a record changes every sum by at most the width of the scorer's interval, in either
     direction.
@@ -174,7 +177,7 @@ def noisy_sums(
 def noisy_means(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> tuple[np.ndarray, float]:
-    """Means with noise, which may lie outside of the scorer's interval, and its deviation."""
+    """Noisy means, which may lie outside the scorer's interval, and the noise's deviation."""
     noisy, std = noisy_sums(sums, scorer, n_validation, rho, rng)
     return _middle(scorer) + noisy / n_validation, std / n_validation
 
@@ -182,9 +185,9 @@ def noisy_means(
 def best_try(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> int | None:
-    """Index of the try with the best noisy score, the first of equals; None if there was none.
+    """Index of the try with the best noisy score, the first among equals; None without tries.
 
-    The score of each try costs ``rho``; those of the other tries are not revealed.
+    The score of each try costs ``rho``; scores of other tries are not revealed.
     """
     noisy = [noisy_sums(one, scorer, n_validation, rho, rng)[0] for one in sums.reshape(-1, 1)]
     return int(np.argmax(noisy)) if noisy else None

@@ -19,8 +19,7 @@ METHODS = ("predict", "predict_proba", "decision_function")
 class PrivateScorer:
     """Mean over records of a bounded score; see `make_private_scorer`.
 
-    Calling it gives the mean without noise, as scikit-learn's scorers do: a release that is not
-    private.
+    A call returns the mean without noise, like scikit-learn's scorers, which is not private.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ class PrivateScorer:
 
     @property
     def taken_on_trust(self) -> tuple[str, ...]:
-        """What a report says of a function of the user's, which is given many records at a time."""
+        """Lines of the report on a user's function, which is called with many records at a time."""
         function = getattr(self.record_score, "func", self.record_score)
         if function is _hit or function is _explained:
             return ()
@@ -62,8 +61,8 @@ class PrivateScorer:
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Score of every record, clipped into the declared bounds.
 
-        A record for which ``record_score`` fails, or returns no real number, gets the lower bound:
-        an exception would tell something about the record.
+        A record for which ``record_score`` fails, or returns no real number, gets the lower bound,
+        since an exception would reveal something about the record.
 
         Returns
         -------
@@ -74,18 +73,18 @@ class PrivateScorer:
         return self._clipped(numbers_or_nan, np.asarray(y), response)
 
     def of_response(self, y: np.ndarray, response: np.ndarray) -> np.ndarray:
-        """The same, from what ``response_method`` has returned, with all errors.
+        """Scores from a result of ``response_method``; all errors are raised.
 
         Raises
         ------
         ValueError
-            If ``record_score`` does not return one number per record; and whatever it raises.
+            If ``record_score`` does not return one number per record. Its own errors pass through.
         """
         return self._clipped(real_numbers, y, response)
 
     def _clipped(self, call: Callable[..., np.ndarray], y: Any, response: Any) -> np.ndarray:
         def scored(y: np.ndarray, response: np.ndarray) -> Any:
-            return self.record_score(y.copy(), response)  # what it writes, nobody reads
+            return self.record_score(y.copy(), response)  # changes of the copy are ignored
 
         return within(call("record_score", scored, (y, response)), self.lower, self.upper)
 
@@ -105,21 +104,20 @@ def make_private_scorer(
 ) -> PrivateScorer:
     """Make a scorer that can be released with noise.
 
-    The sensitivity of a mean of numbers in [lower, upper] over n records, one of which is replaced,
-    is (upper - lower) / n. A score that is no such mean (F1, ROC AUC) has no useful bound.
+    When one of n records is replaced, a mean of numbers in [lower, upper] changes by at most
+    (upper - lower) / n. Scores that are not such means (F1, ROC AUC) have no useful bound.
 
     Parameters
     ----------
     record_score : callable
-        ``record_score(y_true, response)`` returns one number per record, greater is better, each
-        of which may depend on that record alone: it is given many records at a time, so that
-        nothing enforces this. It must print nothing. Before a search charges
-        anything, it is called once to see whether it works; a record for which it fails later
-        scores ``lower``.
+        ``record_score(y_true, response)`` returns one number per record, where greater is better.
+        Each number must depend on its record only. Since the function is called with many records
+        at a time, nothing enforces this. It must not print anything. It is called once for a test
+        before a search charges anything; a record for which it fails later scores ``lower``.
     lower, upper : float
-        Public bounds; scores are clipped into them.
+        Public bounds to which scores are clipped.
     response_method : {"predict", "predict_proba", "decision_function"}, default="predict"
-        Method of the estimator that gives ``response``.
+        Method of the estimator that returns ``response``.
 
     Returns
     -------
@@ -127,7 +125,10 @@ def make_private_scorer(
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``record_score`` is not callable, or a bound is not a number.
+    ValueError
+        If ``lower`` is not below ``upper``, or ``response_method`` is not one of these.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def clipped_r2(scale: float) -> PrivateScorer:
 
 
 def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
-    """The scorer that is asked for; None for the clipped R^2, whose scale is yet to be released.
+    """The scorer for ``scoring``; None for the clipped R^2, whose scale is not released yet.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
         return scoring
     if scoring is None:
         if not (is_classifier(estimator) or is_regressor(estimator)):
-            raise ValueError("scoring must be given for what is no classifier and no regressor.")
+            raise ValueError("scoring must be given if estimator is no classifier or regressor.")
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     if not isinstance(scoring, str):
         raise TypeError(
@@ -188,12 +189,12 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
 def check_scorer(
     scorer: PrivateScorer | None, candidates: list[Any], y: np.ndarray, n_classes: int
 ) -> None:
-    """Let ``scorer`` score responses such as a model may give: a mistake in it must cost nothing.
+    """Let ``scorer`` score invented responses, so that a mistake in it costs nothing.
 
     Raises
     ------
     ValueError
-        If a candidate lacks the method; and whatever the scorer raises.
+        If a candidate lacks the method. Errors of the scorer pass through.
     """
     method = "predict" if scorer is None else scorer.response_method
     for candidate in candidates:

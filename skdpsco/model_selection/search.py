@@ -30,19 +30,19 @@ from ._fitting import (
 from ._selection import best_try, choose_winner, noisy_means, plan_search, release_scorer
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
-# Few tries are rare with this shape, and they are almost as cheap as with smaller ones.
+# With this shape few tries are rare, and a search is almost as cheap as with smaller shapes.
 TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 5.0
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
 
 class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator):
-    """Grid search whose whole cost, tuning included, is one (epsilon, delta).
+    """Grid search whose whole cost, including tuning, is one (epsilon, delta).
 
-    A public random split takes the place of cross-validation, whose folds would use, and so charge
-    for, each record many times: candidates are fitted on one part and scored on the other, so that
-    what the two parts cost does not add up. The winner is then fitted on all records. Every step
-    of the estimator must be private or independent of the data; of its own epsilon and delta only
-    the proportions among its steps matter. Proof: docs/proofs/search.md.
+    A public random split replaces cross-validation, whose folds would use each record many times
+    and charge for it. Candidates are fitted on one part and scored on the other, so the costs of
+    the two parts do not add up. The winner is then fitted on all records. Every step of the
+    estimator must be private or independent of the data. The epsilon and delta of its steps matter
+    only in proportion to each other. Proof: docs/proofs/search.md.
 
     Parameters
     ----------
@@ -58,66 +58,65 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     delta : float, default=1e-6
         Privacy budget of everything, in (0, 1).
     ledger : Ledger or None, default=None
-        Charged once, with the cost of everything. None uses the ledger of the estimator, or of one
-        in ``param_grid``, if any.
+        Ledger that is charged once, with the cost of everything. None uses the ledger of the
+        estimator, or of an estimator in ``param_grid``, if any.
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
         "random-stopping" [1]_ tries random candidates, a random number of times, and takes the one
-        with the best noisy score: a try may spend almost as much as a single fit, but there are
+        with the best noisy score. A try may spend almost as much as a single fit, but there are
         about five times as many tries as candidates. "composition" fits every candidate once, with
-        an equal share of the search's budget, and draws the winner with the exponential mechanism:
-        faster, but many candidates get little each, so do not tune what depends on the budget
-        (n_iter) with it. "auto" is random stopping, or composition with a ledger, which counts in
-        zCDP, where random stopping is far dearer.
+        an equal share of the search's budget, and draws the winner by the exponential mechanism. It
+        is faster, but gives each of many candidates little budget, so do not use it for parameters
+        whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
+        with a ledger: ledgers count in zCDP, where random stopping is far more expensive.
     scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
-        None is "accuracy" for classifiers and "r2" for regressors: one minus the squared error in
-        units of a privately found scale of the target, per record at most 1. For anything else:
-        `make_private_scorer`.
+        None is "accuracy" for classifiers and "r2" for regressors. The latter is one minus the
+        squared error, at most 1 per record, in units of a privately found scale of the target. For
+        other scores use `make_private_scorer`.
     n_jobs : int or None, default=None
-        Fits at the same time, as in joblib. Workers never see the ledger.
+        Number of parallel fits, as in joblib. Workers never see the ledger.
     refit : bool or "auto", default="auto"
-        Whether the winner is fitted again, on all records, with the rest of the budget. Else all
-        is spent on the search, and the winner's model of the training part is the result. "auto"
-        refits after composition, where each fit has little of the budget.
+        Whether the winner is fitted again, on all records, with the rest of the budget. Otherwise
+        the whole budget is spent on the search, and the winner's model of the training part is the
+        result. "auto" refits after composition, where each fit has little of the budget.
     validation_fraction : float, default=0.2
-        Share of the records that candidates are scored on, in (0, 1).
+        Share of the records on which candidates are scored, in (0, 1).
     search_share : float or "auto", default="auto"
-        Share of the budget, in zCDP, that the search gets if there is a refit, in (0, 1). "auto" is
-        0.5.
+        Share of the budget, in zCDP, for the search if there is a refit, in (0, 1). "auto" is 0.5.
     return_scores : bool, default=False
         Whether noisy scores of all candidates are released and the best of them wins
-        ("composition" only). Costs the winner some reliability, no budget.
+        ("composition" only). This costs no budget, but makes the choice less reliable.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
         Law of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
         ``TruncatedNegativeBinomial.for_mean(2.0, 5 * n_candidates)``. (Poisson may stop before the
-        first try; the candidate in the middle of the grid then wins. It needs a refit.)
+        first try. The candidate in the middle of the grid then wins, so it needs a refit.)
     verbose : int, default=0
-        That of joblib ("composition" only). Of the steps' own messages only those of the last fit
-        are shown.
+        Verbosity of joblib ("composition" only). The steps' own messages are shown for the last fit
+        only.
     pre_dispatch : int or str, default="2*n_jobs"
-        That of joblib.
+        As in joblib.
     record_wise : list of str or callable, default=()
-        Transformers of ``estimator`` or of ``param_grid`` that you vouch for: names of steps, as in
-        ``set_params``, or functions that steps are given. You declare that what they do to one
-        record does not depend on the other records, nor does the type of their output.
+        Transformers of ``estimator`` or of ``param_grid`` for which you vouch: names of steps, as
+        in ``set_params``, or functions that steps use. You declare that neither what they do to a
+        record nor the type of their output depends on the other records.
     random_state : int, RandomState instance or None, default=None
-        None draws secret noise, whatever the random_state of the private steps: it would give
+        None draws secret noise and ignores the random_state of the private steps, which would give
         several fits the same noise. Anything else makes the split, all seeds and all noise
         reproducible, and warns.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, fitted. Its own ``privacy_`` is about that fit alone.
+        The fitted winner. Its own ``privacy_`` covers this fit alone.
     best_params_ : dict
     best_index_ : int
     best_score_ : float
-        Only with ``return_scores``: noisy, and of a fit with a smaller budget.
+        Noisy score of a fit with a smaller budget; only with ``return_scores``.
     cv_results_ : dict of arrays
         ``params`` and ``param_*``; with ``return_scores`` also ``mean_test_score``,
         ``std_noise`` (of the noise in it) and ``rank_test_score``.
     scorer_ : PrivateScorer
     n_splits_ : int
-        1.
+        Number of splits, which is 1.
     classes_ : ndarray
         The class labels, if the estimator is a classifier.
     n_features_in_ : int
@@ -129,8 +128,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
-    (They do so within groups if the guarantee of one of the candidates is for that only.)
-    Without ``classes=`` on the estimator, the labels that occur in y are taken to be public.
+    (If the guarantee of a candidate is for neighbours within groups only, so is that of the
+    search.) Without ``classes=`` on the estimator, the set of labels in y is assumed to be public.
 
     References
     ----------
@@ -212,18 +211,18 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         **fit_params : dict
-            Passed to the ``fit`` of the estimator; what has one entry per record is split with X.
+            Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
         Returns
         -------
         self : object
-            A search that fails leaves it as it was.
+            A search that fails leaves the object as it was.
 
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, an estimator that is not
-            private, and whatever a fit of a candidate refuses.
+            If a parameter is out of range, an estimator is not private, or a candidate refuses its
+            fit; no noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         RuntimeError
@@ -288,7 +287,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             scorer = release_scorer(plan.scores, scorer, validation.y, rng)
             tried = plan.draw(len(grid), rng)
             keep = plan.rho_refit == 0.0  # the winner's model
-            # joblib's messages would tell the number of tries, which is secret.
+            # joblib's messages would reveal the number of tries, which is secret.
             verbose = self.verbose if plan.tries is None else 0
             with without_warnings():  # so would warnings
                 score = delayed(fit_and_sum)
@@ -309,15 +308,15 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
                 best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
             else:
                 best = best_try(sums, scorer, n_validation, plan.rho_fit, rng)
-            # A search that stopped before its first try takes a candidate that was fixed before it.
+            # A search that stops before its first try takes a candidate that was fixed in advance.
             self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
             self.best_params_ = grid[self.best_index_]
             if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
                 best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
             else:
-                assert best is not None  # there is a try: what may stop before needs a refit
+                assert best is not None  # a law that allows no try needs a refit
                 best_estimator = results[best][1]
-            # Labels that the search has read off y seem declared to its fits.
+            # Labels that the search has taken from y seem declared to its fits.
             assumed = allotment.assumptions_of(best_estimator)
             assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
             self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
@@ -328,7 +327,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
 
     def _show_scores(self, means: np.ndarray, noise: float, scorer: PrivateScorer) -> None:
-        """Set the attributes that tell noisy scores, whose noise has this standard deviation."""
+        """Set the attributes with noisy scores, whose noise has this standard deviation."""
         shown = np.clip(means, scorer.lower, scorer.upper)
         self.best_score_ = float(shown[means.argmax()])
         self.cv_results_["mean_test_score"] = shown
@@ -376,7 +375,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         return not self._stops_at_random() if isinstance(self.refit, str) else bool(self.refit)
 
     def _share(self) -> float:
-        """Of the search, in zCDP."""
+        """Share of the search, in zCDP."""
         if not self._refits():
             return 1.0
         return 0.5 if isinstance(self.search_share, str) else float(self.search_share)
@@ -398,7 +397,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         return self.tries
 
     def score(self, X, y=None):
-        """Score of the best estimator, without noise: on private data a release of its own.
+        """Score of the best estimator without noise, which on private data is a separate release.
 
         Parameters
         ----------
@@ -408,7 +407,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         Returns
         -------
         score : float
-            That of ``scoring`` if it is a `PrivateScorer`, else of the ``score`` of the estimator.
+            Score by ``scoring`` if it is a `PrivateScorer`, else by the estimator's ``score``.
         """
         check_is_fitted(self)
         if isinstance(self.scoring, PrivateScorer):

@@ -64,9 +64,9 @@ def private_cross_val_score(
 ) -> PrivateScore:
     """Release the mean cross-validated score of a private estimator, with noise.
 
-    Replacing one record changes ``cv - 1`` of the models, and its own score. So the cost is that
-    of ``cv - 1`` fits of the estimator, with the budget that it declares, plus (epsilon, delta) for
-    the mean over all records of the scores. Proof: docs/proofs/search.md.
+    Replacing one record changes ``cv - 1`` of the models, and its own score. The cost is therefore
+    that of ``cv - 1`` fits of the estimator, with the budget that it declares, plus (epsilon,
+    delta) for the mean of the scores over all records. Proof: docs/proofs/search.md.
 
     Parameters
     ----------
@@ -78,14 +78,16 @@ def private_cross_val_score(
     epsilon, delta : float, default=0.1 and 1e-6
         Budget of the score alone.
     ledger : Ledger or None, default=None
-        Charged once, with the cost of everything. None uses the ledger of the estimator, if any.
+        Ledger that is charged once, with the cost of everything. None uses the ledger of the
+        estimator, if any.
     scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
         As in `PrivateGridSearchCV`.
     cv : int, default=5
-        Number of folds, at random, in [2, n_samples].
+        Number of random folds, in [2, n_samples].
     n_jobs : int or None, default=None
+        Number of parallel fits, as in joblib.
     fit_params : dict or None, default=None
-        Passed to ``fit``; what has one entry per record is split with X.
+        Arguments of ``fit``; those with one entry per record are split like X.
     record_wise : list of str or callable, default=()
         As in `PrivateGridSearchCV`.
     random_state : int, RandomState instance or None, default=None
@@ -99,7 +101,8 @@ def private_cross_val_score(
     Raises
     ------
     ValueError, TypeError
-        Before any noise is drawn, for parameters out of range and an estimator that is not private.
+        If a parameter is out of range, or the estimator is not private; no noise has been drawn
+        then.
     BudgetExceededError
         If the ledger's remaining budget is too small.
     RuntimeError
@@ -108,7 +111,7 @@ def private_cross_val_score(
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
-    (They do so within groups if the guarantee of the estimator is for that only.)
+    (If the guarantee of the estimator is for neighbours within groups only, so is this one.)
 
     Examples
     --------

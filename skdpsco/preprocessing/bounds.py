@@ -1,4 +1,4 @@
-"""Records brought into public bounds. Nothing is learnt from the data."""
+"""Transformers that bring records into public bounds, and learn nothing from the data."""
 
 from math import fsum
 from typing import Any, ClassVar
@@ -18,11 +18,11 @@ from skdpsco._validation import (
 )
 from skdpsco.data.design import Dense, as_design
 
-ENTRIES_AT_ONCE = 2**20  # entries for which there are temporary arrays at any time
+ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
 class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """A map of each record by itself, by public parameters: `fit` has nothing to learn."""
+    """A map of single records with public parameters, for which `fit` learns nothing."""
 
     def fit(self, X, y=None):
         """Check the parameters and X. Nothing is learnt.
@@ -55,9 +55,9 @@ class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class RowClipper(_Stateless):
     """Scale every record that is too long down onto a ball of public radius.
 
-    A record whose norm exceeds `bound` is multiplied by a number below 1, so that its direction
-    stays; the others are unchanged. Data-independent: costs no privacy budget. Replacing one record
-    changes one row of the output only.
+    A record whose norm exceeds `bound` is multiplied by a number below 1, which keeps its
+    direction; the others are unchanged. The map does not depend on the data, so it costs no privacy
+    budget, and replacing one record changes only one row of the output.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ class RowClipper(_Stateless):
 
     Notes
     -----
-    The norm of every row of the output is at most `bound`: not up to rounding, but as the exact
-    real number. Rows that are scaled end below `bound` by a part of at most
-    ``2**-51 * (n_features + 8)`` for the norms l1 and l2, and a part of ``2**-52`` for "max".
+    The exact norm of every row of the output is at most `bound`, in spite of rounding. Rows that
+    are scaled stay below `bound` by a fraction of at most ``2**-51 * (n_features + 8)`` for the
+    norms l1 and l2, and of ``2**-52`` for "max".
 
     Examples
     --------
@@ -121,7 +121,7 @@ class RowClipper(_Stateless):
         else:
             data, indptr = design.data, design.indptr
         data = data.copy()
-        # Twice what sums of d terms, roots and quotients may err by.
+        # Twice the possible error of sums of d terms, roots and quotients.
         slack = 0.0 if self.norm == "max" else (d + 8) * 2.0**-52
         with np.errstate(all="ignore"):
             for rows in gen_batches(n, max(1, ENTRIES_AT_ONCE // d)):
@@ -133,17 +133,17 @@ class RowClipper(_Stateless):
 class PublicBoundsScaler(_Stateless):
     """Map public bounds of every column onto a range, after clipping into the bounds.
 
-    What `sklearn.preprocessing.MinMaxScaler` does, with minimum and maximum declared and not read
-    off the data. Data-independent: costs no privacy budget. Replacing one record changes one row of
-    the output only.
+    It does what `sklearn.preprocessing.MinMaxScaler` does, with minima and maxima that are declared
+    rather than learnt. The map does not depend on the data, so it costs no privacy budget, and
+    replacing one record changes only one row of the output.
 
     Parameters
     ----------
     lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns, in units of X; what lies beyond is clipped, silently. In
-        [-1e100, 1e100], ``upper - lower`` at least 1e-100.
+        Public bounds of the columns, in units of X; values beyond them are clipped silently. They
+        must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
     feature_range : tuple of two floats, default=(-1.0, 1.0)
-        What `lower` and `upper` become. Same limits.
+        The range onto which `lower` and `upper` are mapped, with the same limits.
 
     Attributes
     ----------
@@ -153,8 +153,8 @@ class PublicBoundsScaler(_Stateless):
 
     Notes
     -----
-    No output is outside of `feature_range`, not even by a rounding error. X may be sparse where
-    zero stays zero: if ``lower == -upper`` and ``feature_range[0] == -feature_range[1]``.
+    No output is outside `feature_range`, not even by a rounding error. X may be sparse if zeros
+    stay zeros, that is if ``lower == -upper`` and ``feature_range[0] == -feature_range[1]``.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class PublicBoundsScaler(_Stateless):
         Returns
         -------
         X_original : ndarray or CSR matrix of shape (n_samples, n_features), float64
-            Inside of the bounds.
+            Values within the bounds.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class PublicBoundsScaler(_Stateless):
 
 
 def _rebuild(X, design, data: np.ndarray):
-    """``data`` in the place of the entries of X."""
+    """X with ``data`` in place of its entries."""
     if isinstance(design, Dense):
         return data.reshape(X.shape)
     return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
@@ -276,7 +276,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
 
 
 def map_range(X, source, target):
-    """Map the intervals ``source`` of columns onto ``target``, and what lies beyond to its ends."""
+    """Map the intervals ``source`` of columns onto ``target``, and values beyond to its ends."""
     ones = np.ones(X.shape[1])
     design = as_design(X, ones, False)
     if isinstance(design, Dense):
@@ -285,7 +285,7 @@ def map_range(X, source, target):
         data, columns = design.data, design.indices
     a, b, c, d = ((end * ones)[columns] for end in (*source, *target))
     with np.errstate(all="ignore"):
-        # From the centre: if all is symmetric, zero stays zero and small numbers keep their digits.
+        # From the centre: with symmetry, zero stays zero and small numbers keep their digits.
         x = (data - (a + b) / 2) / ((b - a) / 2)
         data = np.clip((c + d) / 2 + x * ((d - c) / 2), c, d)
     return _rebuild(X, design, data)
@@ -321,14 +321,14 @@ def _norms(data: np.ndarray, lengths: np.ndarray, norm: str) -> np.ndarray:
 
 
 def _exceeds(data: np.ndarray, lengths: np.ndarray, norm: str, bound: float) -> list[bool]:
-    """Whether l1 or l2 norms of rows are above ``bound``, exactly; they are close to it."""
+    """Whether l1 or l2 norms of rows, which are close to ``bound``, exceed it exactly."""
     terms, limit = np.abs(data)[:, None], np.array([[bound]])
     if norm == "l2":
         exponent = np.frexp(bound)[1]
         terms, limit = (_square(x[:, 0], exponent) for x in (terms, limit))
     ends = np.cumsum(lengths)
     below = (-limit[0]).tolist()
-    # The sign of a correctly rounded sum is that of the sum.
+    # A correctly rounded sum has the sign of the exact sum.
     return [
         fsum(terms[end - length : end].ravel().tolist() + below) > 0.0
         for end, length in zip(ends, lengths, strict=True)
@@ -338,7 +338,7 @@ def _exceeds(data: np.ndarray, lengths: np.ndarray, norm: str, bound: float) -> 
 def _square(x: np.ndarray, exponent: int) -> np.ndarray:
     """Squares of ``x >= 0`` over ``4**exponent``, each as an exact sum of three numbers.
 
-    ``x`` is below ``2**(exponent + 1)``. What is tiny is rounded up, so that nothing underflows.
+    ``x`` is below ``2**(exponent + 1)``. Tiny numbers are rounded up, so that nothing underflows.
     """
     x = np.where(x > 0.0, np.maximum(np.ldexp(x, -exponent), 2.0**-400), 0.0)
     # Dekker 1971: halves of 26 bits, whose products are exact.

@@ -23,20 +23,21 @@ HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): by
 class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
-    What `sklearn.preprocessing.OneHotEncoder` does, with categories declared and not read off the
-    data. A value that is not declared becomes zeros only, silently. Data-independent: costs no
-    privacy budget. Replacing one record changes one row of the output only.
+    It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
+    rather than learnt. A value that is not declared silently becomes zeros only. The map does not
+    depend on the data, so it costs no privacy budget, and replacing one record changes only one row
+    of the output.
 
     Parameters
     ----------
     categories : list, list of lists, or dict
         Public categories in the order of the output columns: one list for all columns of X, one
-        list per column, or a dict of one list for every column name. A list holds different
-        numbers or different strings, and None or NaN if missing values are to have a column of
-        their own: both stand for None, NaN and pandas.NA.
+        list per column, or a dict with one list per column name. A list holds different numbers or
+        different strings, and None or NaN if missing values should have a column of their own; both
+        stand for None, NaN and pandas.NA.
     unknown : {"ignore"}, default="ignore"
-        Values that are not declared become zeros only. There is nothing else to choose: an error or
-        a warning would tell that such a value occurs.
+        Values that are not declared become zeros only. There is no other choice, since an error or
+        a warning would reveal that such a value occurs.
     dtype : dtype, default=numpy.float64
         Real number type of the output.
     sparse_output : bool, default=False
@@ -52,10 +53,10 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Values are compared with ``==``: 1, 1.0 and True are the same, 1 and "1" are not. Categories are
-    rounded to float32 where a column is.
+    Values are compared with ``==``: 1, 1.0 and True are equal, 1 and "1" are not. Categories of a
+    float32 column are rounded to float32. For a reference category without a column of its own,
 
-    For a reference category, which has no column, declare all but that one.
+    declare all other categories.
 
     Examples
     --------
@@ -91,8 +92,8 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For categories that are not legal, that do not fit the columns of X, or of which none
-            could occur in a column of its dtype; for sparse or complex X, and for dates.
+            If categories are not legal, do not match the columns of X, or cannot occur in a column
+            of its dtype; if X is sparse or complex, or contains dates.
         """
         self._validate_params()
         _check_dtype(self.dtype)
@@ -135,7 +136,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         return encoder.set_output(transform="default").fit_transform(codes)
 
     def get_feature_names_out(self, input_features=None):
-        """Names of the output columns: name of the column, underscore, category.
+        """Names of the output columns, each made of the column's name, "_" and the category.
 
         Parameters
         ----------
@@ -223,7 +224,7 @@ def _check_categories(name: str, categories: Any) -> np.ndarray:
 
 
 def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
-    """Refuse categories that can only give zeros: dtypes are public."""
+    """Refuse categories that can only give zeros; dtypes are public."""
     for beginnings, kind in HOLDS.items():
         impossible = not any(isinstance(c, kind) or is_missing(c) for c in categories)
         if dtype.startswith(beginnings) and impossible:
@@ -249,7 +250,7 @@ def _codes(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
     def code_of(value):
         try:
             return position[value]
-        except Exception:  # not declared; or without a hash, which fails as a value pleases
+        except Exception:  # not declared, or not hashable, for which any exception may be raised
             return missing if is_missing(value) else -1
 
     return [code_of(value) for value in values.tolist()]

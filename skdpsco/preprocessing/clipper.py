@@ -16,16 +16,16 @@ from skdpsco.scaling.quantiles import choose, cover_scores, quantile_scores
 from .bounds import check_bounds, check_pair, map_range
 
 OCTAVES = 24  # factors of two between the shortest and the longest distance from a centre
-N_POINTS = 513  # centres that are equidistant
+N_POINTS = 513  # number of equidistant centres
 # Centres around zero, in units of the width of the bounds.
 SPREAD = 2.0 ** (np.arange(-2 * OCTAVES, 1) / 2.0)
 MAX_CENTRES = N_POINTS + 2 * len(SPREAD) + 1  # at most
-MAX_PENALTY = 0.3  # of all records, for all distances together
+MAX_PENALTY = 0.3  # share of all records, for all distances together
 
 
 @dataclass(frozen=True)
 class RangePlan:
-    """Which draws are made, and their grids; None where there is none.
+    """The draws that are made, and their grids, which are None for omitted draws.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class RangePlan:
     distances : ndarray
         Candidates for the distance of an end from the centre, in units of the width of the bounds.
     penalty : float
-        How many records a distance must cover more than the next smaller one.
+        How many more records a distance must cover than the next smaller one.
     event : Event
     """
 
@@ -45,7 +45,7 @@ class RangePlan:
 
 
 def plan_ranges(n_samples: int, n_features: int, rho: float) -> RangePlan:
-    """Three draws per column; two without a centre if it would be a guess, or none."""
+    """Plan three draws per column; two if a centre would only be a guess, or none."""
     for n_draws in (3, 2):
         with_centre = n_draws == 3
         count = n_draws * n_features
@@ -101,20 +101,21 @@ def release_range(
 class PrivateQuantileClipper(ColumnTransform):
     """Clip columns into private ranges, found within generous public bounds.
 
-    Each range goes from a low to a high quantile of its column, approximately. It is for columns
-    whose range is not known to a factor of a million.
+    Each range goes approximately from a low to a high quantile of its column. It is meant for
+    columns whose range is hardly known, even within a factor of a million.
 
     Parameters
     ----------
     quantile_range : tuple of two floats, default=(0.01, 0.99)
-        Quantiles that a range should reach, in [0, 0.5) and (0.5, 1].
+        Quantiles at the ends of a range, in [0, 0.5) and (0.5, 1].
     lower, upper : float or array-like of shape (n_features,), default=-1e6, 1e6
-        Public bounds of the columns, in units of X; what lies beyond is clipped first. They may be
-        generous: ranges as short as ``6e-8 * (upper - lower)`` can be found, if they are near zero
-        or wider than ``(upper - lower) / 500``. In [-1e100, 1e100], ``upper - lower`` at least
-        1e-100.
+        Public bounds of the columns, in units of X, to which values are clipped first. They may be
+        generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they are near zero
+        or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with ``upper -
+        lower`` at least 1e-100.
     feature_range : tuple of two floats or None, default=None
-        What the private ranges become, (-1, 1) for instance. None clips only, and keeps the units.
+        Range onto which the private ranges are mapped, such as (-1, 1). None only clips, and keeps
+        the units.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
@@ -142,15 +143,15 @@ class PrivateQuantileClipper(ColumnTransform):
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee.
 
-    With little budget ranges come out too wide, half of them by more than a factor of two, rather
-    than too narrow. At epsilon 1 and delta 1e-6 ranges around a private centre need about
-    ``120 * sqrt(n_features)`` records; with fewer they are ranges around zero, and with fewer than
-    ``32 * sqrt(n_features)`` the public bounds are the result, and nothing is charged. That is
-    decided by these public numbers only.
+    With little budget, ranges tend to be too wide rather than too narrow, half of them by more than
+    a factor of two. At epsilon 1 and delta 1e-6, ranges around a private centre need about
+    ``120 * sqrt(n_features)`` records. With fewer they are ranges around zero, and with fewer than
+    ``32 * sqrt(n_features)`` they are the public bounds, and nothing is charged. Only these public
+    numbers decide.
 
-    Columns that are nearly constant may lose their rare values: in the worst case those of
-    30 % of the records, and less as records become more. Leave one-hot, binary and count columns
-    out, with `sklearn.compose.ColumnTransformer`.
+    Columns that are nearly constant may lose their rare values: in the worst case those of 30 % of
+    the records, and fewer as the number of records grows. Exclude one-hot, binary and count columns
+    with `sklearn.compose.ColumnTransformer`.
 
     Proof: docs/proofs/preprocessing.md.
 
@@ -188,7 +189,7 @@ class PrivateQuantileClipper(ColumnTransform):
         self.random_state = random_state
 
     def _tails(self) -> tuple[float, float]:
-        """Shares of the records that may lie outside, on either side."""
+        """Shares of the records that may lie below and above the range."""
         low, high = check_pair("quantile_range", self.quantile_range)
         if not 0.0 <= low < 0.5 < high <= 1.0:
             raise ValueError(

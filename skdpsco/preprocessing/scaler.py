@@ -15,9 +15,9 @@ from skdpsco.privacy import Event, GaussianEvent
 
 from .bounds import check_bounds, map_range
 
-# Factor of the squares: up to sqrt((11 + 5 sqrt(5)) / 8) they are released for free.
+# Factor of the squares, which are released for free up to sqrt((11 + 5 sqrt(5)) / 8).
 SQUARES = 1.665
-FLOOR = 0.5  # of a variance, in standard deviations of its noise
+FLOOR = 0.5  # smallest variance, in standard deviations of its noise
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def release_moments(
 class PrivateStandardScaler(ColumnTransform):
     """Standardise columns with private means and standard deviations.
 
-    What `sklearn.preprocessing.StandardScaler` does, after clipping into public bounds. All means
-    and variances are released at once, with the noise that the means alone would need.
+    It does what `sklearn.preprocessing.StandardScaler` does, after clipping into public bounds. All
+    means and variances are released at once, with the noise that the means alone would need.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class PrivateStandardScaler(ColumnTransform):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns, in units of X; what lies beyond is clipped, silently, by
-        `fit` and by `transform`. In [-1e100, 1e100], ``upper - lower`` at least 1e-100. The noise
-        is in proportion to ``upper - lower``.
+        Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
+        beyond them. They must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100. The
+        noise is proportional to ``upper - lower``.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True
@@ -103,9 +103,9 @@ class PrivateStandardScaler(ColumnTransform):
     mean_ : ndarray of shape (n_features,)
         Noisy means, within the bounds.
     var_ : ndarray of shape (n_features,) or None
-        Noisy variances, at most ``((upper - lower) / 2)**2``, and at least half the standard
-        deviation of their own noise: a column whose spread is lost in noise is not blown up. None
-        without ``with_std``.
+        Noisy variances, at most ``((upper - lower) / 2)**2`` and at least half the standard
+        deviation of their own noise, so that a column whose spread is lost in noise is not blown
+        up. None without ``with_std``.
     scale_ : ndarray of shape (n_features,) or None
         Square roots of ``var_``.
     lower_, upper_ : ndarray of shape (n_features,)
@@ -123,11 +123,11 @@ class PrivateStandardScaler(ColumnTransform):
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee.
 
-    The standard deviation of the noise of a mean is ``sqrt(n_features) / (n_samples * mu)`` times
-    ``upper - lower``, where mu is 0.237 at epsilon 1 and delta 1e-6, and in proportion to epsilon.
-    Where that is not far below the standard deviations of the columns, give the model that follows
-    a ``feature_bound`` of 1, else 2. A quarter of a ledger's rho is a good share: epsilon 0.48 for
-    the scaler and 0.86 for the model, of 1 for both.
+    The standard deviation of the noise in a mean is ``sqrt(n_features) / (n_samples * mu)`` times
+    ``upper - lower``, where mu is about 0.237 times epsilon at delta 1e-6. If this is far below the
+    standard deviations of the columns, give the following model a ``feature_bound`` of 2, otherwise
+    of 1. A quarter of a ledger's rho is a good share for the scaler: of a total epsilon of 1, that
+    is 0.48 for the scaler and 0.86 for the model.
 
     Proof: docs/proofs/preprocessing.md.
 

@@ -68,14 +68,14 @@ def plan_selection(
     target_bound: float | None,
     rho: float,
 ) -> SelectionPlan:
-    """A target first, then one draw of the exponential mechanism per feature."""
+    """Plan the release of the target's scale, then one exponential draw per feature."""
     if n_selected >= n_features:
         return SelectionPlan(n_features, None, None, NoOpEvent())
     target = plan_target(target_bound, True, n_samples, rho) if regression else None
     spent = NoOpEvent() if target is None else target.event
     epsilon0 = math.sqrt(8.0 * (rho - rho_of(spent)) / n_selected)
-    width = 2.0 if regression else 1.0  # of the interval that targets are in
-    # Of n times a covariance, and its rounding in both of the data sets.
+    width = 2.0 if regression else 1.0  # width of the interval of the targets
+    # Range of the changes of n times a covariance, and its rounding in both data sets.
     change = 2.0 * width * (n_samples - 1) / n_samples + 16.0 * sum_error(n_samples, 1.0)
     grid = exponential_grid(2.0 * change, epsilon0, 2.0 * n_samples)
     draws = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_selected)
@@ -83,7 +83,7 @@ def plan_selection(
 
 
 def memberships(index: np.ndarray, n_classes: int) -> np.ndarray:
-    """A column of 0 and 1 for every class; of two classes, which differ in sign, the last."""
+    """A column of 0 and 1 for every class; for two classes, only the column of the last."""
     classes = np.arange(1 if n_classes == 2 else 0, n_classes)
     return (index[:, None] == classes).astype(np.float64)
 
@@ -119,23 +119,24 @@ def draw_without_replacement(scores: np.ndarray, k: int, grid: float, rng) -> np
 class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
     """Select the features of largest covariance with the target, privately.
 
-    The score of a feature is the magnitude of its covariance with the target; with more than two
-    classes, the largest covariance with membership in one of them. The features are drawn one after
-    the other by the exponential mechanism [1]_.
+    The score of a feature is the magnitude of its covariance with the target or, with more than two
+    classes, the largest covariance with membership in a class. The features are drawn one after the
+    other by the exponential mechanism [1]_.
 
     Parameters
     ----------
     n_features_to_select : int, default=10
-        If X has no more features than that, all are selected, and nothing is charged.
+        Number of features to select. If X has no more features, all are selected, and nothing is
+        charged.
     task : {"classification", "regression"}, default="classification"
-        What y is: labels, or numbers.
+        Whether y holds labels or numbers.
     feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``; what lies beyond is clipped to compute scores, not in the output.
-        Features are measured in units of their bounds, so that one that uses a tenth of its bound
-        counts for a tenth.
+        Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
+        Features are measured in units of their bounds, so that a feature that uses only a tenth of
+        its bound has a tenth of the score.
     classes : array-like of shape (n_classes,) or None, default=None
-        The public labels of a classification. None takes those that occur in y, and so assumes that
-        which labels occur is public.
+        The public labels for a classification. None takes those that occur in y, which assumes that
+        the set of labels in y is public.
     target_bound : float or None, default=None
         Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
         finds the magnitude of y privately, for a twentieth of the budget. (With too few records
@@ -237,8 +238,8 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range, for input that is not finite
-            and numeric, and for labels that are not among ``classes``.
+            If a parameter is out of range, the input is not finite and numeric, or a label is not
+            among ``classes``; no noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """

@@ -1,7 +1,7 @@
-"""Caches of what follows from public sizes, and how they are emptied.
+"""Caches of values that follow from public sizes, and how they are emptied.
 
-`functools.lru_cache` counts its calls, for everybody in the process to read. How many fits a search
-has made may be a secret, so whoever keeps one empties all caches after each fit.
+`functools.lru_cache` counts its calls, and everybody in the process can read the counter. How many
+fits a search has made may be secret, so searches empty all caches after each fit.
 """
 
 from collections.abc import Callable

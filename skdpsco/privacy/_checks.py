@@ -10,8 +10,7 @@ RELATIONS = ("replace-one", "add-or-remove-one")
 def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
     """Return `value` as a float inside (low, high), or [low, high] if `closed`.
 
-    Booleans and strings are not numbers here, and NaN lies in no interval. The infinities
-    are never legal.
+    Booleans, strings and NaN are refused, and so are infinities.
     """
     interval = f"[{low:g}, {high:g}]" if closed and math.isfinite(high) else f"({low:g}, {high:g})"
     if closed and not math.isfinite(high):
@@ -57,6 +56,6 @@ def check_partition(partition: object) -> int:
 
 
 def check_relation(relation: object, legal: tuple[str, ...] = RELATIONS) -> None:
-    """Refuse what is none of these neighbouring relations."""
+    """Check that ``relation`` is one of the ``legal`` neighbouring relations."""
     if not (isinstance(relation, str) and relation in legal):
         raise ValueError(f"relation must be one of {legal}, got {relation!r}.")

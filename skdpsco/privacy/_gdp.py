@@ -2,14 +2,14 @@
 
 import math
 
-_SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0, where it is largest
-_OVERFLOWING = 1000.0  # beyond, exponentials overflow
+_SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0: the largest slope
+_OVERFLOWING = 1000.0  # larger exponentials overflow
 
 
 def mu_of_draw(epsilon0: float) -> float:
-    """Return a mu for which whatever is epsilon0-bounded-range is mu-GDP.
+    """Return a mu for which every epsilon0-bounded-range mechanism is mu-GDP.
 
-    The least one has ``Phi(-mu / 2) = 1 / (1 + exp(epsilon0 / 2))``; it is rounded up.
+    The smallest one has ``Phi(-mu / 2) = 1 / (1 + exp(epsilon0 / 2))``; it is rounded up.
     """
     high = _SLOPE * epsilon0  # a bound
     if epsilon0 > _OVERFLOWING:

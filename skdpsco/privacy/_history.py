@@ -1,11 +1,11 @@
-"""What a ledger shows of its charges: rows, a frame, a plot."""
+"""How a ledger shows its charges: as rows, a frame or a plot."""
 
 import reprlib
 from typing import Any
 
 from ._rows import Charge
 
-_NAMES = 15  # so many fit below a plot
+_NAMES = 15  # number of names that fit below a plot
 _COLOURS = 7
 _BIG = 2**63
 
@@ -24,7 +24,7 @@ def frame_of(charges: list[Charge]) -> Any:
 
 
 def plot_charges(ledger: Any, ax: Any) -> Any:
-    """A bar per charge, on top of those before it, under the line of the budget."""
+    """Plot one bar per charge, on top of the earlier ones, and the line of the budget."""
     ax = axes("Ledger.plot()", ax)
     charges = ledger.charges()
     own: dict[str, float] = {}  # of each part
@@ -44,7 +44,7 @@ def plot_charges(ledger: Any, ax: Any) -> Any:
     numbers = range(1, len(charges) + 1)
     names = [brief(charge.estimator or "release", 40) for charge in charges]
     few = len(charges) <= _NAMES
-    groups = names  # too many for a name each: colours
+    groups = names  # if there are too many for names, use colours
     if few:
         groups = ["all records" if charge.part is None else "a part" for charge in charges]
     kinds = list(dict.fromkeys(groups))
@@ -71,13 +71,13 @@ def plot_charges(ledger: Any, ax: Any) -> Any:
 
 
 def axes(who: str, ax: Any) -> Any:
-    """Axes of a new figure if there are none."""
+    """The given axes, or those of a new figure."""
     plt = pyplot(who)
     return plt.subplots(layout="tight")[1] if ax is None else ax
 
 
 def pyplot(who: str) -> Any:
-    """Matplotlib, or an ImportError that says who needs it."""
+    """Import matplotlib, or raise an ImportError that says who needs it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -86,7 +86,7 @@ def pyplot(who: str) -> Any:
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows as it is: no formulas, nothing that a legend leaves out."""
+    """Text that matplotlib shows literally, without formulas, and that legends do not skip."""
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
@@ -106,7 +106,7 @@ def brief(value: Any, length: int = 200) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a parameter."""
+    """A parameter in a form that JSON can hold."""
     if (
         value is None
         or isinstance(value, bool)

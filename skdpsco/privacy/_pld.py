@@ -8,21 +8,22 @@ from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
 from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
-_ERROR = 1e-10  # of delta, in floating-point convolutions of thousands of steps
-_MAX_CELLS = 5e5  # of the distribution of a step, and twice as many of that of all
-_LARGEST_EPSILON = 30.0  # beyond, and with less noise, a Renyi curve is as good
-_LEAST_MULTIPLIER = 0.1  # noise multiplier
+_ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of steps
+_MAX_CELLS = 5e5  # cells of a step's distribution, and half of those of the total
+_LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good
+_LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
 
 
 def pld_applies(event: Event, accountant: str) -> bool:
-    """Whether "rdp" is not asked for, dp-accounting installed, and `event` within its reach.
+    """Whether "pld" may be used: not refused by ``accountant``, installed, and fit for `event`.
 
     Raises
     ------
     ImportError
         If "pld" is asked for and dp-accounting is not installed.
     ValueError
+        If ``accountant`` is not one of the legal names.
     """
     if accountant not in ("auto", "rdp", "pld"):
         raise ValueError(f"accountant must be 'auto', 'rdp' or 'pld', got {accountant!r}.")
@@ -47,7 +48,7 @@ def pld_applies(event: Event, accountant: str) -> bool:
 
 
 def pld_delta(event: Event, epsilon: float) -> float:
-    """Return a delta for which `event` is (epsilon, delta)-DP; 1 where there is no good one."""
+    """Return a delta for which `event` is (epsilon, delta)-DP, or 1 if none can be computed."""
     if epsilon > _LARGEST_EPSILON:
         return 1.0
     delta = float(_distribution(event).get_delta_for_epsilon(epsilon))
@@ -55,7 +56,7 @@ def pld_delta(event: Event, epsilon: float) -> float:
 
 
 def pld_epsilon(event: Event, delta: float) -> float:
-    """Return an epsilon for which `event` is (epsilon, delta)-DP; infinity if none is good."""
+    """Return an epsilon for which `event` is (epsilon, delta)-DP, or infinity."""
     if delta <= 3 * _ERROR:
         return math.inf
     epsilon = float(_distribution(event).get_epsilon_for_delta(delta - 2 * _ERROR))
@@ -63,7 +64,7 @@ def pld_epsilon(event: Event, delta: float) -> float:
 
 
 def _parts(event: Event) -> list[tuple[Any, int]]:
-    """What the event is composed of; all Gaussian noise is one release, as it is exactly."""
+    """The components of the event; all Gaussian noise is combined exactly into one release."""
     parts = [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
     gaussian = [(leaf, count) for leaf, count in parts if type(leaf) is GaussianEvent and count]
     if not gaussian:
@@ -74,7 +75,7 @@ def _parts(event: Event) -> list[tuple[Any, int]]:
 
 
 def _divergence(leaf: Any) -> float:
-    """Of order 2: half the variance of the privacy loss, or more."""
+    """Renyi divergence of order 2, which is at least half the variance of the privacy loss."""
     if type(leaf) is PoissonSampledGaussianEvent:
         return log_moment_of_sample(leaf, 1.0)
     return (1.0 / leaf.noise_multiplier) ** 2

@@ -1,8 +1,8 @@
-"""The rows of a ledger: charges, what they add up to, and the seals by which damage is noticed.
+"""The rows of a ledger: charges, their totals, and the seals that reveal damage.
 
-Every row has a seal, a checksum of what the row says. That of a charge also covers the seal of the
-charge before it, and that of a data set the seal of its last charge. So the total of a data set is
-checked against its history whenever it is read, at a cost that does not grow with the history.
+Every row has a seal, a checksum of its content. The seal of a charge also covers the seal of the
+previous charge, and the seal of a data set that of its last charge. The total of a data set is
+therefore checked against its history whenever it is read, at a cost that does not grow.
 """
 
 import hashlib
@@ -95,21 +95,21 @@ class Account(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """What is spent: in total, by the dearest part of a partition, by one part of that."""
+    """What is spent in total, by the dearest part of a partition, and by one part of it."""
 
     spent: float = 0.0
     dearest: float = 0.0
     own: float = 0.0
 
     def after(self, rho: float) -> "Balance":
-        """The balance when this part was charged; parts cost what the dearest of them does."""
+        """The balance after this part is charged; all parts cost as much as the dearest."""
         own = _add(self.own, rho)
         spent = _add(self.spent, max(own - self.dearest, 0.0))
         return Balance(spent, max(own, self.dearest), own)
 
 
 def _add(x: float, y: float) -> float:
-    """The sum, rounded up, so that no number of charges is too small to count."""
+    """The sum rounded up, so that any number of tiny charges counts."""
     return math.nextafter(x + y, math.inf) if y else x
 
 
@@ -119,7 +119,7 @@ def seal(*values: Any) -> bytes:
 
 
 class Damage(sqlite3.DatabaseError):
-    """The file says what no ledger has written."""
+    """The file contains what no ledger has written."""
 
 
 def check(holds: bool, damage: str) -> None:
@@ -132,7 +132,7 @@ def check(holds: bool, damage: str) -> None:
 
 
 def register(connection: Any, account: Account) -> None:
-    """Make a row for a data set that has none."""
+    """Add a row for a data set if it does not have one."""
     connection.execute(
         "INSERT OR IGNORE INTO datasets VALUES (?, ?, ?, ?, 0.0, ?)",
         (*account, seal(account, 0.0, b"")),
@@ -199,7 +199,7 @@ def write(
 
 
 def open_partition(connection: Any, name: str, n_parts: int) -> int:
-    """Make rows for a partition and for all its parts, so that one that is lost is missed."""
+    """Add rows for a partition and all its parts, so that a lost part is noticed."""
     new = "INSERT INTO partitions (dataset, open, dearest, seal) VALUES (?, 1, 0.0, x'')"
     number = connection.execute(new, (name,)).lastrowid
     _write_partition(connection, number, name, 1, 0.0)
@@ -209,7 +209,7 @@ def open_partition(connection: Any, name: str, n_parts: int) -> int:
 
 
 def close_partition(connection: Any, name: str, number: int) -> None:
-    """No part of the partition can be charged from now on."""
+    """Close a partition, so that none of its parts can be charged any more."""
     dearest = _read_partition(connection, name, number)
     if dearest is not None:
         _write_partition(connection, number, name, 0, dearest)
@@ -225,7 +225,7 @@ def charges_of(connection: Any, name: str) -> list[Charge]:
         _, partition, part, time, estimator, words, event, rho, relation = content
         place = None if partition is None else f"{partition}:{part}"
         charges.append(Charge(time, estimator, json.loads(words), event, rho, place, relation))
-    read_account(connection, name, last)  # so that none is missing at the end
+    read_account(connection, name, last)  # notices missing charges at the end
     return charges
 
 
@@ -277,12 +277,12 @@ _TABLES = {
 
 
 def verify(connection: Any) -> None:
-    """Compare a whole file with what its charges add up to, and with what its seals should be.
+    """Compare a whole file with the totals of its charges and with the correct seals.
 
     Raises
     ------
     Damage
-        If they differ, or if a row says what no ledger can.
+        If they differ, or if a row contains what no ledger writes.
     """
     for table, rows in _expected(connection).items():
         found = connection.execute(_TABLES[table]).fetchall()
@@ -306,7 +306,7 @@ def upgrade(connection: Any, version: int) -> None:
 
 
 def _expected(connection: Any) -> dict[str, list[tuple]]:
-    """The rows that the queries of `_TABLES` should return, made from the charges."""
+    """The rows that the queries of `_TABLES` should return, computed from the charges."""
     owners = {account.name: account for account in accounts(connection)}
     blocks = {row[0]: row[1:3] for row in connection.execute(_TABLES["partitions"])}
     spent, last = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, b"")
@@ -351,7 +351,7 @@ def _check_charge(account: Account, content: list) -> None:
     try:
         datetime.fromisoformat(time)
     except (ValueError, TypeError):
-        check(False, "the time of a charge is none")
+        check(False, "the time of a charge is not a time")
     check(isinstance(rho, float) and 0.0 <= rho < math.inf, "the cost of a charge is impossible")
     weaker = (WITHIN_GROUPS,) if account.relation == "replace-one" else ()
     check(relation in (account.relation, *weaker), "the relation of a charge is impossible")

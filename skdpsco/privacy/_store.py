@@ -31,12 +31,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class Store:
-    """Transactions on a file, opened anew for each of them, or on memory of this process.
+    """Transactions on a file, which is opened for each of them, or on memory of this process.
 
     A connection that lived longer would be inherited by forked processes, which SQLite forbids.
-    Only SQLite opens the file: to close it would drop the locks that another thread holds. The
-    write-ahead log is copied into the file before a transaction returns, as far as others let it,
-    and is deleted when nobody uses the file: charges should not be in a file that may be lost.
+    Only SQLite opens the file, since closing it elsewhere would drop locks of other threads. The
+    write-ahead log is copied into the file before a transaction returns, unless others prevent it,
+    and is deleted when nobody uses the file, so that no charge is in a file that may get lost.
 
     Parameters
     ----------
@@ -59,19 +59,19 @@ class Store:
         create: bool = False,
         thoroughly: bool = False,
     ) -> Outcome:
-        """What the action does happens at once and durably, or, if it raises, not at all.
+        """Run an action in a transaction, which is durable, or has no effect if the action raises.
 
-        A function, and no context manager in Python, since an interrupt could fall between that
-        and its block.
+        This is a function rather than a context manager, since an interrupt could otherwise occur
+        between entering the context and its block.
 
         Parameters
         ----------
         action : callable
-            Gets the connection.
+            Function of the connection.
         create : bool, default=False
-            Make the file if there is none, or if it is empty.
+            Whether to create the file if it does not exist or is empty.
         thoroughly : bool, default=False
-            Look for damage in the whole file.
+            Whether to look for damage in the whole file.
 
         Returns
         -------
@@ -80,11 +80,11 @@ class Store:
         Raises
         ------
         ValueError
-            If the file is damaged, newer than this version, or no ledger. It stays as it is.
+            If the file is damaged, newer than this version, or not a ledger. It stays as it is.
         OSError
             If it cannot be read and written.
         TypeError
-            For memory of another process.
+            If the ledger is in the memory of another process.
         """
         if self.path is None and os.getpid() != self._process:
             raise TypeError(f"A forked process cannot use this ledger: {_USE_A_PATH}")
@@ -139,11 +139,11 @@ class Store:
             raise
 
     def _is_new(self) -> bool:
-        # Not what SQLite says: it takes a file of one byte for new too.
+        # SQLite's own answer does not serve, since it also takes a file of one byte for new.
         return self.path is None or os.path.getsize(self.path) == 0
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
-        """Refuse what is no ledger that we know; bring an older one up to date."""
+        """Check that the file is a ledger of a known schema, and update an older one."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise ValueError(f"{self.path!r} is not a ledger, but another kind of file.")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -177,13 +177,13 @@ def _begin(connection: sqlite3.Connection) -> None:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
-        # SQLite would look less and less often, so that those who have waited would wait on.
+        # SQLite would retry less and less often, so that those who have waited longest wait on.
         time.sleep(_random.uniform(0.0, 0.01))
 
 
 def _checkpoint(connection: sqlite3.Connection, create: bool) -> None:
     """Copy the write-ahead log into the file; first make sure that there is one."""
-    # What was committed is on disk in any case. Others may use the file: the next one does it.
+    # The commit is on disk in any case. If others use the file, the next transaction does this.
     with contextlib.suppress(sqlite3.OperationalError):
         if create:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -191,7 +191,7 @@ def _checkpoint(connection: sqlite3.Connection, create: bool) -> None:
 
 
 def absolute(path: Any) -> str:
-    """The path, for whatever directory this process may be in later."""
+    """The absolute path, which stays valid if the process changes its directory."""
     try:
         text = os.fsdecode(path)
     except TypeError:
@@ -202,7 +202,7 @@ def absolute(path: Any) -> str:
 
 
 def check_dataset(dataset: object) -> None:
-    """Refuse what cannot be the name of a data set."""
+    """Check that ``dataset`` can be the name of a data set."""
     if not isinstance(dataset, str):
         raise TypeError(f"dataset must be a str, got {dataset!r}.")
     if not dataset or any("\ud800" <= character <= "\udfff" for character in dataset):

@@ -2,10 +2,10 @@
 
 The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
 If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
-mu-values add. A draw of the exponential mechanism has a mu too; where there are such draws, epsilon
-and delta are the smaller ones of both ways, of which none mixes mu with rho. The best of a random
-number of tries and noise on a sample have Renyi curves of their own, which are added to those of
-the others.
+mu-values add. A draw of the exponential mechanism has a mu, too. If there are such draws, both ways
+are tried, without mixing mu and rho, and the smaller epsilon or delta is returned. The best of a
+random number of tries and noise on a sample have Renyi curves of their own, to which those of the
+other events are added.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
@@ -49,11 +49,11 @@ from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
 _REPORT_SLACK = 1e-11
 _CALIBRATION_SLACK = 1e-9
-_SMALLEST_RHO = 1e-90  # of a try; an event holds a little less
+_SMALLEST_RHO = 1e-90  # of a try; an event allows a little less
 _NOTHING = NoOpEvent()
-_SMALLEST_DELTA = math.ulp(0.0)  # what a positive delta is rounded up to, where exp gives 0
+_SMALLEST_DELTA = math.ulp(0.0)  # a positive delta is rounded up to this if exp gives 0
 
-# Looked up by exact type: a subclass may mean something else, so it is unknown too.
+# Looked up by exact type: a subclass may mean something else, so its charge is unknown.
 _RHO: dict[type, Callable[..., float]] = {
     NoOpEvent: lambda event: 0.0,
     GaussianEvent: lambda event: 0.5 / event.noise_multiplier**2,
@@ -83,8 +83,8 @@ def _known_leaves(event: Event) -> list[tuple[Event, int]]:
 def rho_of(event: Event) -> float:
     """Return a rho for which `event` is rho-zCDP; TypeError if its type is unknown.
 
-    That of a random stopping is several times what `epsilon_of` and `delta_of` make of it, and that
-    of noise on a sample does not count the sampling.
+    The rho of a random stopping is several times larger than what `epsilon_of` and `delta_of`
+    charge for it, and the rho of noise on a sample ignores the sampling.
     """
     # fsum: the total does not depend on the order.
     return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
@@ -108,8 +108,8 @@ def mu_of(event: Event) -> float:
 def gdp_of(event: Event) -> float:
     """Return a mu for which `event` is mu-GDP, infinity if none is known.
 
-    For Gaussian noise and draws of the exponential mechanism; the latter cost less in zCDP if there
-    are many of them, or nothing else.
+    It is finite for Gaussian noise and draws of the exponential mechanism. The latter cost less in
+    zCDP if there are many draws, or nothing else.
     """
     found = _known_leaves(event)
     if any(type(leaf) not in _MU for leaf, _ in found):
@@ -126,16 +126,19 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     event : Event
     delta : float
     accountant : {"auto", "rdp", "pld"}, default="auto"
-        Matters for noise on samples only. "rdp" is their Renyi curve; "pld" is the better of that
-        and the distribution of the privacy loss, and needs dp-accounting; "auto" is "pld" where
-        that is installed, else "rdp". All are right. With more than a million samples, or a noise
-        multiplier of 0.1 or less, "pld" is "rdp".
+        How noise on samples is charged; other events are not affected. "rdp" is the Renyi curve.
+        "pld" is the better of this and the privacy loss distribution, and needs dp-accounting.
+        "auto" is "pld" if that is installed, otherwise "rdp". All give valid guarantees. With more
+        than a million samples, or a noise multiplier of 0.1 or less, "pld" is "rdp".
 
     Raises
     ------
     ImportError
         If "pld" is asked for and dp-accounting is not installed.
-    ValueError, TypeError
+    ValueError
+        If ``delta`` is not in (0, 1), or ``accountant`` is not one of these.
+    TypeError
+        If the type of the event, or of an event in it, is unknown.
     """
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
@@ -160,7 +163,7 @@ def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
 def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
     """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else.
 
-    Beside what is ``spent``, if the budget has that.
+    What the budget has ``spent``, if it has this attribute, is added to the event.
     """
     if not hasattr(budget, "delta"):
         return rho_of(event) <= budget.rho
@@ -199,7 +202,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     b = _order_for_delta(rho, log_inverse)
     epsilon, slack = 0.0, _REPORT_SLACK
-    while True:  # once, as a rule
+    while True:  # usually once
         slack *= 2
         remaining = log_inverse * (1 + slack) + slack - math.log1p(b)
         epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
@@ -240,7 +243,7 @@ def _order_for_delta(rho: float, log_inverse: float) -> float:
 def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
     """Round a calibrated `value` down, by more than the slack if the check asks for it."""
     slack = _CALIBRATION_SLACK
-    while not is_private(value * (1 - slack)):  # never, as a rule
+    while not is_private(value * (1 - slack)):  # usually never
         slack = 2 * slack if slack < 0.25 else (1 + slack) / 2
     return value * (1 - slack)
 
@@ -270,15 +273,16 @@ def _round_up(delta: float) -> float:
 
 
 def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
-    """Return the largest rho of a try for which a random stopping and `others` keep to a budget.
+    """Return the largest rho of a try for which a random stopping and `others` fit a budget.
 
     Parameters
     ----------
     budget : Budget, or an object with `rho` only
-        A limit on `rho_of` everything allows much less than (epsilon, delta) does.
+        With a rho only, `rho_of` everything is limited, which allows much less than (epsilon,
+        delta).
     tries : TruncatedNegativeBinomial or Poisson
     others : Event, default=NoOpEvent()
-        What else the budget is for, such as a last fit of the best candidate.
+        Other releases that the budget pays for, such as a last fit of the best candidate.
 
     Returns
     -------
@@ -290,6 +294,7 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     ValueError
         If `others` leave nothing.
     TypeError
+        If `tries` is another object, or the type of an event is unknown.
     """
 
     def is_private(rho: float) -> bool:
@@ -300,8 +305,8 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
         rho /= 2
     if rho <= _SMALLEST_RHO:
         raise ValueError(
-            f"others must leave something of {budget!r}, got {others!r}. (Beside a search Gaussian "
-            "noise counts in zCDP.)"
+            f"others must leave something of {budget!r}, got {others!r}. (Next to a search, "
+            "Gaussian noise counts in zCDP.)"
         )
     return _largest(rho, is_private, n_steps=34)
 
@@ -337,7 +342,8 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    orders = [_order_for_epsilon(rho, epsilon) for rho in near]
+    least_order = 1e-9 / (1 + epsilon)  # less one; there no curve gives a delta below 1 - 1e-7
+    orders = [max(_order_for_epsilon(rho, epsilon), least_order) for rho in near]
     least = min(log_delta(minimise(log_delta, b)) for b in between(orders))
     return _round_up(math.exp(min(least, 0.0)))
 

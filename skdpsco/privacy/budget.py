@@ -18,9 +18,9 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        Finite and > 0.
+        Finite number > 0.
     delta : float
-        In the open interval (0, 1); meant to be far below 1 / n_samples.
+        Number in the open interval (0, 1), which should be far below 1 / n_samples.
 
     Examples
     --------
@@ -40,12 +40,12 @@ class Budget:
 
     @classmethod
     def from_rho(cls, rho: float, delta: float) -> "Budget":
-        """Return the largest budget with this delta that ``rho`` zCDP, > 0, is enough to pay for.
+        """Return the largest budget with this delta that ``rho`` zCDP, > 0, can pay for.
 
         Raises
         ------
         ValueError
-            If that is none.
+            If ``rho`` is too small for any epsilon.
         """
         epsilon = zcdp_epsilon(rho, delta)
         while epsilon > 0 and zcdp_rho(epsilon, delta) > rho:
@@ -61,6 +61,6 @@ class Budget:
     def mu(self) -> float:
         """Largest mu such that mu-GDP implies this budget (Balle & Wang 2018; Dong et al. 2019).
 
-        For algorithms whose only noise is Gaussian. There it is never below sqrt(2 rho).
+        It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho).
         """
         return _mu(self.epsilon, self.delta)

@@ -17,7 +17,7 @@ _POSITIVE = 1e-100, 1e100  # what counts as positive: squares neither vanish nor
 
 
 class Event:
-    """Base class of the events; says nothing about privacy by itself."""
+    """Base class of the events, which says nothing about privacy by itself."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True)
 class NoOpEvent(Event):
-    """Nothing of the data is released. Charge: rho = 0."""
+    """Nothing about the data is released; rho = 0."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class GaussianEvent(Event):
     """Gaussian noise added to a statistic of bounded l2 sensitivity.
 
     It is exactly (1 / noise_multiplier)-GDP [1]_ and rho = 1 / (2 noise_multiplier^2) zCDP [2]_.
-    A mechanism that draws its noise on a grid uses this event too, and makes its noise larger
-    by whatever the grid costs.
+    A mechanism that draws its noise on a grid uses this event, too, and enlarges its noise by what
+    the grid costs.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ class ZCDPEvent(Event):
 class RandomStoppingEvent(Event):
     """The best of a random number of independent tries, each of them rho-zCDP.
 
-    A try draws a candidate from a public law, with replacement, and releases a fit and the score
-    that the tries are ranked by; both together are rho-zCDP. The number of tries and those that
-    lost stay secret [1]_. Proof: docs/proofs/random_stopping.md.
+    A try draws a candidate from a public law, with replacement, and releases a fit and the score by
+    which tries are ranked; both together are rho-zCDP. The number of tries, and the tries that
+    lost, stay secret [1]_. Proof: docs/proofs/random_stopping.md.
 
     Parameters
     ----------
     rho : float
-        Of one try.
+        Cost of one try.
     tries : TruncatedNegativeBinomial or Poisson
         Law of the number of tries.
 
@@ -192,13 +192,13 @@ class ComposedEvent(Event):
 
 @dataclass(frozen=True)
 class RepeatedEvent(Event):
-    """Adaptive composition of `count` mechanisms that each are an `event`.
+    """Adaptive composition of `count` mechanisms, each of which is described by `event`.
 
     Parameters
     ----------
     event : Event
     count : int
-        At least 0; zero times is nothing.
+        Number of repetitions, at least 0.
     """
 
     event: Event

@@ -30,7 +30,7 @@ from .budget import Budget
 from .events import Event
 from .report import WITHIN_GROUPS, weakest
 
-_SUM_ROUNDING = 1e-10  # of sums, which are rounded up; the calibration of rho leaves 1e-9 free
+_SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated rhos leave 1e-9 free
 
 
 class BudgetExceededError(RuntimeError):
@@ -38,7 +38,7 @@ class BudgetExceededError(RuntimeError):
 
 
 class Remaining(NamedTuple):
-    """What a ledger has left: one more release of (epsilon, delta), or of rho."""
+    """What a ledger has left: one more release with (epsilon, delta), or with rho."""
 
     epsilon: float
     delta: float
@@ -48,36 +48,38 @@ class Remaining(NamedTuple):
 class Ledger:
     """Privacy budget of one data set, charged by every estimator that is given it.
 
-    Pass it as ``ledger=`` to any private estimator. The estimator charges it before it draws
-    noise; what would exceed the budget raises `BudgetExceededError`, and nothing is fitted. Copies
-    of an estimator, those of `sklearn.base.clone`, `copy.deepcopy` and a grid search included,
-    charge the same ledger. Charges add up in zero-concentrated differential privacy [1]_, whatever
-    is chosen, adaptively, on the strength of earlier releases [2]_: the sum never exceeds the rho
-    of the budget, so everything that was charged is (epsilon, delta)-differentially private
-    together. (An estimator with a ledger spends zCDP: where all noise is Gaussian, it draws a
-    little more of it than it would without one.) A file is checked as a whole when it is opened,
-    and its total whenever it is used, so that a flipped bit is reported as damage. Proof:
-    docs/proofs/ledger.md.
+    Pass it as ``ledger=`` to any private estimator. The estimator charges it before it draws noise.
+    A fit that would exceed the budget raises `BudgetExceededError`, and nothing is fitted. Copies
+    of an estimator, including those made by `sklearn.base.clone`, `copy.deepcopy` and a grid
+    search, charge the same ledger. Charges add up in zero-concentrated differential privacy [1]_,
+    even if later fits are chosen adaptively on the basis of earlier releases [2]_. The sum never
+    exceeds the rho of the budget, so everything that was charged is together (epsilon,
+    delta)-differentially private. (An estimator with a ledger spends zCDP. If all its noise is
+    Gaussian, it draws a little more noise than without a ledger.) The whole file is checked when it
+    is opened, and its total whenever it is used, so that a flipped bit is reported as damage.
+    Proof: docs/proofs/ledger.md.
 
     Parameters
     ----------
     epsilon, delta : float
         Budget of all charges together; epsilon > 0, delta in (0, 1).
     path : str or path-like or None, default=None
-        An SQLite file, made if there is none, that outlives the process; several processes on one
-        machine may share it. (Not on a network file system: few of them lock.) None keeps the
-        ledger in the memory of this process: other processes are then refused.
+        An SQLite file, which is created if it does not exist. It outlives the process, and several
+        processes on one machine may share it. (Do not use a network file system, since few of them
+        support locks.) None keeps the ledger in the memory of this process, and other processes are
+        refused.
     dataset : str, default="data"
-        Name of the data set. One file holds the ledgers of any number of them.
+        Name of the data set. One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. The estimators of this library need the default. Some charge
-        it for "replace-one within groups", and `weakest_relation` is then what everything is for.
+        for "replace-one within groups"; `weakest_relation` then holds for all charges together.
 
     Raises
     ------
     ValueError, TypeError
-        For parameters out of range; if the file is damaged, newer, or no ledger; if it holds
-        another budget or relation for ``dataset``. Nothing is then overwritten.
+        If a parameter is out of range; if the file is damaged, newer than this version, or not a
+        ledger; or if it holds another budget or relation for ``dataset``. Nothing is overwritten
+        then.
     OSError
         If the file cannot be read and written.
 
@@ -110,7 +112,7 @@ class Ledger:
         self._store.run(self._register, create=True, thoroughly=True)
 
     def _attach(self, epsilon, delta, path, dataset, relation, part) -> None:
-        """Become the ledger of these parameters, without a look at the file."""
+        """Become the ledger with these parameters, without looking at the file."""
         budget = Budget(epsilon, delta)
         check_dataset(dataset)
         check_relation(relation)
@@ -138,7 +140,7 @@ class Ledger:
         Raises
         ------
         ValueError, TypeError, OSError
-            As the constructor, and if there is no such file or data set.
+            If the constructor would raise these, or there is no such file or data set.
         """
         path = absolute(path)
         check_dataset(dataset)
@@ -159,7 +161,7 @@ class Ledger:
         parameters: Mapping[str, Any] | None = None,
         relation: str = "replace-one",
     ) -> None:
-        """Charge for a release that is about to be made. When this returns, the charge is durable.
+        """Charge for a release that is about to be made; the charge is durable on return.
 
         Parameters
         ----------
@@ -168,21 +170,22 @@ class Ledger:
         estimator : str, default=""
             Who releases it.
         parameters : mapping of str or None, default=None
-            Public parameters, for the history, which shortens them.
+            Public parameters for the history, which shortens them.
         relation : str, default="replace-one"
-            The neighbouring relation that ``event`` is stated for: that of the ledger; or, if that
-            is "replace-one", also "replace-one within groups", which weakens the whole.
+            The neighbouring relation for which ``event`` is stated. It must be that of the ledger.
+            If that is "replace-one", "replace-one within groups" is allowed too, which weakens the
+            guarantee of the whole ledger.
 
         Raises
         ------
         BudgetExceededError
-            If the budget does not suffice. Then nothing is charged.
+            If the budget does not suffice. Nothing is charged then.
         ValueError
-            If ``relation`` does not go with that of the ledger, or if the file is damaged.
+            If ``relation`` does not suit that of the ledger, or if the file is damaged.
         TypeError
             If no charge is known for the event.
         OSError
-            If the file cannot be written. Release nothing then.
+            If the file cannot be written. Do not release anything then.
         """
         within = (WITHIN_GROUPS,) if self.relation == "replace-one" else ()
         check_relation(relation, (self.relation, *within))
@@ -205,12 +208,12 @@ class Ledger:
         Returns
         -------
         remaining : Remaining
-            ``rho``; and ``epsilon``, that of one more release at ``delta``, the ledger's.
+            ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``.
         """
         return self._store.run(self._left)
 
     def weakest_relation(self) -> str:
-        """``relation``, or "replace-one within groups" once anything was charged for that.
+        """``relation``, or "replace-one within groups" once something was charged for it.
 
         Everything that was charged is (epsilon, delta)-differentially private for such neighbours.
         """
@@ -226,18 +229,18 @@ class Ledger:
         Returns
         -------
         history : DataFrame
-            A row per charge, the oldest first; columns time, estimator, parameters, event, rho,
-            part, None but for charges on parts of the data, and relation.
+            One row per charge, the oldest first. The columns are time, estimator, parameters,
+            event, rho, part (None for charges on all data) and relation.
 
         Raises
         ------
         ImportError
-            Without pandas; `charges` needs nothing.
+            If pandas is not installed; `charges` does not need it.
         """
         return frame_of(self.charges())
 
     def to_json(self) -> str:
-        """The whole ledger as JSON, to keep or to show to an auditor; relation is the weakest."""
+        """The whole ledger as JSON, for archives or auditors; its relation is the weakest one."""
         name = self.dataset
         remaining, charges = self._store.run(lambda c: (self._left(c), charges_of(c, name)))
         content = {
@@ -252,27 +255,28 @@ class Ledger:
 
     @contextmanager
     def parallel(self, partition: int | Sequence[Sequence[int]]) -> Iterator[list["Ledger"]]:
-        """Ledgers for disjoint parts of the data, which cost together what the dearest part costs.
+        """Ledgers for disjoint parts of the data, which together cost as much as the dearest part.
 
-        Only a partition that does not depend on the data qualifies: a division of the record
-        numbers, at random or by position, but not by the values of a column, since a replaced
-        record could then change sides. (Nor if records may be absent: they change the numbers.)
+        The partition must not depend on the data. Divide the record numbers at random or by
+        position, but not by the values of a column, since a replaced record could then change its
+        part. (Relations in which records may be absent are excluded, as they change the numbers.)
 
         Parameters
         ----------
         partition : sequence of sequences of int, or int
-            The record numbers of each part, which must be disjoint; or the number of parts, and
-            that they are disjoint is up to you.
+            The record numbers of each part, which must be disjoint. Or the number of parts, in
+            which case you must ensure that they are disjoint.
 
         Yields
         ------
         parts : list of Ledger
-            One for each part. After the block they accept no more charges.
+            One ledger per part. They accept no charges after the block.
 
         Raises
         ------
         ValueError, TypeError
-            If parts overlap, on a part, or for another relation than "replace-one".
+            If parts overlap, if this ledger is itself a part, or if its relation is not
+            "replace-one".
 
         Examples
         --------
@@ -296,7 +300,7 @@ class Ledger:
             self._store.run(lambda c: close_partition(c, self.dataset, number))
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot what was spent, charge by charge, and the budget. Needs matplotlib.
+        """Plot the charges one after the other, and the budget. This needs matplotlib.
 
         Parameters
         ----------
@@ -358,7 +362,7 @@ class Ledger:
         rho = max(self.rho - (spent - dearest) - own, 0.0)
         try:
             return Remaining(Budget.from_rho(rho, self.delta).epsilon, self.delta, rho)
-        except ValueError:  # too little for any epsilon
+        except ValueError:  # too small for any epsilon
             return Remaining(0.0, self.delta, rho)
 
     def __copy__(self) -> "Ledger":
@@ -375,7 +379,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         path = "" if self.path is None else f", path={self.path!r}"
-        # What was charged is in the file, which a repr does not wait for.
+        # What was charged is in the file, and a repr should not wait for that.
         usual = self.relation == "replace-one"
         relation = "" if usual else f", relation={self.relation!r}"
         part = "" if self._part is None else f", part {self._part[0]}:{self._part[1]}"
@@ -392,7 +396,7 @@ def _same_store(ledger: Ledger, part: tuple) -> Ledger:
 
 
 def _attached(*parameters: Any) -> Ledger:
-    """Unpickle. The file is looked for when it is charged: a model can be loaded without it."""
+    """Unpickle without opening the file, so that a model can be loaded without it."""
     ledger = object.__new__(Ledger)
     ledger._attach(*parameters)
     return ledger

@@ -1,4 +1,4 @@
-"""Best of a random number of tries: laws of that number, and what the best try costs.
+"""Best of a random number of tries: laws of this number, and the cost of the best try.
 
 A search runs a private procedure J times, each time with a candidate drawn at random and fresh
 noise, and releases the try with the largest score. If J is fixed, the search costs J times as
@@ -20,12 +20,12 @@ from fractions import Fraction
 from ._checks import check_count, check_real
 from ._numerics import minimise, solve
 
-_COST_ROUNDING = 1e-11  # upwards, of every cost
-_CELL = 0.01  # relative precision of `zcdp_of_best`, half of it
+_COST_ROUNDING = 1e-11  # relative rounding of every cost, upwards
+_CELL = 0.01  # half of the relative precision of `zcdp_of_best`
 _SMALLEST_GAMMA = 1e-9
 _LARGEST_SHAPE = 1e3
 _MEANS = 1e-6, 1e6
-# Of probabilities: 60 digits leave the law exact to far less than any delta.
+# Precision of probabilities: with 60 digits the law is exact to far less than any delta.
 _EXACT = Context(prec=60, Emin=-(4 * 10**8), Emax=4 * 10**8)
 _NEGLIGIBLE = Decimal("1e-60")
 
@@ -41,13 +41,16 @@ class TruncatedNegativeBinomial:
     Parameters
     ----------
     shape : float
-        In (-1, 1000).
+        Number in (-1, 1000).
     gamma : float
-        In [1e-9, 1).
+        Number in [1e-9, 1).
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If a parameter is not a number.
+    ValueError
+        If a parameter is outside its range.
 
     Examples
     --------
@@ -74,13 +77,16 @@ class TruncatedNegativeBinomial:
         Parameters
         ----------
         shape : float
-            In (-1, 1000).
+            Number in (-1, 1000).
         mean : float
-            Greater than 1, and at most that of gamma = 1e-9.
+            Greater than 1, and at most the mean for gamma = 1e-9.
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If a parameter is not a number.
+        ValueError
+            If a parameter is outside its range.
         """
         largest = cls(shape, _SMALLEST_GAMMA).mean
         mean = check_real("mean", mean, 1, math.inf)
@@ -117,11 +123,14 @@ class TruncatedNegativeBinomial:
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``u`` is not a number.
+        ValueError
+            If ``u`` is outside [0, 1).
         """
         with localcontext(_EXACT):
             shape, gamma = Decimal(self.shape), Decimal(self.gamma)
-            if abs(shape) < Decimal("1e-20"):  # nothing to be seen of it
+            if abs(shape) < Decimal("1e-20"):  # too small to matter
                 first = (gamma - 1) / gamma.ln()
             else:
                 power = gamma**shape
@@ -140,17 +149,20 @@ class TruncatedNegativeBinomial:
 class Poisson:
     """Poisson law of the number of tries.
 
-    With probability exp(-mean) there is no try, and nothing is released but that. J hardly varies,
-    which costs more than `TruncatedNegativeBinomial`.
+    With probability exp(-mean) there is no try, and only this fact is released. J hardly varies, so
+    a search costs more than with `TruncatedNegativeBinomial`.
 
     Parameters
     ----------
     mean : float
-        In [1e-6, 1e6].
+        Mean in [1e-6, 1e6].
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If ``mean`` is not a number.
+    ValueError
+        If ``mean`` is outside its range.
     """
 
     mean: float
@@ -173,7 +185,10 @@ class Poisson:
 
         Raises
         ------
-        ValueError, TypeError
+        TypeError
+            If ``u`` is not a number.
+        ValueError
+            If ``u`` is outside [0, 1).
         """
         with localcontext(_EXACT):
             mean = Decimal(self.mean)
@@ -196,7 +211,7 @@ def log_moment_of_best(tries: Tries, rho: float, b: float) -> float:
     ----------
     tries : TruncatedNegativeBinomial or Poisson
     rho : float
-        Every try is rho-zCDP.
+        Cost of every try, in zCDP.
     b : float
         Greater than 0.
     """
@@ -208,11 +223,11 @@ def log_moment_of_best(tries: Tries, rho: float, b: float) -> float:
 
 
 def zcdp_of_best(tries: Tries, rho: float) -> float:
-    """Return a rho for which the best try is zCDP.
+    """Return a rho for which the best try is rho-zCDP.
 
-    Divergences grow with their order: those of orders up to the first one are bounded by what the
-    curve is there, and then those of a cell by what it is at the end of the cell. Beyond the last
-    cell a bound that falls takes over.
+    Divergences grow with their order. Up to the first order they are bounded by the curve at that
+    order, and within each cell by the curve at the end of the cell. Beyond the last cell a
+    decreasing bound takes over.
     """
     largest_tilt, log_mean = _tilt(tries, rho, math.inf), max(math.log(tries.mean), 0.0)
 

@@ -1,4 +1,4 @@
-"""What a fitted estimator says about its privacy."""
+"""The report of a fitted estimator about its privacy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ WITHIN_GROUPS = "replace-one within groups"
 
 
 def weakest(relations: Iterable[str], otherwise: str = "replace-one") -> str:
-    """The relation for which guarantees of these relations hold together, if they are not equal."""
+    """The relation for which guarantees with these relations hold together."""
     return WITHIN_GROUPS if WITHIN_GROUPS in relations else otherwise
 
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """The guarantee of one fit; prints as a short table, also as HTML.
+    """The guarantee of one fit, which prints as a short table, also as HTML.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee.
     rho : float
-        What was charged, in zero-concentrated differential privacy.
+        The charge in zero-concentrated differential privacy.
     event : Event
         What was released, as the accountant sees it.
     seeded : bool
-        True if the noise was reproducible: then the guarantee holds only against those who do not
+        Whether the noise was reproducible. If so, the guarantee holds only against those who do not
         know the seed.
     assumptions : tuple of str
         What must be public, or true, for the guarantee to hold.
     relation : str
-        Which data sets are neighbours: "replace-one" those in which one record differs,
-        "replace-one within groups" those in which it is besides in the same groups.
+        Which data sets are neighbours. With "replace-one" they differ in one record; with
+        "replace-one within groups" this record is also in the same groups in both.
     """
 
     epsilon: float

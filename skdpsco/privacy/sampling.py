@@ -39,7 +39,10 @@ class PoissonSampledGaussianEvent(Event):
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If a parameter is not a number.
+    ValueError
+        If a parameter is outside its range.
 
     Examples
     --------

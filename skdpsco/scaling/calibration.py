@@ -11,26 +11,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from skdpsco._kernels import njit
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import sum_error
-from skdpsco.data.products import predict
+from skdpsco.data.products import predict_all
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
-SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
-PLENTY_RATIO = 500.0  # of n mu over sqrt(d)
+CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
+SURE_RATIO = 500.0  # of n mu over sqrt(d)
 MOST_RATIO = 1e5  # beyond which there is nothing to mend
 LEAST_RECORDS = 8.0  # n mu of the release, from which an offset is more than noise
 LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
-TOP, SPREAD = 0.7, 0.4  # highest edge and typical score, in units of the coefficients' l2 norm
+TOP, TYPICAL_SCORE = (
+    0.7,
+    0.4,
+)  # highest edge and typical score, in units of the coefficients' l2 norm
 # Deviations of slopes from 1 in units of 1 / ratio, and widths for offsets in units of those.
 CLASSES_PRIOR, REGRESSION_PRIOR = (50.0, 0.5), (20.0, 0.1)
 LEAST_SLOPE = 0.06  # of the link, in Newton steps
 RESIDUAL = 0.1  # mean square of what a regression leaves
-FAR = 1e4  # l1 norm of coefficients, beyond what any score needs
+LONGEST = 1e4  # l1 norm of coefficients, beyond what any score needs
 
 
 class Calibration(NamedTuple):
@@ -42,7 +44,7 @@ class Calibration(NamedTuple):
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """The grid of what is released, and what is expected of it.
+    """The grid of the released table, and the expected deviations of slope and offset.
 
     Parameters
     ----------
@@ -50,13 +52,13 @@ class CalibrationPlan:
     n_samples : int
     grid : float
     levels : int
-        Ranges of scores on each side of 0.
+        Number of ranges of scores on each side of 0.
     prior : tuple of float
-        Deviation of the slope from 1, and width of what the offset may be off by.
+        Expected deviation of the slope from 1, and of the offset from 0.
     squared : bool
-        Whether the loss is squared: logistic otherwise.
+        Whether the loss is squared; otherwise it is logistic.
     share : float
-        Of mu**2.
+        Share of mu**2.
     """
 
     event: Event
@@ -78,9 +80,9 @@ class CalibrationPlan:
         Parameters
         ----------
         coef : ndarray
-            What the solver has released.
+            The coefficients that the solver has released.
         radius : float or None
-            Of the l1 ball that the coefficients must not leave.
+            Radius of the l1 ball that the coefficients must not leave.
         X, y
             Records as the solver saw them.
         rng : numpy.random.Generator
@@ -88,7 +90,7 @@ class CalibrationPlan:
         w = coef.copy()
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
-        shrunk = min(1.0, FAR / max(length, 1e-100))
+        shrunk = min(1.0, LONGEST / max(length, 1e-100))
         w *= shrunk
         size = max(float(np.linalg.norm(w)), 1e-100)  # tiny squares would vanish
         edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
@@ -99,9 +101,9 @@ class CalibrationPlan:
         counts = counts - (counts.sum() - self.n_samples) / len(counts)  # n is public
         sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])
         limits = np.append(-sides[:0:-1], sides)
-        b = max(-FAR, min(b, FAR))
+        b = max(-LONGEST, min(b, LONGEST))
         slope, shift = self.fitted(
-            typical(limits, counts, SPREAD * size), counts, sums, b, variance
+            typical_scores(limits, counts, TYPICAL_SCORE * size), counts, sums, b, variance
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
@@ -145,7 +147,7 @@ class CalibrationPlan:
 
 
 def calibration_pays(n_samples: int, n_features: int, mu: float) -> bool:
-    """Whether an offset is more than noise, and there is something to mend."""
+    """Whether an offset is more than noise, and calibration can still improve the scores."""
     ratio = n_samples * mu / math.sqrt(n_features)
     known, _ = known_records(n_samples, n_features, mu)
     return ratio <= MOST_RATIO and known >= LEAST_RECORDS
@@ -154,7 +156,7 @@ def calibration_pays(n_samples: int, n_features: int, mu: float) -> bool:
 def known_records(n_samples: int, n_features: int, mu: float) -> tuple[float, float]:
     """``n mu`` of the release, and its share of ``mu**2``."""
     ratio = n_samples * mu / math.sqrt(n_features)
-    share = SHARE * min(1.0, PLENTY_RATIO / ratio)
+    share = CALIBRATION_SHARE * min(1.0, SURE_RATIO / ratio)
     return n_samples * mu * math.sqrt(share), share
 
 
@@ -165,9 +167,9 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     ----------
     n_samples, n_features : int
     mu : float
-        Of the whole fit.
+        Budget of the whole fit.
     squared : bool
-        Whether the loss is squared: logistic otherwise.
+        Whether the loss is squared; otherwise it is logistic.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     return CalibrationPlan(event, n, grid, levels, (deviation, offset * deviation), squared, share)
 
 
-def typical(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
+def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
     """A score in each range: its mean under the normal distribution that fits the counts."""
     weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
     mean = 0.0
@@ -207,13 +209,8 @@ def typical(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray
 def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int):
     """Counts, then sums of targets, of the records in every range of scores."""
     scores = np.empty((len(y), 1))
-    _predict(X, w, scores)
+    predict_all(X, w, scores)
     level = np.searchsorted(edges, np.abs(scores[:, 0]))
     place = np.where(scores[:, 0] >= 0.0, levels + level, levels - 1 - level)
     counts = np.bincount(place, minlength=2 * levels)
     return np.append(counts.astype(float), np.bincount(place, np.clip(y, -1.0, 1.0), 2 * levels))
-
-
-@njit
-def _predict(X, w, Z):
-    predict(X, w, Z)

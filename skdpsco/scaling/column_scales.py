@@ -1,8 +1,8 @@
-"""Private scales of columns: mean squares, and robust scales to clip by.
+"""Private scales of columns: mean squares, and robust scales for clipping.
 
-Proof: docs/proofs/coordinate_descent.md. Two Gaussian releases: how many entries of a column have
-which magnitude, in powers of two, and the mean squares. The histogram says what most of a column
-looks like, however generous its bound; the mean square is what curvature needs.
+Proof: docs/proofs/coordinate_descent.md. There are two Gaussian releases: a histogram of the
+magnitudes of a column's entries, in powers of two, and the mean squares. The histogram describes
+most of a column, however generous its bound; the mean square determines curvature.
 """
 
 import math
@@ -35,16 +35,19 @@ class ScaleTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        What a solver spends on the scales of columns, of its mu**2 (or, which is the same, rho).
+        Share of a solver's mu**2 (or, equivalently, rho) for the scales of columns.
+    target_share : float
+        The same where the scales of the columns are known, and only those of targets are needed.
     histogram_share : float
-        Share of that for histograms; the rest is for mean squares.
+        Part of this share for histograms; the rest is for mean squares.
     credible : float
-        A count is believed if it exceeds its noise so many times.
+        A count is believed if it exceeds its noise by this factor.
     pooled : float
-        Share of the records: where no smaller count is credible, columns are pooled.
+        Columns are pooled if only counts above this share of the records are credible.
     """
 
     share: float = 0.1
+    target_share: float = 0.02
     histogram_share: float = 0.2
     credible: float = 4.0
     pooled: float = 1.0 / 16.0
@@ -81,13 +84,13 @@ class ScalePlan:
     n_samples : int
     intercept : bool
     columns : int
-        Features that are measured, or pooled: without the intercept's.
+        Number of features that are measured or pooled, without the intercept's.
     pooled : bool
         Whether all features have one histogram in common.
     merged : bool
-        Whether all features have one mean square in common; then `pooled` as well.
+        Whether all features share one mean square, which implies `pooled`.
     grids : tuple of float
-        Of counts and of sums of squares, of a column or of all that are pooled.
+        Grids of counts and of sums of squares, for one column or for all pooled ones.
     target_bound : float
     target_grids : tuple of float or None
         None if the targets are not measured.
@@ -110,7 +113,9 @@ def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
     return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
 
 
-def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
+def plan_scales(
+    problem: Problem, mu: float, target: bool = False, known: bool = False
+) -> ScalePlan:
     """Spend ``mu``, sensitivity over standard deviation, on the scales of all columns.
 
     Parameters
@@ -119,13 +124,16 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
     mu : float
     target : bool, default=False
         Whether the targets are measured as one more column.
+    known : bool, default=False
+        Whether the features are not measured.
 
     Raises
     ------
     ValueError
         If the noise is too large for the grids.
     """
-    n, columns = problem.n_samples, problem.n_features - problem.intercept
+    n = problem.n_samples
+    columns = 0 if known else problem.n_features - problem.intercept
     mu_count, mu_square = (
         mu * math.sqrt(s)
         for s in (COLUMN_SCALES.histogram_share, 1.0 - COLUMN_SCALES.histogram_share)
@@ -163,17 +171,9 @@ def plan_scales(problem: Problem, mu: float, target: bool = False) -> ScalePlan:
 def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
     """Follow ``plan`` on the data."""
     n, X = plan.n_samples, in_pieces(X, y)
-    n_counts = 1 if plan.pooled else plan.columns
-    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
-    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
-    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
-    if len(square) > len(typical):
-        # One histogram tells by how much the squares of most entries are smaller than their mean.
-        mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
-    else:
-        mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
     scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known
-    scales[:, : plan.columns] = mean_square, np.sqrt(clip)
+    if plan.columns > 0:
+        scales[:, : plan.columns] = _column_scales(plan, X, y, rng)
     target = plan.target_bound
     if plan.target_grids is not None:
         # In units of the bound; and the bound of the squares follows the histogram.
@@ -187,10 +187,25 @@ def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales
     return Scales(scales[0], scales[1], target)
 
 
+def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squares of the features, and what they are clipped to."""
+    n = plan.n_samples
+    n_counts = 1 if plan.pooled else plan.columns
+    counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
+    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
+    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
+    if len(square) > len(typical):
+        # One histogram tells by how much the squares of most entries are smaller than their mean.
+        mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
+    else:
+        mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
+    return mean_square, np.sqrt(clip)
+
+
 def _typical(counts, grid, n, rng):
     """Release histograms; return mean squares according to them, and the largest magnitudes.
 
-    NaN and 1 where no count is credible.
+    They are NaN and 1 if no count is credible.
     """
     credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
@@ -253,6 +268,6 @@ def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np
 def tally(X, counts, squares):
     """Count the magnitudes of every column's entries, and sum their squares.
 
-    An array with one row in all is that of all columns together.
+    An array with a single row counts all columns together.
     """
     _tally(X, counts, squares)

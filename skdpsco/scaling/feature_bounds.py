@@ -1,4 +1,4 @@
-"""Private bounds of features, where none are declared. Proof: docs/proofs/feature_bounds.md."""
+"""Private bounds of features, if none are declared. Proof: docs/proofs/feature_bounds.md."""
 
 import math
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class BoundTuning(NamedTuple):
     share : float
         Share of rho.
     credible : float
-        A count is believed if it exceeds its noise so many times.
+        A count is believed if it exceeds its noise by this factor.
     notable : float
-        Share of the records: noise must not hide a count of that many.
+        Noise must not hide counts of this share of the records.
     """
 
     share: float = 0.05
@@ -48,7 +48,7 @@ class BoundPlan:
     pooled : bool
         Whether all features get one bound.
     grid : float or None
-        Of the counts; None if nothing is released, and all bounds are 1.
+        Grid of the counts; None if nothing is released, and all bounds are 1.
     event : Event
     """
 
@@ -86,7 +86,7 @@ def clipping_note(bounds: np.ndarray) -> str:
 
 
 def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
-    """Spend a share of ``rho`` on counts per column, of all columns, or nothing if both are noise.
+    """Spend a share of ``rho`` on counts per column or of all columns; nothing if both are noise.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
 
 
 def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
-    """One bound per column, powers of two that cover all magnitudes of which there are many."""
+    """One bound per column, a power of two that covers all frequent magnitudes."""
     if plan.grid is None:
         return np.ones(plan.n_features)
     groups = 1 if plan.pooled else plan.n_features
@@ -116,7 +116,7 @@ def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
     deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
     credible = counts > FEATURE_BOUNDS.credible * deviation
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
-    # Of a column that is almost all zeros nothing is known: it gets a bound of the others.
+    # A column of almost only zeros tells nothing, and gets a bound of the others.
     found = np.sort(bounds[bounds > 0.0])
     bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
     return np.full(plan.n_features, bounds)

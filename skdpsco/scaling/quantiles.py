@@ -15,7 +15,7 @@ def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
 def cover_scores(
     values: np.ndarray, candidates: np.ndarray, tail: float, penalty: float
 ) -> np.ndarray:
-    """High for small candidates that all but a ``tail`` of the values lie below.
+    """Scores that are high for small candidates above all but a ``tail`` of the values.
 
     Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
     """
@@ -28,7 +28,7 @@ def cover_scores_of(up_to: np.ndarray, n: int, tail: float, penalty: float) -> n
 
 
 def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
-    """High for candidates whose neighbours on either side enclose the quantile of the values.
+    """Scores that are high for candidates whose neighbours enclose the quantile of the values.
 
     Replacing a value changes every score by at most 1, in either direction: the range is 2.
     """

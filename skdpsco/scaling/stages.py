@@ -1,7 +1,7 @@
-"""Stages of a fit before its solver: each releases one part of the units that the solver works in.
+"""Stages of a fit before its solver, each of which releases one part of the solver's units.
 
-A stage is planned from public sizes, and its extremes are rehearsed: a solver must have a plan for
-whatever the stage may find. Then it is released, and applied to the records.
+A stage is planned from public sizes, and its extremes are rehearsed, since a solver must have a
+plan for everything that the stage may find. Then the stage is released and applied to the records.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from skdpsco.scaling.target import Target
 
 
 class Units(NamedTuple):
-    """What the numbers that a solver works with are in the user's units.
+    """The conversion of a solver's numbers to the user's units.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Units(NamedTuple):
     conditioning : Conditioning or None
         None if features are read as they are.
     calibration : Calibration or None
-        What is done with scores once the solver has found them; None for nothing.
+        The calibration of the solver's scores, or None.
     """
 
     bounds: Any
@@ -36,14 +36,14 @@ class Units(NamedTuple):
 
     @property
     def features(self) -> np.ndarray:
-        """What a feature of size 1 is in the user's units, column by column."""
+        """Size in the user's units of a feature of 1, column by column."""
         if self.conditioning is None:
             return self.bounds
         return self.bounds * self.conditioning.scale
 
     @property
     def feature_range(self) -> np.ndarray:
-        """Smallest and largest value of every column that make a difference, in user's units."""
+        """Interval to which every column is clipped, in the user's units."""
         if self.conditioning is None:
             return self.bounds * np.array([[-1.0], [1.0]])
         return self.conditioning.ranges(self.bounds)
@@ -51,7 +51,7 @@ class Units(NamedTuple):
     def unscale(
         self, w: np.ndarray, intercept: bool, n_outputs: int
     ) -> tuple[np.ndarray, np.ndarray | float]:
-        """Coefficients and intercept in the user's units, of flat ones of the solver."""
+        """Convert flat coefficients of the solver to coefficients and intercept of the user."""
         W = w.reshape(n_outputs, -1) * self.target.scale
         d = len(self.bounds)
         coef = W[:, :d]
@@ -85,7 +85,7 @@ class Stage(Protocol):
         """Find the value privately."""
 
     def apply(self, value: Any, X: Any, y: Any) -> tuple[Any, Any]:
-        """The records and targets as the solver is to see them."""
+        """The records and targets as the solver sees them."""
 
     def note(self, value: Any) -> str:
         """A line for the report."""
@@ -108,9 +108,9 @@ def release_stages(
     Returns
     -------
     units : Units
-        With what was found.
+        Units that include the released values.
     X, y
-        Records and targets as the solver is to see them.
+        Records and targets as the solver sees them.
     notes : tuple of str
         Lines for the report.
     """

@@ -18,10 +18,9 @@ class TargetTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        Share of rho of the centre, and that of the scale.
+        Share of rho for the centre, and also for the scale.
     magnitude_share, most_magnitude_share : float
-        Share of rho of the bound, if none is declared: more where records are few, up to the
-        second.
+        Share of rho for the bound if none is declared, and the largest share, for few records.
     """
 
     share: float = 0.03
@@ -54,24 +53,24 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """Which selections are made, and their grids; None where there is none.
+    """The selections that are made, and their grids, which are None for omitted selections.
 
     Parameters
     ----------
     bound : float
-        Declared, or what is used if no magnitude is released.
+        The declared bound, or the one that is used if no magnitude is released.
     magnitude_grid, centre_grid, scale_grid : float or None
     quantile : float
         Share of the records that the magnitude should cover.
     tail : float
         Share of the records that the scale may clip.
     penalty : float
-        How many records a scale must cover more than the next smaller one.
+        How many more records a scale must cover than the next smaller one.
     event : Event
     zoom : bool
         Whether there are many centres, and a second choice around the first.
     n_scales : int
-        How many of the largest scales are candidates.
+        Number of candidates for the scale, which are the largest ones.
     """
 
     bound: float
@@ -103,7 +102,7 @@ class TargetPlan:
         return release_target(self, y, rng, X)
 
     def apply(self, target: Target, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design with targets in [-1, 1]: those of blocks are the design's."""
+        """The design with targets in [-1, 1]; the design of blocks holds its targets."""
         if isinstance(X, BlockDesign):
             return X._replace(target=target.apply), y
         return X, target.apply(y)
@@ -114,20 +113,20 @@ class TargetPlan:
 
 
 def magnitude_share(n_samples: int, rho: float) -> float:
-    """Share of ``rho`` with which the choice of a magnitude is no guess, within limits."""
+    """Share of ``rho`` for which the choice of a magnitude is not a guess, within limits."""
     least = (math.log(len(MAGNITUDES)) + 4.0) / (0.2 * n_samples) * (1.0 + 1e-6)
     return min(max(TARGET.magnitude_share, least**2 / (8.0 * rho)), TARGET.most_magnitude_share)
 
 
 def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
-    """Spend a share of ``rho`` on each release, or nothing where it would be a guess."""
+    """Spend a share of ``rho`` on each release, or nothing if it would be a guess."""
     # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
     tail = min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho)))
     grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
     event: Event = NoOpEvent()
 
-    # A draw is no guess if a wrong candidate's score is lower by log(candidates), and a bit more,
-    # in units of the noise.
+    # A draw is not a guess if the scores of wrong candidates are lower by a bit more than
+    # log(candidates), in units of the noise.
     epsilon0 = math.sqrt(8.0 * magnitude_share(n_samples, rho) * rho)
     quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
     margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
@@ -173,7 +172,7 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
 def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -> Target:
     """Choose the bound, the centre and the scale, one after the other.
 
-    ``y`` is None where the targets are those of the blocks ``X``.
+    ``y`` is None if the blocks ``X`` hold the targets.
     """
     bound, centre = plan.bound, 0.0
 

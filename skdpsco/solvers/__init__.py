@@ -1,6 +1,7 @@
 """Solvers: each plans how to spend a budget on a problem, then follows its plan on the data."""
 
-from skdpsco.constraints.sets import LpBall
+from skdpsco._kernels import njit
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.l1.frank_wolfe import FrankWolfe, NoisyFrankWolfe
 from skdpsco.solvers.l1.stagewise import Stagewise
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import AnytimeMirrorDescent
@@ -17,14 +18,22 @@ from skdpsco.solvers.penalized.sgd import SGD
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.boosted_mirror_descent import BoostedMirrorDescent
-from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
+from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MultiplicativeWeights
 from skdpsco.solvers.synthesis.select_measure import SelectMeasure
 
-from .base import Allowance, Plan, Problem, Remainder, Result, check_cost, check_supported
+from .base import (
+    Allowance,
+    Plan,
+    Problem,
+    Remainder,
+    Result,
+    check_cost,
+    check_supported,
+)
 
 __all__ = [
     "SGD",
@@ -32,14 +41,14 @@ __all__ = [
     "Allowance",
     "AnytimeMirrorDescent",
     "BiasReducedMirrorDescent",
-    "Block",
     "BoostedMirrorDescent",
     "CompositeProblem",
     "CoordinateDescent",
     "FrankWolfe",
     "GradientDescent",
     "GreedyCoordinateDescent",
-    "LpBall",
+    "GroupMirrorProx",
+    "MeasureProject",
     "MirrorDescent",
     "MirrorProx",
     "Moments",
@@ -58,4 +67,5 @@ __all__ = [
     "TreeFrankWolfe",
     "check_cost",
     "check_supported",
+    "njit",
 ]

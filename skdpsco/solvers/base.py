@@ -1,4 +1,4 @@
-"""What all solvers share: the problem, the plan, the result, and sensitivities of sums."""
+"""What all solvers share: problem, plan, result, and sensitivities of sums."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 
-# Of products of bounds: far from where float64 numbers have fewer digits, and from overflow.
+# Range of products of bounds, in which float64 numbers keep all digits and do not overflow.
 LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
 
 
@@ -32,8 +32,8 @@ LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
 class Problem:
     """What a planner may know: loss, constraint and public sizes, never data.
 
-    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``; `skdpsco.data.design`
-    and the estimators see to it.
+    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``, as ensured by
+    `skdpsco.data.design` and the estimators.
 
     Parameters
     ----------
@@ -41,18 +41,20 @@ class Problem:
     constraint : NamedTuple of `skdpsco.constraints`, or None for a radius yet to be chosen
     n_samples : int
     n_features : int
-        Including the column of ones of an intercept.
+        Number of features, including the column of ones of an intercept.
     intercept : bool
-        Whether the last column is that column of ones.
+        Whether the last column is this column of ones.
     target_bound : float, default=1.0
     row_norm : float, default=inf
-        Bound on the l2 norm of a record's features, without the one of an intercept, for solvers
-        that read records through `skdpsco.data.record_stream`: they shrink longer ones to it. (The
-        largest that features in [-1, 1] can have is sqrt(n_features).)
+        Bound on the l2 norm of a record's features without the intercept's 1. Solvers that read
+        records through `skdpsco.data.record_stream` shorten longer rows to it. (With features in
+        [-1, 1] the norm is at most sqrt(n_features).)
     sparse : bool, default=False
         Whether records are sparse.
     centred : bool, default=False
         Whether features are known to have a mean near 0.
+    mean_square : tuple of float, or None
+        Of every feature, without the one of an intercept, as far as it is known.
     """
 
     loss: Any
@@ -64,9 +66,10 @@ class Problem:
     row_norm: float = math.inf
     sparse: bool = False
     centred: bool = False
+    mean_square: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        # The squares of less would underflow, and longer rows would not be shrunk.
+        # Squares of smaller bounds would underflow, and longer rows would not be shortened.
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
         object.__setattr__(self, "constraint", in_double_precision(self.constraint))
@@ -77,10 +80,11 @@ class Problem:
         return self.n_features * self.loss.n_outputs
 
     def feature_norm(self, order: float) -> float:
-        """Bound on the norm of ``order`` >= 1 of a record's features, the one of an intercept too.
+        """Bound on the norm of ``order`` >= 1 of a record's features, with the intercept's 1.
 
-        For x in [-1, 1]^d with l2 norm at most B: the sum of |x_j|^q is at most max |x_j|^(q - 2)
-        times B^2 for q >= 2; below, Hoelder's inequality. It covers the rounding of the features.
+        Let x in [-1, 1]^d have l2 norm at most B. For q >= 2 the sum of |x_j|^q is at most
+        max |x_j|^(q - 2) times B^2; for smaller q, Hoelder's inequality holds. The bound covers the
+        rounding of the features.
         """
         d = self.n_features - self.intercept
         l2 = min(self.row_norm, math.sqrt(d))
@@ -95,16 +99,16 @@ class Problem:
 
 
 class Allowance(NamedTuple):
-    """What an earlier release has left of a `Budget`, in zCDP, and what Gaussian noise gets of it.
+    """What earlier releases have left of a `Budget`, in zCDP, and its mu for Gaussian noise.
 
-    ``mu**2 / 2`` zCDP is what Gaussian noise of total sensitivity / scale mu costs.
+    Gaussian noise whose total sensitivity over scale is mu costs ``mu**2 / 2`` zCDP.
     """
 
     rho: float
 
     @property
     def mu(self) -> float:
-        """Total sensitivity over standard deviation that Gaussian noise may have."""
+        """Largest total sensitivity over standard deviation of Gaussian noise."""
         return (2.0 * self.rho) ** 0.5
 
     def minus(self, event: Event) -> "Allowance":
@@ -113,13 +117,13 @@ class Allowance(NamedTuple):
 
 
 class Remainder(NamedTuple):
-    """What earlier releases have left of a `Budget` that is spent on one fit alone.
+    """What earlier releases have left of a `Budget` that serves a single fit.
 
     Parameters
     ----------
     budget : Budget
     spent : Event
-        Gaussian noise, and draws of the exponential mechanism.
+        Earlier Gaussian noise, and draws of the exponential mechanism.
     """
 
     budget: Budget
@@ -142,7 +146,7 @@ class Remainder(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """What is left for Gaussian noise alone: the curve is that of all mu together, or zCDP."""
+        """What is left for Gaussian noise, by the common curve of all mu, or by zCDP."""
         squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
         return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
 
@@ -155,14 +159,14 @@ class Result:
     ----------
     coef : ndarray, flat
     n_iter : int
-        Private steps, a public number.
+        Number of private steps, which is public.
     radius : float or None
         Radius of the constraint, if the solver chose it.
     path : tuple of ndarray of shape (n_points,) and an object with ``toarray()``, or None
         Radii and coefficients of shape (n_points, D): post-processing of what was released.
     n_gradients : int or None
-        Gradients of single records that were taken, by the solvers that count them; where records
-        are sampled, the expected number.
+        Number of gradients of single records, for solvers that count them; for samples of records,
+        the expected number.
     n_rounds : int or None
         As in the `Plan`.
     """
@@ -177,23 +181,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """Made of a budget and public sizes; feeds the kernel, the ledger and the report.
+    """A plan, from a budget and public sizes, for the kernel, the ledger and the report.
 
     Parameters
     ----------
     event : Event
-        What the run costs, charged before any noise is drawn.
+        Cost of the run, which is charged before any noise is drawn.
     n_iter : int
         Number of private steps.
     summary : tuple of str
         What was decided, one line each, for reports.
     assumptions : tuple of str
-        What privacy rests on and nothing enforces, one sentence each. A solver that uses another
-        one passes on what that one assumes.
+        Assumptions on which privacy rests and which nothing enforces, one sentence each. A solver
+        that uses another one passes on the assumptions of that one.
     warnings : tuple of str
-        Where public sizes say that the solver cannot do what its name promises, one sentence each.
+        Sentences about what the solver cannot achieve at these public sizes.
     n_rounds : int or None
-        Rounds on disjoint parts of the records, by the solvers that recurse.
+        Number of rounds on disjoint parts of the records, for solvers that recurse.
     """
 
     event: Event
@@ -204,7 +208,7 @@ class Plan:
     n_rounds: int | None = field(default=None, kw_only=True)
 
     def passed_on(self) -> dict[str, Any]:
-        """What a solver that uses this plan takes over in its own."""
+        """The fields that a solver adopts in its own plan when it uses this plan."""
         return {
             "assumptions": self.assumptions,
             "warnings": self.warnings,
@@ -215,14 +219,14 @@ class Plan:
 class Solver(Protocol):
     """A method to fit a linear model under privacy.
 
-    One with ``fixed_cost = True`` promises that the event of its plans follows from the sizes, the
-    loss and the budget, not from the set, the penalty or the units of features and targets. Where
-    these follow from earlier releases, its noise may then be as small as if they were declared. One
-    with ``samples = True`` adds noise to samples, so that its cost in zCDP is not that of a budget.
+    With ``fixed_cost = True`` a solver promises that the event of its plans follows from the sizes,
+    the loss and the budget, not from the set, the penalty or the units of features and targets. If
+    these follow from earlier releases, its noise may then be as small as if they were declared. A
+    solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the budget's.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
-        """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; ``n_iter=None`` is automatic."""
+        """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; None chooses ``n_iter``."""
         ...
 
     def run(self, plan: Any, problem: Problem, X, y, rng, progress) -> Result:
@@ -231,17 +235,17 @@ class Solver(Protocol):
 
 
 def check_supported(solver, problem: Problem) -> None:
-    """Name a kernel that is missing, before Numba does; and ask the solver's own ``check``.
+    """Name a missing kernel before Numba fails, and call the solver's own ``check``, if any.
 
-    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that its plan and run
-    may call: tuples of which one kernel must be there. Where a problem may go without a constraint
-    or penalty, ``solver.optional`` names it. Kernels of a user's class are compiled, and called
-    with public numbers.
+    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that the plan and the
+    run may call, as tuples of alternatives of which one must exist. ``solver.optional`` names the
+    roles that a problem may omit. Kernels of a user's class are compiled and called with public
+    numbers.
 
     Raises
     ------
     TypeError
-        And what ``solver.check(problem)`` raises, if there is one.
+        If a kernel is missing or does not compile. Errors of ``solver.check`` pass through.
     """
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
@@ -289,8 +293,8 @@ def _probe_subdifferential(penalty, public, out):
         out[j] = low + high
 
 
-# Of a user's class these are compiled and called before the charge. (Polytopes are asked for their
-# vertices by plans.) The kernels of many records call those of one.
+# These kernels of a user's class are compiled and called before the charge. (Plans ask polytopes
+# for their vertices.) Kernels of many records call those of one.
 PROBES: dict[Any, Any] = {
     minimiser: _probe_minimiser,
     prox: _probe_prox,
@@ -300,11 +304,12 @@ PROBES: dict[Any, Any] = {
 
 
 def check_smooth(solver, loss: Any) -> None:
-    """Refuse a loss whose curvature has no bound, for a solver whose steps are made for one.
+    """Check that a loss has a bound on its curvature, for a solver that needs it.
 
     Raises
     ------
     ValueError
+        If the loss is not smooth.
     """
     declared = {"smoothness": (), "curvature_constant": (1.0,)}
     bounds = [getattr(loss, name)(*args) for name, args in declared.items() if hasattr(loss, name)]
@@ -316,11 +321,12 @@ def check_smooth(solver, loss: Any) -> None:
 
 
 def check_bound_on(what: str, loss: Any, bound: float) -> None:
-    """Refuse a bound of 0, an infinite one, and one whose square may vanish or overflow.
+    """Check that a bound is positive and finite, and that its square does not leave float64.
 
     Raises
     ------
     ValueError
+        If the bound is outside [1e-100, 1e100].
     """
     if not 1e-100 <= bound <= 1e100:
         raise ValueError(
@@ -331,7 +337,7 @@ def check_bound_on(what: str, loss: Any, bound: float) -> None:
 def check_scales(
     loss: Any, slope: float, features: float, lengths: tuple[float, ...], bend: float
 ) -> None:
-    """Refuse products of bounds whose rounding is not relative to them: noise would not cover it.
+    """Check that products of bounds suit float64, as noise covers relative rounding only.
 
     Parameters
     ----------
@@ -341,13 +347,14 @@ def check_scales(
     features : float
         Bound on the features.
     lengths : tuple of float
-        Of the set, of which scores of points are made.
+        Diameters of the constraint set.
     bend : float
         Bound on how much derivatives change over the set.
 
     Raises
     ------
     ValueError
+        If the Lipschitz constant is not positive and finite, or a product is too large or small.
     """
     if not 0.0 < slope < math.inf:
         raise ValueError(
@@ -357,15 +364,15 @@ def check_scales(
     scales = (slope, slope * features, *(slope * features * length for length in lengths))
     if not (LEAST_PRODUCT <= min(scales) and max(*scales, bend) <= LARGEST_PRODUCT):
         raise ValueError(
-            f"Slopes of {slope:.3g}, features of {features:.3g} and a set of diameter "
-            f"{lengths[0]:.3g} are not scaled."
+            f"The loss (slope {slope:.3g}), the features (bound {features:.3g}) or the constraint "
+            f"(diameter {lengths[0]:.3g}) are too large or too small for float64; rescale them."
         )
 
 
 def curvature_of(loss: Any, distance: float) -> float:
     """Frank-Wolfe curvature for predictions at most ``distance`` apart.
 
-    A loss of the user's own need not declare it as ``curvature_constant``.
+    A user's own loss need not declare it as ``curvature_constant``.
     """
     if hasattr(loss, "curvature_constant"):
         return loss.curvature_constant(distance)
@@ -373,7 +380,7 @@ def curvature_of(loss: Any, distance: float) -> float:
 
 
 def prediction_spread(problem: Problem) -> float:
-    """Bound on how far two predictions of a record are apart, for all points of the set."""
+    """Bound on the difference between two predictions of a record, over all points of the set."""
     constraint = problem.constraint
     if hasattr(constraint, "p"):  # a ball
         reach = constraint.radius * problem.feature_norm(conjugate(constraint.p))
@@ -384,27 +391,37 @@ def prediction_spread(problem: Problem) -> float:
 
 
 def check_cost(event: Event, budget: Any) -> None:
-    """Refuse a plan that costs more than its budget, whoever made it.
+    """Check that a plan costs at most its budget, whichever solver made it.
 
     Raises
     ------
     ValueError
+        If it costs more.
     """
     gaussian = is_gaussian(event)
     cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
-    # Noise on samples costs less by its own curve, which a budget of (epsilon, delta) may use.
+    # Noise on samples costs less by its own curve, which an (epsilon, delta) budget may use.
     if cost > limit * (1.0 + 1e-9) and not allows(budget, event):
         raise ValueError(
-            f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, and its budget is "
+            f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, but its budget is "
             f"{limit:.6g}."
         )
 
 
+def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
+    """What privacy takes on trust of ``solver`` and of its ``plan``, for the report."""
+    while of_this_package(type(solver)) and hasattr(solver, "solver"):
+        solver = solver.solver
+    cls = type(solver)
+    own = () if of_this_package(cls) else (f"what {cls.__name__} releases costs what it plans",)
+    return (*own, *plan.assumptions)
+
+
 def worst_of(events: Sequence[Event]) -> Event:
-    """What releases of disjoint parts of the records cost, each of which may depend on the others.
+    """Cost of adaptive releases about disjoint parts of the records.
 
     A record is in one part only. If the costs differ and not all noise is Gaussian, the result is
-    zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
+    in zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
     """
     if len(set(events)) == 1:
         return events[0]
@@ -414,13 +431,13 @@ def worst_of(events: Sequence[Event]) -> Event:
 
 
 def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:
-    """Noise multipliers of Gaussian releases that share ``mu**2``, and what they cost together.
+    """Noise multipliers of Gaussian releases that share ``mu**2``, and their total cost.
 
     Parameters
     ----------
     mu : float
     parts : dict
-        By name, the share of one release of a kind, and how many there are.
+        For each kind of release, the share of one release and the number of releases.
     """
     multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
     releases = [multipliers[name] for name, (_, count) in parts.items() for _ in range(count)]

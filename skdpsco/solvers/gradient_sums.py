@@ -62,7 +62,7 @@ def clipped_gradient_sum(
 ) -> np.ndarray:
     """Sum of gradients in the coordinates ``scale * w``, each clipped to l2 norm ``bound``.
 
-    Derivatives are clipped to what the loss declares.
+    Derivatives are clipped to the bound that the loss declares.
     """
     limits = GradientLimits(lipschitz_l2(loss), bound, 0.0)
     out, _ = _sum_in_one_pass(X, y, loss, w, 1.0 / scale, limits)

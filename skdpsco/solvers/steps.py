@@ -1,4 +1,4 @@
-"""The number of steps that pays, and projection onto a set."""
+"""The useful number of steps, and projection onto a set."""
 
 import math
 from typing import NamedTuple

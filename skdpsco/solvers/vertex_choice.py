@@ -1,7 +1,7 @@
 """Polytopes as solvers see them, and the private choice of a vertex.
 
 A user's set is asked for its vertices once, before anything is charged. Sensitivities follow from
-these vertices, and none of the user's functions ever sees a gradient.
+these vertices, and no function of the user ever sees a gradient.
 """
 
 from numbers import Integral
@@ -156,5 +156,5 @@ def select_vertex(constraint, gradient, grid, mechanism, rng, scores, units):
     """
     vertex_scores(constraint, gradient, scores)
     for k in range(scores.shape[0]):
-        units[k] = to_grid(-scores[k], grid)  # large is good: a minimum is sought
+        units[k] = to_grid(-scores[k], grid)  # large scores are good, but a minimum is sought
     return select(mechanism, rng, units)

@@ -1,4 +1,4 @@
-"""Tables column by column: arrays, and frames of pandas and polars, in and out."""
+"""Tables column by column: reading and writing arrays, and frames of pandas and polars."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
-    """Columns, and what is public about them.
+    """Columns, and the public facts about them.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class ColumnTable:
     names : list or None
         Labels of the columns of a frame.
     dtypes : list
-        One per column; None for what is natural for its values.
+        One dtype per column; None for the natural dtype of its values.
     columns : list of array-like
     """
 
@@ -33,11 +33,11 @@ class ColumnTable:
     columns: list[Any] = field(default_factory=list)
 
     def label(self, j: int) -> str:
-        """What messages call a column."""
+        """Name of a column in messages."""
         return repr(j if self.names is None else self.names[j])
 
     def of(self, library: str) -> "ColumnTable":
-        """The same in another library; the dtypes of arrays are those of pandas too."""
+        """The same table in another library; the dtypes of arrays are used for pandas, too."""
         if library == self.library:
             return self
         names = [f"x{j}" for j in range(len(self.dtypes))] if self.names is None else self.names
@@ -46,7 +46,7 @@ class ColumnTable:
 
 
 def read_table(estimator: Any, X: Any) -> ColumnTable:
-    """The columns of X; sets the number and the names of features on the estimator.
+    """Read the columns of X, and set the number and the names of features on the estimator.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def read_table(estimator: Any, X: Any) -> ColumnTable:
 
 
 def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
-    """A dtype without what it says about values: with declared ones instead."""
+    """A dtype in which declared values replace what it reveals about actual values."""
     known = [value for value in declared if not is_missing(value)]
     if isinstance(dtype, np.dtype):
         return np.dtype("U") if dtype.kind == "U" else dtype
@@ -95,7 +95,7 @@ def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
 
 
 def typed(values: Any, library: str | None, dtype: Any) -> Any:
-    """Values as an array, or as that of a library, of a dtype; None for the natural one."""
+    """Values as an array, or a library's array, of a dtype; None for the natural dtype."""
     objects = np.asarray(values).tolist()
     for beginning, convert in PYTHON.items():
         if str(dtype).lower().startswith(beginning):  # libraries may refuse 1 for True
@@ -130,7 +130,7 @@ def _converted(value: Any, convert: Any) -> Any:
 
 
 def taken(column: Any, positions: np.ndarray) -> Any:
-    """What stands at some positions of a column."""
+    """The entries of a column at some positions."""
     if hasattr(column, "iloc"):
         return column.iloc[positions].reset_index(drop=True)
     return column[positions]

@@ -1,7 +1,7 @@
-"""The public domain of a table: what its columns may hold, codes for it, and back.
+"""The public domain of a table: the values of its columns, and their codes.
 
-What is made of codes has the dtypes of the table that was fitted, but for what a dtype says about
-values: the categories of a categorical column, and the width of strings, are those of the domain.
+Decoded tables have the dtypes of the table that was fitted, except where a dtype reveals values:
+the categories of a categorical column, and the width of strings, come from the domain.
 """
 
 import math
@@ -38,7 +38,10 @@ class Bins:
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If ``edges`` are not numbers.
+    ValueError
+        If there are fewer than two edges, or they do not increase or are out of range.
 
     Examples
     --------
@@ -72,7 +75,7 @@ class Bins:
         return np.clip(found, 0, self.size - 1)
 
     def whole_numbers(self, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest number of every bin that a dtype of integers holds."""
+        """The smallest and the largest number in every bin, for a dtype of integers."""
         known = np.iinfo(dtype if dtype in ("int8", "int16", "int32", "uint8", "uint16") else "i8")
         least = 0 if dtype.startswith("u") else int(known.min)
         low = [max(math.ceil(e), least) for e in self.edges[:-1]]
@@ -83,7 +86,7 @@ class Bins:
         return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
 
     def points(self, codes: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
-        """Numbers of the bins: in the middle, or drawn uniformly."""
+        """Numbers in the bins: the middle ones, or uniform draws."""
         if _is_integer(dtype):
             low, high = (ends[codes] for ends in self.whole_numbers(dtype))
             middle = low + (high - low) // 2
@@ -91,7 +94,7 @@ class Bins:
         edges = np.array(self.edges)
         a, b = edges[codes], edges[codes + 1]
         u = 0.5 if rng is None else rng.random(len(codes))
-        with np.errstate(under="ignore"):  # next to 0
+        with np.errstate(under="ignore"):  # underflow next to 0
             return np.minimum(a + u * (b - a), np.nextafter(b, a))
 
 
@@ -101,14 +104,14 @@ def _is_integer(dtype: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """What the columns of a table may hold, and how to write it.
+    """What the columns of a table may hold, and how its records are written.
 
     Parameters
     ----------
     entries : list of ndarray of objects, or Bins
         Categories or bins of every column.
     table : ColumnTable
-        As what records are written: names, dtypes and library, without columns.
+        Names, dtypes and library of the records that are written, without columns.
     """
 
     entries: list[Any]
@@ -125,12 +128,12 @@ class Domain:
         return _dense(self.shape)
 
     def positions(self, columns: Any) -> Any:
-        """Columns by their positions instead of names; other things as they are.
+        """Replace names of columns by their positions; leave anything else as it is.
 
         Raises
         ------
         ValueError
-            For a name that no column has, or several have.
+            If no column, or several columns, have a name.
         """
         return tuple(self._position(c) if isinstance(c, str) else c for c in columns)
 
@@ -146,7 +149,7 @@ class Domain:
         Raises
         ------
         ValueError
-            For what is not in the domain. Values are not shown.
+            If a value is not in the domain. The message does not show it.
         """
         n = len(columns[0])
         codes = np.empty((n, len(columns)), dtype=np.intp, order="F")
@@ -158,9 +161,9 @@ class Domain:
     def decode(
         self, codes: np.ndarray, rng: np.random.Generator | None = None, library: str | None = None
     ) -> Any:
-        """Records: an array or a frame, of ``library`` if it is not None.
+        """Decode records into an array or a frame, of ``library`` if it is not None.
 
-        Numbers in bins are drawn with ``rng``, or those in the middle.
+        Numbers are drawn uniformly from their bins with ``rng``, or are the middle ones without it.
         """
         table = self.table if library is None else self.table.of(library)
         columns = []
@@ -175,12 +178,12 @@ class Domain:
         return assemble(columns, table)
 
     def cells(self) -> Any:
-        """One record of every cell, in their order; numbers in the middle of their bins."""
+        """One record for every cell, in order, with numbers in the middle of their bins."""
         return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
 
 
 def declare(domain: Any, table: ColumnTable) -> Domain:
-    """The declared domain, checked against the columns and dtypes of a table, never its values.
+    """Check the declared domain against the columns and dtypes of a table, never its values.
 
     Raises
     ------
@@ -230,7 +233,7 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
 
 
 def _shown(domain: Any) -> str:
-    """For a message: what might be records is not shown."""
+    """A domain for a message, which must not show anything that might be records."""
     kind = type(domain).__name__
     return f"an object of type {kind}" if hasattr(domain, "columns") else repr(domain)
 
@@ -248,7 +251,7 @@ def _entry(name: str, entry: Any) -> Any:
 
 
 def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
-    """The dtype to write a column with; an exception if it does not hold what is declared."""
+    """The dtype of a written column; raises an exception if it cannot hold declared values."""
     name = "object" if dtype is None else str(dtype).lower()
     if isinstance(entry, Bins):
         if not name.startswith(("int", "uint", "float", "object")):
@@ -264,7 +267,7 @@ def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
         dtype = public_dtype(dtype, library, entry.tolist())
         with np.errstate(all="ignore"):
             held = as_list(typed(entry, library, dtype))
-    except Exception as error:  # of a library
+    except Exception as error:  # an error of the library
         raise ValueError("it does not hold what is declared") from error
     for value, other in zip(entry, held, strict=True):
         same = is_missing(value) if is_missing(other) else value == other
@@ -302,7 +305,7 @@ def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
         if any(is_missing(value) for value in values):
             raise ValueError(_MISSING.format(label=label, cure="declare categories instead"))
         if not all(isinstance(value, Real) for value in values):
-            raise ValueError(f"X must hold numbers in column {label}, of which domain has bins.")
+            raise ValueError(f"X must hold numbers in column {label}, for which domain has bins.")
     numbers = quietly(
         f"X has a number in column {label} that is too large.", values.astype, np.float64
     )
@@ -312,7 +315,7 @@ def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
 
 
 def _values(column: Any) -> np.ndarray:
-    """A column as an array: of its own dtype if that is NumPy's, else of Python objects."""
+    """A column as an array of its own dtype if that is NumPy's, else of Python objects."""
     if isinstance(column.dtype, np.dtype):
         return np.asarray(column)
     return np.fromiter(column.to_list(), dtype=object, count=len(column))

@@ -1,4 +1,4 @@
-"""Queries that users ask for, of the columns or cells of a domain."""
+"""Queries of users about the columns or cells of a domain."""
 
 from numbers import Real
 from typing import Any
@@ -11,7 +11,7 @@ from skdpsco.synthesis.domain import Domain
 
 
 def legal(name: str, make: Any, *arguments: Any) -> Any:
-    """What ``make`` makes; its complaints are about the parameter of this name."""
+    """Return ``make(*arguments)``; its errors name the parameter ``name``."""
     try:
         return make(*arguments)
     except (TypeError, ValueError) as error:
@@ -24,7 +24,7 @@ def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> 
 
 
 def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
-    """The queries that the parameters ask for.
+    """The queries for which the parameters ask.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
         if all(isinstance(table, (list, tuple)) for table in workload):
             return legal("workload", lambda: Marginals([domain.positions(t) for t in workload]))
     listed = isinstance(workload, (str, list, tuple))
-    # Anything else might be records, and is not shown.
+    # Anything else might be records, and must not be shown.
     got = repr(workload) if listed else f"an object of type {type(workload).__name__}"
     raise (ValueError if listed else TypeError)(
         "workload must be 'marginals', a list of tuples of columns, an array of shape "
@@ -51,7 +51,7 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
 
 
 def tabulate(name: str, functions: Any, domain: Domain) -> np.ndarray:
-    """Values of functions on all cells; array of shape (n_functions, n_cells).
+    """Values of functions on all cells, as an array of shape (n_functions, n_cells).
 
     Raises
     ------

@@ -13,6 +13,7 @@ from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, ch
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
@@ -32,11 +33,11 @@ SYNTHESIS_SOLVERS: dict[str, Any] = {
 class PrivateSynthesizer(PrivateEstimator):
     """Differentially private answers to many queries about a table, and synthetic records.
 
-    Finds a distribution whose answers to the queries of a workload, all three-way marginals unless
-    told otherwise, are close to those of the records; `sample` draws records from it. The fit is
+    It finds a distribution whose answers to the queries of a workload, by default all three-way
+    marginals, are close to those of the records; `sample` draws records from it. The fit is
     (epsilon, delta)-differentially private: replacing one record changes the law of everything
-    that `fit` stores by at most that much. What is made of a fit, any number of samples and
-    answers to any other queries, costs nothing more.
+    that `fit` stores by at most that much. Samples and answers to other queries, in any number,
+    cost no further budget.
 
     Parameters
     ----------
@@ -48,11 +49,11 @@ class PrivateSynthesizer(PrivateEstimator):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     domain : list, dict, int or Bins
-        What the columns may hold: a public declaration, without which there is no fit. A list has
-        one entry per column, a dict one for every column name; one int or one `Bins` is for all
-        columns. An entry is
+        Public declaration of what the columns may hold, which is required. A list has one entry per
+        column and a dict one per column name; a single int or `Bins` applies to all columns. An
+        entry is
 
-        - an int: the values are 0, ..., that int less 1;
+        - an int k: the values are 0, ..., k - 1;
         - a list of categories, all numbers (or booleans) or all strings, and None or NaN if values
           may be missing. Values are compared with ``==``;
         - `Bins` of numbers.
@@ -61,24 +62,25 @@ class PrivateSynthesizer(PrivateEstimator):
     workload : "marginals", list of tuple, ndarray or list of callable, default="marginals"
         The queries:
 
-        - "marginals": the tables of counts of every ``order`` columns;
-        - tuples of columns, by name or position: the tables of counts of these;
+        - "marginals": the tables of counts of all sets of ``order`` columns;
+        - tuples of columns, by name or position: the tables of counts of these columns;
         - an array of shape (n_queries, n_cells): means of functions of a record, given by their
           values on all cells of the domain. Cells are in C order, the last column varying
           fastest;
-        - callables: such functions. Each is called once, with an array or frame like X that has
-          one row for each cell of the domain, numbers in the middle of their bins, and returns one
-          number for each. It never sees a record.
+        - callables: such functions. Each is called once, with an array or frame like X that has one
+          row per cell of the domain, with numbers in the middle of their bins. It returns one
+          number per row, and never sees a record.
 
         Arrays and callables need a domain of at most 2**20 cells and 30 columns.
     order : int, default=3
         Number of columns of each table, for "marginals".
     solver : str or object, default="auto"
         "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
-        mixture of products to them, and projects. "select-measure" measures tables or queries that
-        it chooses one after the other. "multiplicative-weights" and "mirror-descent", which is
-        published and has worse constants, choose only; their domain has at most 2**20 cells. An
-        object with methods ``plan`` and ``run`` is a solver of one's own.
+        mixture of products to them, and projects. "select-measure" chooses tables or queries one
+        after the other and measures them. "multiplicative-weights" and "mirror-descent" choose
+        without measuring, and need a domain of at most 2**20 cells; the latter is the published
+        algorithm, with worse constants. You may pass a solver of your own, an object with ``plan``
+        and ``run``.
     n_iter : int or "auto", default="auto"
         Number of private rounds, at most 10000. "auto" computes it from the budget and public
         sizes. "measure-project" has one round: "auto" or 1.
@@ -91,13 +93,13 @@ class PrivateSynthesizer(PrivateEstimator):
     Attributes
     ----------
     answers_ : ndarray of shape (n_answers,)
-        To the workload, in its order: shares of records in all cells of one table after the other,
-        each in C order, or means of functions.
+        Answers to the workload, in its order: shares of records in all cells of one table after the
+        other, each in C order, or means of functions.
     tables_ : tuple of tuple of int, or None
         The columns of the tables that ``answers_`` consists of; None for arrays and callables.
     distribution_ : Histogram or ProductMixture
-        The distribution of codes, which number the values of every column. A `Histogram` has the
-        probabilities ``p`` of all cells, for domains of up to 2**20; larger ones have a mixture of
+        The distribution of codes, which number the values of every column. Domains of up to 2**20
+        cells have a `Histogram` with the probabilities ``p`` of all cells, larger ones a mixture of
         products.
     domain_ : Domain
         The declared domain, and the names and dtypes of columns.
@@ -116,9 +118,9 @@ class PrivateSynthesizer(PrivateEstimator):
     input (a value outside the domain, say) are reported to the caller and are not covered by the
     guarantee.
 
-    The errors of answers are those with respect to the records. A sample of n synthetic records
-    has errors of its own, of the order 1 / sqrt(n). Models fitted on synthetic records see what
-    the workload measures: with three-way marginals no interaction of four columns.
+    Errors of answers are relative to the records. A sample of n synthetic records has further
+    errors of the order 1 / sqrt(n). Models fitted on synthetic records see only what the workload
+    measures; with three-way marginals, for example, no interaction of four columns.
 
     Proofs: docs/proofs/measure_project.md, select_measure.md and multiplicative_weights.md.
 
@@ -138,7 +140,7 @@ class PrivateSynthesizer(PrivateEstimator):
     >>> import numpy as np
     >>> import pandas as pd
     >>> from skdpsco.synthesis import Bins
-    >>> from skdpsco.synthesis.synthesizer import PrivateSynthesizer
+    >>> from skdpsco import PrivateSynthesizer
     >>> rng = np.random.default_rng(0)
     >>> age = rng.integers(18, 90, 20000)
     >>> ill = np.where(rng.uniform(0, 100, 20000) < age, "yes", "no")
@@ -198,7 +200,7 @@ class PrivateSynthesizer(PrivateEstimator):
             Categories and numbers, as ``domain`` says; an array, lists, or a frame of pandas or
             polars.
         y : None
-            Ignored. Labels that synthetic records are to have are a column of X.
+            Ignored. Pass labels as a column of X if synthetic records should have them.
 
         Returns
         -------
@@ -208,8 +210,8 @@ class PrivateSynthesizer(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            Before any noise is drawn, for parameters out of range and for values that are not in
-            the domain; they are not shown.
+            If a parameter is out of range, or a value is not in the domain; the message does not
+            show it, and no noise has been drawn then.
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
@@ -228,7 +230,7 @@ class PrivateSynthesizer(PrivateEstimator):
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
         )
-        assumptions = ("the domain and the queries are public", *plan.assumptions)
+        assumptions = ("the domain and the queries are public", *assumed_of(solver, plan))
         if any(isinstance(entry, Bins) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (
@@ -244,15 +246,15 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._accept(draft)
 
     def sample(self, n_samples=1, random_state=None):
-        """Draw synthetic records, independently. It costs no privacy budget.
+        """Draw independent synthetic records, which costs no privacy budget.
 
         Parameters
         ----------
         n_samples : int, default=1
-            At least 1.
+            Number of records, at least 1.
         random_state : int, RandomState instance or None, default=None
-            Here a seed is harmless, and gives no warning: nothing is drawn but from what the fit
-            has released, so that whoever knows it learns nothing more about the records.
+            A seed is harmless here, and gives no warning: records are drawn from what the fit has
+            released, so that whoever knows the seed learns nothing more about the data.
 
         Returns
         -------
@@ -264,7 +266,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Raises
         ------
         ValueError, TypeError
-            If ``n_samples`` is no int >= 1.
+            If ``n_samples`` is not an int >= 1.
         """
         check_is_fitted(self)
         n = check_positive_int("n_samples", n_samples)
@@ -276,24 +278,24 @@ class PrivateSynthesizer(PrivateEstimator):
         return self.domain_.decode(codes, rng, None if chosen == "default" else chosen)
 
     def query(self, q):
-        """Answer a query. It costs no privacy budget.
+        """Answer a query, which costs no privacy budget.
 
         Parameters
         ----------
         q : str, tuple, callable or ndarray of shape (n_cells,) or (n_queries, n_cells)
-            As for ``workload``: a name of a column, or a tuple of names and positions; a function
-            of an array or frame of all cells; values on all cells.
+            A query as in ``workload``: the name of a column, or a tuple of names and positions; a
+            function of an array or frame of all cells; or values on all cells.
 
         Returns
         -------
         answer : ndarray or float
-            For columns an array of probabilities with an axis for each, in the order given. All
-            columns give the probabilities of all cells.
+            For columns, an array of probabilities with one axis per column, in the given order. For
+            all columns, these are the probabilities of all cells.
 
         Raises
         ------
         ValueError, TypeError
-            For a query that is not legal, or that needs too many cells.
+            If the query is not legal, or needs too many cells.
 
         Notes
         -----
@@ -339,8 +341,8 @@ class PrivateSynthesizer(PrivateEstimator):
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            "default" is what X was in the fit; None changes nothing. Without a choice it is that
-            of ``sklearn.set_config(transform_output=...)``.
+            "default" is the type of X in the fit, and None changes nothing. Without a choice,
+            ``sklearn.set_config(transform_output=...)`` decides.
 
         Returns
         -------

@@ -1,13 +1,12 @@
-"""Saddle points and variational inequalities of one's own."""
+"""Saddle points and variational inequalities with an operator of your own."""
 
 from .games import BilinearGame, QuadraticGame, duality_gap
 from .maximal_loss import MaximalLoss
-from .solve import Block, LpBall, MatrixGame, VariationalSolution, solve_variational_inequality
+from .solve import Block, MatrixGame, VariationalSolution, solve_variational_inequality
 
 __all__ = [
     "BilinearGame",
     "Block",
-    "LpBall",
     "MatrixGame",
     "MaximalLoss",
     "QuadraticGame",

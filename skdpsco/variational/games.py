@@ -139,7 +139,10 @@ class BilinearGame(_VectorGame):
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a parameter has the wrong type.
+    ValueError
+        If a number is outside its range.
 
     Examples
     --------
@@ -179,7 +182,10 @@ class QuadraticGame(_VectorGame):
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a parameter has the wrong type.
+    ValueError
+        If a number is outside its range.
     """
 
     curvature = 1.0

@@ -53,7 +53,10 @@ class MaximalLoss(VertexTasks):
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If a parameter has the wrong type, or a loss lacks a kernel.
+    ValueError
+        If a parameter is outside its range, or the losses do not suit each other.
 
     Examples
     --------

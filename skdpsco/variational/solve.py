@@ -15,7 +15,7 @@ from skdpsco.base.private_estimator import (
     releasing,
     resolve_solver,
 )
-from skdpsco.constraints.sets import LpBall, Simplex
+from skdpsco.constraints.sets import Simplex
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
     AcceleratedRecursive,
@@ -24,18 +24,11 @@ from skdpsco.solvers import (
     BoostedMirrorDescent,
     MirrorDescent,
 )
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.clipped_operator import Clipped, check_operator
-
-__all__ = [
-    "Block",
-    "LpBall",
-    "MatrixGame",
-    "VariationalSolution",
-    "solve_variational_inequality",
-]
 
 VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
     "accelerated-recursive": AcceleratedRecursive,
@@ -241,7 +234,7 @@ def solve_variational_inequality(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsco.variational.solve import MatrixGame, solve_variational_inequality
+    >>> from skdpsco.variational import MatrixGame, solve_variational_inequality
     >>> payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (10_000, 1, 1))  # both play (1/3, 2/3)
     >>> game = MatrixGame(2, 2)
     >>> solution = solve_variational_inequality(game, payoffs, epsilon=1.0, delta=1e-6)
@@ -251,7 +244,7 @@ def solve_variational_inequality(
     The mean of records in a ball, as the solution of ``G(z; x) = z - x``:
 
     >>> from skdpsco.constraints import L2Ball
-    >>> from skdpsco.variational.solve import Block
+    >>> from skdpsco.variational import Block
     >>> x = np.tile([0.3, -0.4], (10_000, 1))
     >>> blocks = [Block(L2Ball(1.0), size=2, lipschitz=2.0)]
     >>> solution = solve_variational_inequality(
@@ -286,7 +279,7 @@ def solve_variational_inequality(
     assumptions = (
         "the operator of a record depends on that record only",
         "the sets, bounds, smoothness and probes are public",
-        *plan.assumptions,
+        *assumed_of(solver, plan),
     )
     with releasing(
         Payer(ledger, "solve_variational_inequality", parameters),

@@ -8,9 +8,10 @@ import pytest
 
 from skdpsco.constraints import L2Ball
 from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.solvers import AcceleratedRecursive, Allowance, Block
+from skdpsco.solvers import AcceleratedRecursive, Allowance
 from skdpsco.solvers.saddle import accelerated_recursive as module
 from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.variational import Block
 from skdpsco.variational.solve import MatrixGame, _operator
 
 RUNS = 1_000  # on each data set

@@ -18,9 +18,11 @@ from skdpsco.scaling import conditioning as module
 from skdpsco.scaling.conditioning import (
     CENTRE_SHARE,
     CENTRED_NORM_SHARE,
+    MEAN_SHARE,
     N_CENTRED_COUNTS,
     N_COUNTS,
     NORM_SHARE,
+    SQUARE_SHARE,
     plan_conditioning,
     release_conditioning,
 )
@@ -31,7 +33,9 @@ BOUNDS = np.array([1.0, 0.5, 2.0])
 def charges(plan, mu, scaled):
     """The mu of every release, in their order: together they are the plan's event."""
     each = [mu * math.sqrt(NORM_SHARE / N_COUNTS)] * N_COUNTS + [mu * math.sqrt(CENTRE_SHARE)]
-    each += [mu * math.sqrt(CENTRED_NORM_SHARE / N_CENTRED_COUNTS)] * N_CENTRED_COUNTS * scaled
+    if scaled:
+        each += [mu * math.sqrt(CENTRED_NORM_SHARE / N_CENTRED_COUNTS)] * N_CENTRED_COUNTS
+        each += [mu * math.sqrt(MEAN_SHARE), mu * math.sqrt(SQUARE_SHARE)]
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
@@ -69,7 +73,7 @@ def extreme_records(d):
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("n", [2, 6])
 def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
-    releases, mu, largest = Releases(monkeypatch), 50.0, np.zeros(N_COUNTS + 1)
+    releases, mu, largest = Releases(monkeypatch), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
         plan = plan_conditioning(n, d, mu, scaled)
         records = extreme_records(d)
@@ -80,6 +84,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
             result = releases.run(plan, [record, *rest], outputs)
             assert np.array_equal(result.centre, first.centre)
             assert np.array_equal(result.scale, first.scale)  # what was released decides everything
+            assert np.array_equal(result.mean_square, first.mean_square)
             runs.append(releases.units)
         ratios = []
         for k, charge in enumerate(charges(plan, mu, scaled)):
@@ -88,21 +93,29 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
             # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
             ratios.append(float(change / (charge * math.sqrt(4.0**SCALE_BITS - 16))))
         assert max(ratios) <= 1.0
-        largest = np.maximum(largest, ratios[: len(largest)])
+        largest.append(ratios)
+    largest = np.max(largest, axis=0)
     assert largest[N_COUNTS] > 0.9  # of the centre
     assert largest[:N_COUNTS].max() > 0.9
+    if scaled:
+        assert (largest[-2:] > 0.6).all()  # of the mean squared norm, and of squares
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])
 def test_rounded_rows_keep_their_norm(d):
-    """In extended precision: a term of the centre's sum is at most d parts in 2**50 too long."""
+    """In extended precision: terms of the sums are at most d + 4 parts in 2**50 too long."""
     rng = np.random.default_rng(d)
     for c in (2.0**-8, 0.1, math.sqrt(d)):
         for _ in range(20):
             row = np.clip(rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-6, 3), -1, 1)
-            X = as_design(row, np.ones(d), False)
-            term = module.shortened_sum(X, np.zeros(1), np.zeros(d), c).astype(np.longdouble)
-            assert np.sqrt(np.square(term).sum()) <= 1 + d * 2.0**-50
+            X, slack = as_design(row, np.ones(d), False), 1 + (d + 4) * 2.0**-50
+            term = module.shortened_sum(X, np.zeros(1), c).astype(np.longdouble)
+            assert np.sqrt(np.square(term).sum()) <= slack
+            centre = rng.uniform(-1, 1, d)
+            squares = module.shortened_squares(X, np.zeros(1), centre, c).astype(np.longdouble)
+            assert (squares >= 0.0).all()
+            assert squares.sum() <= slack * slack
+            assert module.shortened_norms(X, np.zeros(1), centre, c)[0] <= 1.0
 
 
 def test_conditioned_records_are_within_their_bounds():
@@ -110,6 +123,6 @@ def test_conditioned_records_are_within_their_bounds():
     rng = np.random.default_rng(0)
     X = as_design(10.0 ** rng.uniform(-3, 9, (50, 3)) * rng.choice([-1, 1], (50, 3)), BOUNDS, True)
     for scale in (1e-2, 1.0, 2.0):
-        to = module.Conditioning(rng.uniform(-1, 1, 3), np.full(3, scale))
+        to = module.Conditioning(rng.uniform(-1, 1, 3), scale * rng.uniform(0.1, 1, 3))
         seen = columns_of(to.apply(X), 0, 50, np.arange(4))
         assert np.abs(seen).max() <= 1.0

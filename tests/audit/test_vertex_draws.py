@@ -11,11 +11,12 @@ import pytest
 
 from skdpsco.constraints import Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, Block, MirrorDescent
+from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle import mirror_descent
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedPlan, Levels
 from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import Scores
+from skdpsco.variational import Block
 
 ORDERS = (1.01, 1.5, 2.0, 5.0, 20.0)
 D = 2  # vertices of either player

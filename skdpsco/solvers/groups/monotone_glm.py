@@ -15,7 +15,7 @@ from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import correlate, predict
+from skdpsco.data.products import correlate, predict_all
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
@@ -130,11 +130,6 @@ class PooledMoments:
 
 
 @njit
-def _predict(X, w, Z):
-    predict(X, w, Z)
-
-
-@njit
 def _correlate(X, R, out):
     correlate(X, R, out)
 
@@ -161,7 +156,7 @@ class _Gradient:
     def total(self, w: np.ndarray, data: Any) -> np.ndarray:
         y, norms, X = data
         z, total = np.empty((len(y), 1)), np.empty(len(w))
-        _predict(X, w, z)
+        predict_all(X, w, z)
         factors = bounded_responses(self.loss, z[:, 0]) - bounded_targets(self.loss, y)
         z[:, 0] = factors / np.maximum(norms, self.clip)
         _correlate(X, z, total)

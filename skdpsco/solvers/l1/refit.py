@@ -17,7 +17,7 @@ from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_o
 from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
-from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.library import Huber, Squared, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, share_mu
@@ -57,6 +57,13 @@ class RefitTuning(NamedTuple):
         Length of a gradient step, over that which smoothness and the mean squared norm suggest.
     tail : float
         Share of the gradient steps over which is averaged.
+    slope_share : float
+        Share of mu**2 of a last step, for the slope that decides its length.
+    doubt : float
+        Standard deviations by which the square of a last gradient has to exceed that of noise.
+    reach : float
+        Largest residual that counts, in Lipschitz constants, where noise matters. (Targets are
+        scaled so that root mean squares are 0.3 to 0.5.)
     stretch : float
         Clipping norm of rows over the root of their mean squared norm,
     clipping : float
@@ -76,6 +83,9 @@ class RefitTuning(NamedTuple):
     gradient_steps: tuple[float, float] = (4.0, 50.0)
     length: float = 2.0
     tail: float = 0.25
+    slope_share: float = 0.12
+    doubt: float = 2.0
+    reach: float = 0.6
     stretch: float = 1.2
     clipping: float = 1000.0
 
@@ -120,10 +130,10 @@ class RefitPlan:
     n_matrices : int
         Noisy matrices of second moments; 0 without Newton steps.
     multipliers : dict
-        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step), and
-        "matrix" with Newton steps.
-    stretch : float
-        Clipping norm of the rows over the root of their mean squared norm.
+        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step),
+        "matrix" with Newton steps, and "slope" (once) with a last step.
+    growth : float
+        Factor of the clipping norm, and of the largest residual that counts.
     event : Event
     """
 
@@ -131,7 +141,7 @@ class RefitPlan:
     n_steps: int
     n_matrices: int
     multipliers: dict[str, float]
-    stretch: float
+    growth: float
     event: Event
 
 
@@ -145,9 +155,27 @@ def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
         parts["matrix"] = (REFIT.matrix_share / n_matrices, n_matrices)
         left -= REFIT.matrix_share
     multipliers, event = share_mu(mu, parts | {"gradient": (left / n_steps, n_steps)})
+    return RefitPlan(
+        newton, n_steps, n_matrices, multipliers, growth(n_samples, n_columns, mu), event
+    )
+
+
+def plan_last_step(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+    """Share ``mu**2`` among the releases of `Refit.last_step`."""
+    gradient_share = 1.0 - REFIT.moment_share - REFIT.slope_share
+    parts = {
+        "moment": (REFIT.moment_share, 1),
+        "gradient": (gradient_share, 1),
+        "slope": (REFIT.slope_share, 1),
+    }
+    multipliers, event = share_mu(mu, parts)
+    return RefitPlan(False, 1, 0, multipliers, growth(n_samples, n_columns, mu), event)
+
+
+def growth(n_samples: int, n_columns: int, mu: float) -> float:
+    """Factor of clipping bounds: above 1 where noise is small."""
     signal = n_samples * mu / n_columns**1.5
-    stretch = REFIT.stretch * max(1.0, (signal / REFIT.clipping) ** 0.25)
-    return RefitPlan(newton, n_steps, n_matrices, multipliers, stretch, event)
+    return max(1.0, (signal / REFIT.clipping) ** 0.25)
 
 
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
@@ -162,7 +190,7 @@ def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
 
 
 @njit
-def minimize_quadratic(H, g, start, constraint, n_ball, n_iter, out):
+def minimise_quadratic(H, g, start, constraint, n_ball, n_iter, out):
     """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
     d = g.shape[0]
     bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
@@ -222,6 +250,9 @@ class Refit:
         self.problem, self.X, self.y, self.rng = problem, X, y, rng
         self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
+        self.slope = lipschitz_l2(problem.loss)
+        if isinstance(problem.loss, Squared | Huber):
+            self.slope *= min(1.0, REFIT.reach * plan.growth)
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
         self.n_ball = int((~is_intercept).sum())  # coordinates that the constraint is about
@@ -239,6 +270,38 @@ class Refit:
         hard : float
             After Newton steps, coefficients below so many standard deviations become 0.
         """
+        moment = self._start(coef)
+        if self.plan.newton:
+            self._newton(hard)
+        else:
+            self._gradient_steps(moment)
+        coef[self.support] = self.w[self.local]
+
+    def last_step(self, coef: np.ndarray) -> None:
+        """One gradient step from ``coef``, flat, on the support, in place; none if it is noise.
+
+        The step is shrunk as James and Stein do, and as long as two slopes along it say.
+        """
+        moment = self._start(coef)
+        start = self.w[self.local]
+        g, noise = self._gradient()
+        size = float(np.linalg.norm(g))
+        noise_energy = (len(g) + REFIT.doubt * math.sqrt(2.0 * len(g))) * noise**2
+        slope = size - noise_energy / max(size, 1e-300)
+        if slope <= 0.0:
+            self._slope(np.zeros(len(g)))  # what is planned is released, whatever was found
+            return
+        direction = -g / size
+        # It is right if all directions have the same curvature.
+        length = slope * self.F / (self.problem.loss.smoothness() * moment)
+        self.w[self.local] = start + length * direction
+        length *= slope / max(slope + self._slope(direction), 0.5 * slope)
+        new = start + length * direction
+        move_into(self.constraint, new[: self.n_ball])
+        coef[self.support] = new
+
+    def _start(self, coef: np.ndarray) -> float:
+        """Get ready, and release the mean squared row norm, which decides the clipping norm."""
         n = self.problem.n_samples
         # Gradients of sparse records take few operations. (Second moments are dense.)
         self.rows = None
@@ -249,16 +312,12 @@ class Refit:
         self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
-        # 1. The mean squared row norm sets the clipping norm: a public multiple of it.
+        # 1. The clipping norm is a public multiple of the mean squared row norm's root.
         square = self._sum(square_norms)
         self._release(square, replace_one(n, 1.0, self.F, self.F), "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
-        self.clip = min(self.plan.stretch * moment**0.5, self.F**0.5)
-        if self.plan.newton:
-            self._newton(hard)
-        else:
-            self._gradient_steps(moment)
-        coef[self.support] = self.w[self.local]
+        self.clip = min(REFIT.stretch * self.plan.growth * moment**0.5, self.F**0.5)
+        return moment
 
     def _newton(self, hard: float) -> None:
         n_steps, n_matrices = self.plan.n_steps, self.plan.n_matrices
@@ -270,7 +329,7 @@ class Refit:
             new = start - np.linalg.solve(H, g)
             if np.abs(new[: self.n_ball]).sum() > self.constraint.norm_bound():
                 steps = REFIT.quadratic_steps
-                minimize_quadratic(H, g, start, self.constraint, self.n_ball, steps, new)
+                minimise_quadratic(H, g, start, self.constraint, self.n_ball, steps, new)
             self.w[self.local] = new
         deviation = noise * np.linalg.norm(np.linalg.inv(H), axis=1)
         small = np.abs(new) < hard * deviation
@@ -319,13 +378,25 @@ class Refit:
 
     def _gradient(self) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
-        n, loss = self.problem.n_samples, self.problem.loss
+        n = self.problem.n_samples
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
-        size = lipschitz_l2(loss) * self.clip * self.slack
+        size = self.slope * self.clip * self.slack
         total = self._sum(gradients, self.clip)[self.local]
         scale = self._release(total, replace_one(n, size), "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
+
+    def _slope(self, direction: np.ndarray) -> float:
+        """Noisy mean slope at ``self.w`` in a direction of norm 1."""
+        n, D = self.problem.n_samples, len(direction)
+        # 5. It is a product with the vector of 4, rounded once more for every coordinate.
+        size = self.slope * self.clip * self.slack
+        slope = np.array([self._sum(gradients, self.clip)[self.local] @ direction])
+        sensitivity = (replace_one(n, size) + 2.0 * (D + 1) * 2.0**-52 * n * size) * (
+            1.0 + D * 2.0**-50
+        )
+        self._release(slope, sensitivity, "slope", n * size)
+        return float(slope[0]) / n
 
     def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
         """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
@@ -335,15 +406,17 @@ class Refit:
         """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""
         W, loss = self.w.reshape(self.K, self.F).T, self.problem.loss
         X = self.X if self.rows is None else self.rows
-        return map_reduce(X, self.y, sum_over, loss, self.columns, W, function, arguments)
+        return map_reduce(
+            X, self.y, sum_over, loss, self.slope, self.columns, W, function, arguments
+        )
 
 
-def sum_over(X, y, loss, columns, W, function, arguments) -> np.ndarray:
+def sum_over(X, y, loss, slope, columns, W, function, arguments) -> np.ndarray:
     """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
 
     X may be what `sparse_columns_of` returns.
     """
-    slope, smoothness = lipschitz_l2(loss), loss.smoothness()
+    smoothness = loss.smoothness()
     block = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
 
     def summed_up(start: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from skdpsco.solvers.l1.refit import (
     RefitPlan,
     newton_pays,
     noise_fits,
+    plan_last_step,
     plan_refit,
 )
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
@@ -44,6 +45,12 @@ class StagewiseTuning(NamedTuple):
     ----------
     refit_share : float
         Share of rho of the refit, if coordinates are selected first.
+    last_share : float
+        Share of rho of a last step in all coordinates, after the refit, if its gradient is more
+        than noise,
+    last_records : tuple of two floats
+        and n mu per coefficient between which this share grows from 0; fitted on the planted
+        families of examples/benchmarks/robustness.py.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
@@ -72,6 +79,9 @@ class StagewiseTuning(NamedTuple):
         Signal from which all coordinates are refitted.
     descent_signal : float
         Signal from which Newton steps are better than gradient steps, if the radius is not given.
+    conditioned_few, conditioned_signal : float
+        ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
+        steps are better: fitted by examples/benchmarks/robustness.py.
     hard : float
         Standard deviations within which a selected coefficient becomes 0: some coordinates were
         chosen by chance.
@@ -80,6 +90,8 @@ class StagewiseTuning(NamedTuple):
     """
 
     refit_share: float = 0.3
+    last_share: float = 0.3
+    last_records: tuple[float, float] = (2.0, 4.0)
     stop_share: float = 0.1
     nominal_radius: float = 3.0
     room: float = 2.0
@@ -94,6 +106,8 @@ class StagewiseTuning(NamedTuple):
     guess: float = 15.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
+    conditioned_few: float = 8.0
+    conditioned_signal: float = 1000.0
     hard: float = 2.0
     path_points: int = 20
 
@@ -110,7 +124,7 @@ class StagewisePlan(Plan):
     path : VertexPlan or None
         The selection; without it, all coordinates are refitted (or the intercept alone).
     mu : float
-        Of the refit; 0 if there is none.
+        Budget of the refit, or 0 without a refit.
     radius : float
         Length of the path, and radius of the final ball unless ``choose_radius``.
     choose_radius : bool
@@ -120,7 +134,9 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     n_samples : int
     descent : GradientDescentPlan or None
-        Of the gradient steps on all coordinates, where these have too much noise for Newton's.
+        Plan of gradient steps on all coordinates, if the noise is too large for Newton steps.
+    last : RefitPlan or None
+        Plan of a last step in all coordinates, after the refit of the selected ones.
     """
 
     path: VertexPlan | None = None
@@ -131,6 +147,7 @@ class StagewisePlan(Plan):
     screen: ScreenPlan | None = None
     n_samples: int = 0
     descent: GradientDescentPlan | None = None
+    last: RefitPlan | None = None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
@@ -148,11 +165,14 @@ class Stagewise:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
     - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
-      than one for 8 coordinates) in few dimensions: gradient descent on all coordinates;
+      than one for 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
+      all coordinates;
     - so little budget that a selection would be a guess: the intercept alone;
     - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
       for a path, those coordinates are selected that are large in one noisy gradient, of features
-      that are shrunk to norm 1; as many as Newton steps can refit.
+      that are shrunk to norm 1; as many as Newton steps can refit. After a path, a last gradient
+      step in all coordinates follows if there are fewer of them than n mu / 2. It is shrunk to
+      nothing where it is likely to be noise.
 
     References
     ----------
@@ -177,7 +197,10 @@ class Stagewise:
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError
+            If the constraint is neither None nor an `L1Ball`.
+        ValueError
+            If the loss is not smooth, or a bound is 0 or infinite.
         """
         if problem.constraint is not None and type(problem.constraint) is not L1Ball:
             raise TypeError(
@@ -212,24 +235,33 @@ class Stagewise:
             problem.loss.curvature_constant(1.0)
         )
         radius = STAGEWISE.nominal_radius * scale if choose else problem.constraint.radius
-        stop_rho = STAGEWISE.stop_share * rho if choose else 0.0
-        path_rho = rho * (1.0 - STAGEWISE.refit_share) - stop_rho
+        stop_share = STAGEWISE.stop_share if choose else 0.0
+        path_share = 1.0 - STAGEWISE.refit_share - stop_share
         log_vertices = math.log(2.0 * D)
-        # T balances the optimisation error of T steps and the noise of each, as the bound of
-        # docs/proofs/frank_wolfe.md does in n and rho. It grows more slowly with the radius than
-        # there, since the refit corrects the lengths of the steps.
-        useful = n * math.sqrt(8.0 * path_rho) / log_vertices
-        steps = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-        steps = min(steps, STAGEWISE.max_steps)
-        mu, mu_refit = math.sqrt(2.0 * rho), math.sqrt(2.0 * STAGEWISE.refit_share * rho)
-        T = n_iter if n_iter is not None else max(3, round(steps))
+
+        def useful_steps(rho: float) -> float:
+            # The optimisation error of T steps balances the noise of each, as the bound of
+            # docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius
+            # than there, since the refit corrects the lengths of the steps.
+            useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
+            T = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+            return min(T, STAGEWISE.max_steps)
+
+        steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
+        # An n_iter asks for a path and its refit, and for nothing else.
+        last_rho = rho * last_share(problem, mu) if n_iter is None else 0.0
+        rho -= last_rho
+        mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
+        T = n_iter if n_iter is not None else max(3, round(useful_steps(rho)))
         K, d = problem.loss.n_outputs, problem.n_features
         fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
         if n_iter is None:
             short = steps < STAGEWISE.least_steps * K**0.5
             affordable = min(STAGEWISE.records_per_feature * n * mu, STAGEWISE.some * steps)
             low = n * mu > STAGEWISE.least_records and d < affordable
-            few = d <= STAGEWISE.few * steps  # hardly a choice
+            conditioned = problem.mean_square is not None
+            per_step = STAGEWISE.conditioned_few if conditioned else STAGEWISE.few
+            few = d <= per_step * steps  # hardly a choice
             if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
@@ -252,17 +284,20 @@ class Stagewise:
             L1Ball(radius),
             np.full(T, 1.0 / T),
             np.ones(T + 1),
-            path_rho,
-            stop_rho=stop_rho,
+            path_share * rho,
+            stop_rho=stop_share * rho,
         )
+        last = plan_last_step(n, d, math.sqrt(2.0 * last_rho)) if last_rho > 0.0 else None
+        after = NoOpEvent() if last is None else last.event
         return StagewisePlan(
-            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit), after),
             n_iter=T,
             path=path,
             mu=mu_refit,
             radius=radius,
             choose_radius=choose,
             n_samples=n,
+            last=last,
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -272,6 +307,8 @@ class Stagewise:
         if choose and all_coordinates:
             radius *= STAGEWISE.safety
         least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
+        if problem.mean_square is not None:
+            least = STAGEWISE.conditioned_signal
         if all_coordinates and not newton_pays(
             problem.n_samples, problem.n_features, budget.mu, least
         ):
@@ -330,10 +367,27 @@ class Stagewise:
             steps = plan.refit(len(np.unique(support % problem.n_features)))
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
             refit.run(coef, hard)
+        if plan.last is not None:
+            if plan.choose_radius:
+                radius *= STAGEWISE.safety / STAGEWISE.room
+            ball, everything = L1Ball(radius), np.arange(D)
+            Refit(problem, X, y, rng, everything, ball, plan.last, progress).last_step(coef)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+def last_share(problem: Problem, mu: float) -> float:
+    """Share of ``mu**2`` for a last step in all coordinates: 0 where its gradient is noise."""
+    d = problem.n_features * math.sqrt(problem.loss.n_outputs)
+    few, many = STAGEWISE.last_records
+    ramp = min(max((problem.n_samples * mu / d - few) / (many - few), 0.0), 1.0)
+    share = STAGEWISE.last_share * ramp
+    mu_last = mu * math.sqrt(share)
+    if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
+        return share
+    return 0.0
 
 
 def unpenalised(problem: Problem) -> CompositeProblem:
@@ -346,6 +400,8 @@ def unpenalised(problem: Problem) -> CompositeProblem:
         problem.intercept,
         problem.target_bound,
         sparse=problem.sparse,
+        centred=problem.centred,
+        mean_square=problem.mean_square,
         penalty=L2(0.0),
         unit=(0.0,) * problem.n_features,
     )
@@ -360,7 +416,7 @@ class StepSums:
     steps : CSR array of shape (n_points, D)
         Whole numbers: steps there and back cancel exactly.
     length : float
-        Of one step.
+        Length of one step.
     """
 
     steps: sparse.csr_array

@@ -2,8 +2,8 @@
 
 Proof: docs/proofs/moments.md.
 
-The gradient of a loss ``phi(z) - t z`` in the prediction z depends on the target t through the mean
-of ``t x`` alone. So that is released once, and a round needs only the mean of ``phi'(z) x``.
+The gradient of a loss ``phi(z) - t z`` depends on the target t only through the mean of ``t x``,
+where z is the prediction. This mean is released once, and a round needs only that of ``phi'(z) x``.
 """
 
 import math
@@ -42,26 +42,29 @@ FAR = 1e200  # coefficients, beyond all that are of use
 
 
 class Moments:
-    """Noisy moments, and a quadratic model that they make.
+    """Noisy moments, and the quadratic model that follows from them.
 
-    Releases the mean of target times features, their second moments where these pay (else the
-    curvature and the mean along that moment), and, where there is signal for more, the gradient at
-    a few points: accelerated steps in the metric of the second moments. With the squared loss the
-    moments are sufficient statistics. Whatever the penalty, it costs no privacy. For a
-    classification with an intercept and little noise, dense rows are centred at a noisy mean, if
-    that is far from 0: a copy of X. Sparse rows are not; only the model knows of their mean.
+    It releases the mean of target times features, and the second moments of the features if these
+    are worth their cost (otherwise the curvature and the mean along the first moment). If the
+    signal is strong enough, it also releases the gradient at a few points, for accelerated steps in
+    the metric of the second moments. With the squared loss the moments are sufficient statistics.
+    The penalty costs no privacy. For a classification with an intercept and little noise, dense
+    rows are centred at a noisy mean if this is far from 0, which copies X. Sparse rows are not
+    centred; only the model uses their mean.
 
     Parameters
     ----------
     row_norm : float or None, default=None
-        Public bound on the l2 norm of rows, in units of the feature bounds: of ``x_j / b_j``. What
-        is longer is shortened, and rows are not centred. In [1e-100, 1e100], where squares neither
-        vanish nor overflow. None looks for one privately.
+        Public bound, in [1e-100, 1e100], on the l2 norm of the rows ``x_j / b_j``, in units of the
+        feature bounds. Longer rows are shortened, and rows are not centred. None finds a bound
+        privately.
 
     Raises
     ------
-    TypeError, ValueError
-        For a row norm that is none.
+    TypeError
+        If ``row_norm`` is neither None nor a number.
+    ValueError
+        If ``row_norm`` is outside [1e-100, 1e100].
 
     References
     ----------
@@ -76,13 +79,14 @@ class Moments:
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
 
     def check(self, problem: CompositeProblem) -> None:
-        """Refuse a subclass whose derivatives are its own, and whose `respond` is inherited.
+        """Check the loss.
 
         Raises
         ------
         TypeError
+            If the class of the loss inherits `respond` from another class than its derivatives.
         ValueError
-            For constants of the loss that are 0, or not scaled.
+            If a constant of the loss is 0, or too large or too small.
         """
         cls = type(problem.loss)
         check_bound_on("derivative", problem.loss, bound_of(problem))
@@ -104,15 +108,15 @@ class Moments:
         budget : Budget or Allowance
         n_iter : int or None
             Number of rounds; None leaves it to the plan. With the squared loss and a matrix there
-            is nothing that rounds could add, and there are none.
+            are no rounds, since they could not add anything.
 
         Raises
         ------
         TypeError
-            What `check` refuses.
+            If `check` refuses the loss.
         ValueError
-            For a squared loss that is linear beyond some residual, for a penalty of the intercept,
-            and for noise that is too large for the grids.
+            If the squared loss is linear beyond some residual, the intercept is penalised, or the
+            noise is too large for the grids.
         """
         self.check(problem)
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
@@ -193,7 +197,7 @@ def record_change(problem: CompositeProblem) -> float:
 
 
 def n_rounds(signal: float, matrix: bool) -> int:
-    """Number of rounds: more where there is less noise, at last as many as converge."""
+    """Number of rounds, which grows as the noise falls, up to the number that converges."""
     if signal < MOMENTS.rounds_signal:
         return 0
     few = min(math.sqrt(signal / MOMENTS.few_signal), MOMENTS.max_rounds if matrix else 1)
@@ -202,7 +206,7 @@ def n_rounds(signal: float, matrix: bool) -> int:
 
 
 class _Run:
-    """One fit. Coefficients stand in units in which rows are at most of norm 1."""
+    """One fit, with coefficients in units in which rows have norm at most 1."""
 
     def __init__(self, plan, problem, X, y, rng):
         self.plan, self.problem, self.rng = plan, problem, rng
@@ -315,7 +319,7 @@ class _Run:
         return np.clip(self.c * mean, -1.0, 1.0)
 
     def clipping_norm(self, largest=None):
-        """The smallest of the candidates that few rows exceed; of centred rows below `largest`."""
+        """The smallest candidate that few rows exceed; for centred rows, one below `largest`."""
         n_counts = MOMENTS.n_counts if largest is None else MOMENTS.n_centred_counts
         largest = math.sqrt(max(self.d, 1)) if largest is None else largest
         if self.plan.row_norm is not None:
@@ -360,14 +364,14 @@ class _Run:
 
     def responses(self, W):
         """Mean of response times row at ``W``, and its noise."""
-        # Predictions have to be finite: one NaN would take the whole sum with it.
+        # Predictions have to be finite, since one NaN would make the whole sum NaN.
         w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
         rule = Responses(self.problem.loss, self.bound)
         sums = self.total(shortened_sums, rule, self.K, w)
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment):
-        """Diagonal second moments: of all features as along the moment, there about the mean."""
+        """Diagonal second moments: those along the moment, about the mean, for all features."""
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish

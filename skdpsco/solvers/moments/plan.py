@@ -103,12 +103,12 @@ class MomentsPlan(Plan):
     Parameters
     ----------
     norm_grid, centre_grid, matrix_grid, curvature_grid, response_grid : float or None
-        None for what is not released. Dense rows are centred where there is a centre_grid.
+        Grids of optional releases, or None. Dense rows are centred if there is a centre_grid.
     line : bool
         Whether the mean along the moment is released with the curvature.
     moment_grid : float
     tolerated : float
-        Count of records that the clipping norm may shorten.
+        Number of records that the clipping norm may shorten.
     row_norm : float or None
         The clipping norm, if it is public.
     """
@@ -125,10 +125,10 @@ class MomentsPlan(Plan):
 
 
 def shares(problem, row_norm, matrix, T, centred):
-    """Share of mu**2 of one release of every kind, and how many there are.
+    """Share of mu**2 of one release of every kind, and the number of such releases.
 
-    ``matrix`` tells whether second moments are released, ``T`` is the number of rounds,
-    ``centred`` whether a centre is.
+    ``matrix`` and ``centred`` tell whether second moments and a centre are released, and ``T`` is
+    the number of rounds.
     """
     squared = isinstance(problem.loss, Squared)
     if matrix:
@@ -157,7 +157,7 @@ def shares(problem, row_norm, matrix, T, centred):
 
 
 def bound_of(problem: CompositeProblem) -> float:
-    """Largest l2 norm of a target: the derivatives of the loss where predictions are 0."""
+    """Largest l2 norm of a target, which is minus the derivative of the loss at prediction 0."""
     loss = problem.loss
     size = loss.lipschitz(0.0, problem.target_bound)
     if type(loss) is Multinomial:

@@ -56,7 +56,7 @@ def saturation(variance: float) -> float:
 
 
 def james_stein(noisy: np.ndarray, variance: float) -> np.ndarray:
-    """James and Stein's estimate, its positive part; ``variance`` of every entry's noise."""
+    """James and Stein's positive-part estimate, for noise with this variance in every entry."""
     square = float(np.square(noisy).sum())
     return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
 

@@ -1,4 +1,4 @@
-"""Second-moment matrices as vectors that are released, and back."""
+"""Conversion of second-moment matrices to vectors for their release, and back."""
 
 import math
 
@@ -12,9 +12,10 @@ def upper_triangle(M: np.ndarray) -> np.ndarray:
 
 
 def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0) -> np.ndarray:
-    """Positive definite matrix of a noisy `upper_triangle`: post-processing.
+    """Positive definite matrix from a noisy `upper_triangle`, by post-processing.
 
-    ``deviation`` of the noise of every entry; ``ridge`` in units of its spectral norm.
+    ``deviation`` is that of the noise in every entry; ``ridge`` is in units of the noise's spectral
+    norm.
     """
     F = math.isqrt(2 * len(entries))
     upper, weight = _layout(F)
@@ -22,7 +23,7 @@ def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0)
     M[upper] = entries / weight
     M += np.triu(M, 1).T
     values, U = np.linalg.eigh(M)
-    # The noise has spectral norm about deviation * sqrt(2 F): below that nothing is known.
+    # The noise has a spectral norm of about deviation * sqrt(2 F), below which nothing is known.
     ridge *= deviation * math.sqrt(2.0 * F)
     return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
 

@@ -1,7 +1,7 @@
-"""Sums over records that `moments` releases, exact.
+"""The exact sums over records that `moments` releases with noise.
 
-Every record's term has an l2 norm that docs/proofs/moments.md bounds. ``centre`` is what dense rows
-are yet to be centred at, or None; ``c`` is the norm that rows are shortened to.
+docs/proofs/moments.md bounds the l2 norm of every record's term. ``centre`` is the point at which
+dense rows are still to be centred, or None; ``c`` is the norm to which rows are shortened.
 """
 
 import math

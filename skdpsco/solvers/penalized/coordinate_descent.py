@@ -85,11 +85,11 @@ class CoordinateDescentPlan(Plan):
     ----------
     scales : ScalePlan
     grid : float
-        Of a sum of terms within 1; that of a column is as many times its bound.
+        Grid of a sum of terms within 1; a column's grid is this times its bound.
     slack : float
-        Factor of the automatic bounds: it grows where noise is small.
+        Factor of the automatic bounds, which grows if the noise is small.
     length : float
-        Of the longest steps, in (0, 1]: below 1 where noise is large.
+        Length of the longest steps, in (0, 1], below 1 if the noise is large.
     """
 
     scales: ScalePlan | None = None
@@ -127,14 +127,14 @@ class CoordinateDescent:
     Parameters
     ----------
     order : {"cyclic", "random"}, default="cyclic"
-        "random" is a fresh permutation in every pass.
+        Order of the coordinates. "random" is a new permutation in every pass.
     clip : "auto" or float, default="auto"
         Bound on the derivative of the loss, per root mean square of the column: one record counts
         for at most ``clip * rms_j``. "auto" is three root mean squares of the targets for losses of
-        residuals and 1.3 Lipschitz constants for others, more where noise is small.
+        residuals and 1.3 Lipschitz constants for others, and more if the noise is small.
     average : bool, default=False
-        Whether to return the mean of the iterates after the last quarter of the passes. By
-        default, the last iterate: it has exact zeros if the penalty makes any.
+        Whether to return the mean of the iterates of the last quarter of the passes. By default the
+        last iterate is returned, which has exact zeros if the penalty creates any.
 
     References
     ----------
@@ -249,11 +249,14 @@ def column_major(n: int, K: int) -> np.ndarray:
 
 
 def check_clip(clip: Any) -> float | str:
-    """``clip`` itself if it is "auto" or a positive number.
+    """Check that ``clip`` is "auto" or a positive number, and return it.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If it is of another type.
+    ValueError
+        If it is another string, or not positive.
     """
     if isinstance(clip, str):
         if clip != "auto":
@@ -263,9 +266,9 @@ def check_clip(clip: Any) -> float | str:
 
 
 def largest_slope(problem: CompositeProblem) -> float:
-    """What no bound of a record's derivative need exceed, as features are within 1.
+    """The largest useful bound on a record's derivative, for features in [-1, 1].
 
-    Where derivatives are residuals, four times the bound of the targets.
+    If derivatives are residuals, it is four times the bound on the targets.
 
     Raises
     ------
@@ -299,7 +302,7 @@ def slopes(loss, Z, y, out):
 
 
 def settle_slopes(loss: Any) -> None:
-    """Let `slopes` be those of a class that inherits faster ones and has derivatives of its own."""
+    """Make `slopes` agree with the derivatives of a class that inherits faster `slopes`."""
     cls = type(loss)
     of_derivatives = [provider(kernel, cls) for kernel in (derivative, derivatives)]
     if not all(issubclass(provider(slopes, cls), other) for other in of_derivatives):
@@ -343,9 +346,9 @@ def clip_rows(R, x, bound):
 
 @kernel
 def clipped_sum(X, j, loss, Z, y, bound, out, work):
-    """Write the sum over records of derivatives times column j, every record's within ``bound``.
+    """Write the sum over records of derivatives times column j, each term clipped to ``bound``.
 
-    ``work`` is room for predictions, targets, derivatives and partial sums of a block of records.
+    ``work`` is space for predictions, targets, derivatives and partial sums of a block of records.
     """
     raise NotImplementedError
 

@@ -80,9 +80,9 @@ class GradientDescentPlan(Plan):
     preconditioned : bool
         Whether the scales of the columns are used.
     grid : float
-        Of a sum of gradients of norm at most 1; that of longer ones is as many times as wide.
+        Grid of a sum of gradients with norms of at most 1; it scales with the clipping norm.
     slack : float
-        Factor of the automatic clipping norm: it grows where noise is small.
+        Factor of the automatic clipping norm, which grows if the noise is small.
     """
 
     scales: ScalePlan | None = None
@@ -92,7 +92,7 @@ class GradientDescentPlan(Plan):
 
 
 class Coordinates(NamedTuple):
-    """The coordinates ``scale * w`` that steps are made in: releases.
+    """The released coordinates ``scale * w`` in which steps are taken.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Coordinates(NamedTuple):
     clip : float
         Bound on the l2 norm of a record's gradient.
     mean_square_norm : float
-        Of the records in these coordinates.
+        Mean squared norm of the records in these coordinates.
     shrinkage : float
         Share of the penalty in the curvature, in [0, 1).
     """
@@ -115,20 +115,19 @@ class GradientDescent:
     """Proximal gradient descent with momentum, clipped gradients and Gaussian noise.
 
     Every pass sums the records' gradients, each clipped to an l2 norm, adds noise, and takes a
-    proximal step. With ``preconditioned=True`` that is done in coordinates in which all columns
-    have mean square 1, as far as a tenth of the budget can tell. The number of passes, step sizes
+    proximal step. With ``preconditioned=True`` this uses coordinates in which all columns have a
+    mean square of about 1, estimated with a tenth of the budget. The number of passes, step sizes
     and clipping norms follow from public numbers and from what was released.
 
     Parameters
     ----------
     clip : "auto" or float, default="auto"
-        The clipping norm over the square root of the number of features; that is, about the
-        largest derivative that a record of the usual size is allowed. "auto" is 1.3 root mean
-        squares of the targets for losses of residuals and 0.8 Lipschitz constants for others, more
-        where noise is small.
+        The clipping norm over the square root of the number of features, which is about the largest
+        derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
+        residuals and 0.8 Lipschitz constants for others, and more if the noise is small.
     preconditioned : bool, default=True
-        Whether the mean squares of the columns are measured. Without, those of 1 are assumed:
-        columns as large as their bounds.
+        Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
+        for columns as large as their bounds.
 
     References
     ----------
@@ -154,7 +153,7 @@ class GradientDescent:
         ------
         ValueError
             If the noise of a pass would be too large for the grid, or if ``clip="auto"`` and
-            derivatives of the loss, other than residuals, have no bound.
+            derivatives of the loss are unbounded and not residuals.
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
         n_passes = n_iter or full_passes(problem, mu)
@@ -206,7 +205,7 @@ class GradientDescent:
 
 
 def plenty(problem: CompositeProblem, budget: Any) -> float:
-    """Records times mu per feature, in units of what is plenty; public."""
+    """Records times mu per feature, relative to `PLENTY`; public."""
     outputs = math.sqrt(problem.loss.n_outputs)
     return problem.n_samples * budget.mu / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
 
@@ -221,7 +220,7 @@ def passes(ratio: float) -> int:
 
 
 def full_passes(problem: CompositeProblem, mu: float) -> int:
-    """Passes of full batches that are worth their noise: few, where there is much of it."""
+    """Number of full-batch passes that are worth their noise; few if there is much noise."""
     worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
     return round(min(max(worth, GRADIENT_DESCENT.fewest), most, GRADIENT_DESCENT.max_passes))
@@ -236,11 +235,13 @@ def share_scales(
     slope = lipschitz_l2(problem.loss)
     if slope < math.inf or (solver.clip == "auto" and not target):
         check_bound_on("derivative", problem.loss, slope)
-    if not (solver.preconditioned or target):
+    known = problem.mean_square is not None
+    if not target and (known or not solver.preconditioned):
         return None, mu
     # Columns and targets are measured together; without preconditioning the former are not used.
-    scales = plan_scales(problem, mu * math.sqrt(COLUMN_SCALES.share), target=target)
-    return scales, mu * math.sqrt(1.0 - COLUMN_SCALES.share)
+    share = COLUMN_SCALES.target_share if known else COLUMN_SCALES.share
+    scales = plan_scales(problem, mu * math.sqrt(share), target, known)
+    return scales, mu * math.sqrt(1.0 - share)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
@@ -256,11 +257,13 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
+    mean_square: Any = problem.mean_square
     if plan.scales is not None:
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
-        if plan.preconditioned:
-            scale = np.sqrt(released.mean_square)
+        mean_square = mean_square or released.mean_square[: d - problem.intercept]
+    if plan.preconditioned and mean_square is not None:
+        scale[: d - problem.intercept] = np.sqrt(mean_square)
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # The noise of an intercept, which no penalty shrinks, would drown predictions that it does

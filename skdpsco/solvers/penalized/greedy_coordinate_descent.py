@@ -79,15 +79,15 @@ class GreedyPlan(Plan):
     ----------
     scales : ScalePlan
     epsilon0 : float
-        Of a choice.
+        Epsilon of a choice.
     change : float
-        By which a sum of terms within 1 moves when one record is replaced.
+        Change of a sum of terms within 1 when one record is replaced.
     grid : float
-        Of a step, for a sum of terms within 1.
+        Grid of a step, for a sum of terms within 1.
     slack : float
         Factor of the automatic bounds.
     length : float
-        Of the steps, in (0, 1]: below 1 where noise is large.
+        Length of the steps, in (0, 1], below 1 if the noise is large.
     """
 
     scales: ScalePlan | None = None
@@ -99,19 +99,19 @@ class GreedyPlan(Plan):
 
 
 class GreedyCoordinateDescent:
-    """Coordinate descent that chooses every coordinate privately, by what a step would gain.
+    """Coordinate descent that chooses every coordinate privately, by the gain of a step.
 
-    For many features of which few matter. A choice costs the exponential mechanism, however many
-    coordinates there are; the step then releases one noisy number.
+    It suits many features of which few matter. A choice costs one exponential mechanism, however
+    many coordinates there are; the step then releases one noisy number.
 
     Parameters
     ----------
     rule : {"gs-r", "gs-s"}, default="gs-r"
-        Gauss-Southwell rule: the longest step, or the largest violation of the optimality
-        condition, both in units of the root of the coordinate's curvature. "gs-r" is for the
-        penalties of `skdpsco.penalties`; one of your own needs "gs-s".
+        Gauss-Southwell rule: "gs-r" takes the longest step, "gs-s" the largest violation of the
+        optimality condition, both in units of the root of the coordinate's curvature. "gs-r" is for
+        the penalties of `skdpsco.penalties`; a penalty of your own needs "gs-s".
     clip : "auto" or float, default="auto"
-        As in `CoordinateDescent`; the automatic bounds are about a quarter of those.
+        As in `CoordinateDescent`, but with automatic bounds of about a quarter.
 
     References
     ----------
@@ -130,11 +130,12 @@ class GreedyCoordinateDescent:
         self.rule, self.clip = rule, check_clip(clip)
 
     def check(self, problem: CompositeProblem) -> None:
-        """Refuse steps that a penalty of the user's would make of gradients without noise.
+        """Check that a user's penalty never sees gradients without noise.
 
         Raises
         ------
         TypeError
+            If the rule is "gs-r" and the penalty is not one of `skdpsco.penalties`.
         """
         if self.rule == "gs-r" and type(problem.penalty) not in PENALTIES:
             raise TypeError(
@@ -150,7 +151,7 @@ class GreedyCoordinateDescent:
         ValueError
             If the noise would be too large for the grids, or the loss has no bound.
         TypeError
-            What `check` refuses.
+            If `check` refuses the penalty.
         """
         self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)

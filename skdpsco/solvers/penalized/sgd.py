@@ -78,13 +78,14 @@ class SGDPlan(GradientDescentPlan):
 class SGD:
     """Proximal stochastic gradient descent on Poisson samples, with clipping and Gaussian noise.
 
-    DP-SGD: in every step each record takes part with the same probability. Nobody learns which do,
-    so that a step costs less than its noise alone would. The accountant charges for replaced
-    records, which is more than what is usually quoted, for added or removed ones. Sums are divided
-    by the expected size of a sample. The result is a mean over the last quarter of the steps.
+    This is DP-SGD: in every step, each record takes part with the same probability. Nobody learns
+    which records do, so a step costs less than its noise alone would. The accountant charges for
+    replaced records, which costs more than the usual accounting for added or removed ones. Sums are
+    divided by the expected size of a sample. The result is a mean over the last quarter of the
+    steps.
 
-    As many passes over the data by `GradientDescent` are about as accurate. Sampling counts for
-    nothing where the budget is one of zCDP: with a ledger.
+    `GradientDescent` is about as accurate with as many passes over the data. Sampling has no
+    benefit if the budget is in zCDP, as with a ledger.
 
     Parameters
     ----------
@@ -92,15 +93,15 @@ class SGD:
         As in `GradientDescent`.
     batch_size : "auto" or float, default="auto"
         Expected number of records in a sample, at least 1e-9 of all. "auto" is a twentieth of the
-        records, and all, which is `GradientDescent`, where noise is small or sampling counts for
-        nothing. So is any number from ``n_samples``.
+        records, or all of them if the noise is small or sampling has no benefit. All records, or
+        any number from ``n_samples``, mean `GradientDescent`.
     preconditioned : bool, default=True
         As in `GradientDescent`.
     accountant : {"auto", "rdp", "pld"}, default="auto"
-        "rdp" accounts with Renyi divergences. "pld" does with privacy loss distributions: less
-        noise, but it needs dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld" if that
-        is installed, else "rdp". The guarantee is the same. With more than a million steps "pld"
-        is "rdp", with a warning if it was asked for.
+        "rdp" accounts with Renyi divergences. "pld" accounts with privacy loss distributions, which
+        needs less noise, but also dp-accounting (``pip install 'skdpsco[pld]'``). "auto" is "pld"
+        if that is installed, otherwise "rdp". The guarantee is the same. With more than a million
+        steps "pld" is "rdp", and warns if it was asked for.
 
     References
     ----------
@@ -219,9 +220,9 @@ class Rows:
 def noise_multiplier(
     budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
 ) -> float:
-    """About the smallest noise multiplier at which ``n_steps`` and ``others`` keep to ``budget``.
+    """About the smallest noise multiplier for which ``n_steps`` and ``others`` fit ``budget``.
 
-    Noise that is large enough without sampling, which is about ``start``, is where it starts from.
+    The search starts from ``start``, which is about large enough without sampling.
     """
 
     def enough(multiplier: float) -> bool:
@@ -247,8 +248,8 @@ def noise_multiplier(
 def poisson_sample(rng, threshold, out):
     """Write the members of a sample and return their number; probability ``threshold / 2**53``.
 
-    A record is in if 53 random bits are below the threshold. Those of 64 records are drawn
-    together, the most significant first, until the last of them has a bit that differs.
+    A record is a member if 53 random bits are below the threshold. The bits of 64 records are drawn
+    together, the most significant first, until every record has a bit that differs.
     """
     n, size = out.shape[0], 0
     one, top = np.uint64(1), np.uint64(2**64 - 1)
