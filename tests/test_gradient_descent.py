@@ -77,7 +77,7 @@ SIZES = ((2, 1), (50, 3), (1000, 200), (10**6, 20), (10**5, 2000))
 
 def test_plans_spend_the_budget_and_no_more():
     cases = itertools.product(LOSSES, SIZES, (False, True), (0.1, 1.0, 8.0, 1e3), (None, 1, 10))
-    for loss, (n, d), intercept, epsilon, n_iter in itertools.islice(cases, 0, None, 7):
+    for loss, (n, d), intercept, epsilon, n_iter in itertools.islice(cases, 0, None, 17):
         budget, problem = Budget(epsilon, 1e-6), make_problem(loss, n, d, intercept)
         for preconditioned, clip in itertools.product((True, False), ("auto", 0.3)):
             solver = GradientDescent(clip, preconditioned)
@@ -171,7 +171,7 @@ def test_regression_with_a_huge_budget_is_that_of_scikit_learn(penalty, make, la
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("preconditioned", [True, False])
 def test_logistic_regression_with_a_huge_budget_is_that_of_scikit_learn(n_classes, preconditioned):
-    X, z, bounds, rng = small_data(n=6000, d=3)
+    X, z, bounds, rng = small_data(n=2000, d=3)
     y = np.digitize(z + rng.logistic(size=len(z)), [0.0] if n_classes == 2 else [-1.0, 1.0])
     loss, targets = Logistic(), 2.0 * y - 1.0
     if n_classes > 2:

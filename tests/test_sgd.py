@@ -43,8 +43,10 @@ def solve(solver, plan, problem, X, y, seed=0):
 # ------------------------------------------------------------------------------ plans
 
 
-@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), Logistic(), Multinomial(3)])
-@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+@pytest.mark.parametrize(
+    ("loss", "accountant"),
+    [(Squared(), "rdp"), (Huber(0.5), "pld"), (Logistic(), "pld"), (Multinomial(3), "rdp")],
+)
 def test_plans_spend_the_budget_and_no_more(loss, accountant):
     for n, epsilon, size, n_iter in ((5000, 1.0, "auto", None), (200, 8.0, 10, 30)):
         budget, problem = Budget(epsilon, 1e-6), make_problem(loss, n, 5)

@@ -51,6 +51,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_cost,
 )
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
@@ -176,6 +177,9 @@ def test_rounds_charge_for_the_worst_of_them():
 # ------------------------------------------------------------------- estimators
 
 
+TRUST = "what Stub releases costs what it plans"
+
+
 class Stub:
     """Plans at a multiple of the budget; runs without data."""
 
@@ -243,13 +247,21 @@ def test_estimators_refuse_plans_that_cost_too_much(kind):
 
 @pytest.mark.parametrize("kind", FITS)
 def test_estimators_report_what_a_plan_rests_on(kind):
-    assert CLAIM in fit(kind, Stub()).privacy_.assumptions
+    # Nothing checks what a solver of the user's releases, for a plan that costs nothing either.
+    assert {CLAIM, TRUST} <= set(fit(kind, Stub()).privacy_.assumptions)
+
+
+@pytest.mark.parametrize("wrapped", [Stub(), GameSolver(Stub())])
+def test_who_wraps_a_solver_says_so_too(wrapped):
+    plan = skdpsco.solvers.Plan(ZCDPEvent(1.0), 1, assumptions=(CLAIM,))
+    assert assumed_of(wrapped, plan) == (TRUST, CLAIM)
+    assert assumed_of(GameSolver(MirrorProx()), plan) == (CLAIM,)
 
 
 def test_solutions_report_what_a_plan_rests_on():
     payoffs = np.zeros((100, 2, 2))
     solution = solve_variational_inequality(MatrixGame(2, 2), payoffs, solver=Stub())
-    assert CLAIM in solution.privacy.assumptions
+    assert {CLAIM, TRUST} <= set(solution.privacy.assumptions)
     with pytest.raises(ValueError, match="The solver's plan costs rho="):
         solve_variational_inequality(MatrixGame(2, 2), payoffs, solver=Stub(400.0))
 

@@ -47,6 +47,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
+from skdpsco.solvers.base import assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
 # their features a centre is found, and their scores are calibrated.
@@ -61,7 +62,7 @@ CONDITIONED = (
 
 # With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
 # default should keep a model from its optimum where nothing else does.
-GROWTH_RATIO, LARGEST_GROWTH = 250.0, 8.0
+GROWTH_RATIO = 250.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -109,6 +110,7 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
@@ -206,7 +208,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _growth(self, n_samples: int, n_features: int) -> float:
         """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        return min(max(ratio / GROWTH_RATIO, 1.0), LARGEST_GROWTH)
+        return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
@@ -232,7 +234,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
         radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
-        if isinstance(radius, str) or None in (radius, bound) or not is_regressor(self):
+        if isinstance(radius, str) or radius is None or bound is None or not is_regressor(self):
             return None
         if self.feature_bound is None:
             return None
@@ -379,7 +381,8 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result.coef, result.radius, design, y, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (clipping_note(units.bounds), *notes, *assumptions, *plan.assumptions)
+                said = (*notes, *assumptions, *assumed_of(solver, plan))
+                said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None:

@@ -311,20 +311,23 @@ class PrivateGroupDRO(PrivateLinearModel):
                 "and pass sensitive_features=...."
             )
         draft = self._draft()
+        draft.coef_, draft.intercept_ = draft._learn(X, y, sensitive_features)
+        return self._accept(draft)
+
+    def _learn(self, X, y, sensitive_features=None):
         frame, columns = X, named_columns(X, sensitive_features)
-        X, y = check_X_y(draft, without(X, columns), y, y_numeric=not classifies(self))
+        X, y = check_X_y(self, without(X, columns), y, y_numeric=not classifies(self))
         membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t, notes = draft._encode(y)
-        draft._membership, draft._facts = membership, self._public_facts(membership)
+            t, notes = self._encode(y)
+        self._membership, self._facts = membership, self._public_facts(membership)
         notes = (*notes, *self._notes(membership))
-        coef, offset = draft._fit(X, t, LOSSES[self.loss](), None, notes)
+        coef, offset = self._fit(X, t, LOSSES[self.loss](), None, notes)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
-        draft.coef_, draft.intercept_ = self._unit() * coef, self._unit() * offset
-        draft.groups_ = as_array(membership.groups)
-        draft.sensitive_columns_ = columns
-        return self._accept(draft)
+        self.groups_ = as_array(membership.groups)
+        self.sensitive_columns_ = columns
+        return self._unit() * coef, self._unit() * offset
 
     def _unit(self) -> float:
         return 1.0 if classifies(self) else float(self.target_bound)

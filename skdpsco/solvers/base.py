@@ -408,6 +408,15 @@ def check_cost(event: Event, budget: Any) -> None:
         )
 
 
+def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
+    """What privacy takes on trust of ``solver`` and of its ``plan``, for the report."""
+    while of_this_package(type(solver)) and hasattr(solver, "solver"):
+        solver = solver.solver
+    cls = type(solver)
+    own = () if of_this_package(cls) else (f"what {cls.__name__} releases costs what it plans",)
+    return (*own, *plan.assumptions)
+
+
 def worst_of(events: Sequence[Event]) -> Event:
     """Cost of adaptive releases about disjoint parts of the records.
 

@@ -13,6 +13,7 @@ from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, ch
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
@@ -229,7 +230,7 @@ class PrivateSynthesizer(PrivateEstimator):
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
         )
-        assumptions = ("the domain and the queries are public", *plan.assumptions)
+        assumptions = ("the domain and the queries are public", *assumed_of(solver, plan))
         if any(isinstance(entry, Bins) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (

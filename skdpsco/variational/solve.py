@@ -24,6 +24,7 @@ from skdpsco.solvers import (
     BoostedMirrorDescent,
     MirrorDescent,
 )
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
@@ -278,7 +279,7 @@ def solve_variational_inequality(
     assumptions = (
         "the operator of a record depends on that record only",
         "the sets, bounds, smoothness and probes are public",
-        *plan.assumptions,
+        *assumed_of(solver, plan),
     )
     with releasing(
         Payer(ledger, "solve_variational_inequality", parameters),

@@ -143,8 +143,8 @@ class SlopeRoom(NamedTuple):
 
 def schedule_of(plan) -> PathSchedule:
     """The schedule as kernels take it."""
-    steps = map(np.array, (plan.weight, plan.scale, plan.slope, plan.grid))
-    return PathSchedule(*steps, plan.cap, plan.stop_grid)
+    weight, scale, slope, grid = map(np.array, (plan.weight, plan.scale, plan.slope, plan.grid))
+    return PathSchedule(weight, scale, slope, grid, plan.cap, plan.stop_grid)
 
 
 def new_path(problem, n_iter: int, progress: np.ndarray) -> Path:
