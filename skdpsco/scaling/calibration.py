@@ -15,7 +15,7 @@ from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import predict_all
-from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
@@ -95,8 +95,7 @@ class CalibrationPlan:
         size = max(float(np.linalg.norm(w)), 1e-100)  # tiny squares would vanish
         edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
-        gaussian_mechanism(rng, table, self.grid)
-        variance = (self.grid * 2.0**SCALE_BITS) ** 2
+        variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - self.n_samples) / len(counts)  # n is public
         sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.scaling import calibration as module
 from skdpsco.scaling.calibration import plan_calibration
@@ -33,6 +33,7 @@ class Tables:
         assert max(map(abs, units)) < 2**49  # nothing is clamped
         self.units = np.array(units, dtype=float)
         values[:] = self.output
+        return deviation_on(grid)
 
     def run(self, plan, rows, layout, output):
         x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
