@@ -383,7 +383,7 @@ def test_targets_of_a_regression_are_no_labels(tmp_path, y):
     )
     groups = {"sensitive_features": np.arange(N) % 2}
     ledger = Ledger(1000.0, 1e-3, path=tmp_path / "ledger")
-    grid = {"radius": [1.0, 2.0]}
+    grid = {"radius": [1e6, 2e6]}
     search = PrivateGridSearchCV(model, grid, ledger=ledger, **SEARCH).fit(X, y, **groups)
     assert search.best_estimator_.classes is None
     assert "labels" not in str(search.privacy_.assumptions)

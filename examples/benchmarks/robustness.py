@@ -8,6 +8,10 @@ three rules is printed below it:
 - a score falls by more than .03 beyond its standard error when epsilon doubles or more;
 - at epsilon 100 a score is .02 below that of the same objective without privacy.
 
+Models of groups, of links, of maximal losses and in balls follow, with three seeds. Their targets
+have a declared bound, the next power of two. Groups say nothing, and the score of the minimax
+classifier is the mean of those of both classes, for which the constant has one half.
+
 python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
 
 DIR adds families of real data: adult-train.csv.gz and adult-test.csv.gz (UCI, without headers),
@@ -25,9 +29,21 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score
 from sklearn.preprocessing import MinMaxScaler
 
-from skdpsco import PrivateLasso, PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
+from skdpsco import (
+    PrivateGroupDRO,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+    PrivateRidge,
+)
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 100.0)
 BELOW_CONSTANT, FALL, BELOW_OPTIMUM = 0.02, 0.03, 0.02
@@ -41,6 +57,36 @@ CLASSIFIERS = {
 REGRESSORS = {
     "Ridge": (PrivateRidge, Ridge(alpha=1.0)),
     "Lasso": (PrivateLasso, LinearRegression()),
+}
+
+
+class InTwoGroups(PrivateGroupDRO):
+    """Group DRO for two groups that say nothing."""
+
+    def fit(self, X, y):
+        return super().fit(X, y, sensitive_features=np.arange(len(y)) % 2)
+
+
+def classifying_link(classes, **params):
+    """The monotone model whose predictions are probabilities."""
+    return PrivateMonotoneGLM(**params)
+
+
+OTHER_SEEDS = 3
+OTHER_CLASSIFIERS = {
+    "MonotoneGLM": (classifying_link, CLASSIFIERS["LogisticL1"][1]),
+    "GroupDRO": (partial(InTwoGroups, groups=[0, 1]), CLASSIFIERS["LogisticL1"][1]),
+    "MinimaxClassifier": (
+        PrivateMinimaxClassifier,
+        LogisticRegression(C=1e4, class_weight="balanced", max_iter=2000),
+    ),
+    "LinearClassifier": (PrivateLinearClassifier, CLASSIFIERS["LogisticL1"][1]),
+}
+OTHER_REGRESSORS = {
+    "MonotoneGLM": (partial(PrivateMonotoneGLM, link="identity"), LinearRegression()),
+    "GroupDRO": (partial(InTwoGroups, loss="squared", groups=[0, 1]), LinearRegression()),
+    "MinimaxRegressor": (PrivateMinimaxRegressor, LinearRegression()),
+    "LinearRegressor": (PrivateLinearRegressor, LinearRegression()),
 }
 
 
@@ -237,19 +283,32 @@ def real_families(directory):
     }
 
 
+def score(model, X, y, balanced):
+    """Accuracy, of every class in turn if it is balanced; or R^2."""
+    if y.dtype.kind != "i":
+        return r2_score(y, model.predict(X))
+    metric = balanced_accuracy_score if balanced else accuracy_score
+    return metric(y, model.predict(X) > 0.5)  # of classes 0 and 1, or their probabilities
+
+
 def scores_of(family, make, plain, seeds, **options):
     """Scores by epsilon and seed, without privacy, and of the constant predictor."""
     private, optimum, constant = np.empty((len(EPSILONS), seeds)), [], []
+    balanced = make is PrivateMinimaxClassifier
+    others = make in [other for other, _ in OTHER_REGRESSORS.values()]
     for seed in range(seeds):
         X, y, X_test, y_test, *bound = family(np.random.default_rng(seed))
         bound = bound[0] if bound else 1.0
         declared = {"classes": [0, 1]} if y.dtype.kind == "i" else {}
+        if others and not declared:
+            declared = {"target_bound": 2.0 ** np.ceil(np.log2(np.abs(y).max()))}
         for k, epsilon in enumerate(EPSILONS):
             model = make(epsilon=epsilon, feature_bound=bound, **declared, **options).fit(X, y)
-            private[k, seed] = model.score(X_test, y_test)
+            private[k, seed] = score(model, X_test, y_test, balanced)
         reference = plain.fit(X / bound, y)
-        optimum.append(reference.score(X_test / bound, y_test))
-        constant.append(max(y_test.mean(), 1.0 - y_test.mean()) if declared else 0.0)
+        optimum.append(score(reference, X_test / bound, y_test, balanced))
+        most = 0.5 if balanced else max(y_test.mean(), 1.0 - y_test.mean())
+        constant.append(most if "classes" in declared else 0.0)
     return private, float(np.median(optimum)), float(np.median(constant))
 
 
@@ -287,8 +346,10 @@ def main():
     print(f"{'':48}{heads}{'constant':>10}{'no noise':>10}")
     for name in names:
         estimators, family = families[name]
-        for label, (make, plain) in estimators.items():
-            private, optimum, constant = scores_of(family, make, plain, seeds)
+        others = OTHER_CLASSIFIERS if estimators is CLASSIFIERS else OTHER_REGRESSORS
+        for label, (make, plain) in (estimators | others).items():
+            n_seeds = seeds if label in estimators else min(seeds, OTHER_SEEDS)
+            private, optimum, constant = scores_of(family, make, plain, n_seeds)
             row = "".join(f"{max(score, -99.0):9.3f}" for score in np.median(private, axis=1))
             print(f"{name:26}{label:22}{row}{constant:10.3f}{optimum:10.3f}", flush=True)
             broken += [

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
-from skdpsco.data.pieces import sum_error
+from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
@@ -179,7 +179,7 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     known, share = known_records(n, n_features, mu)
     levels = min(max(1, round(known / LEVEL_RECORDS)), MAX_LEVELS)
     multiplier, event = share_mu(mu, {"table": (share, 1)})
-    sensitivity = 2.0 + 2.0 * math.sqrt(2.0 * levels) * sum_error(n, 1.0)
+    sensitivity = replace_one(n, 1.0, parts=2 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n)
     scale, offset = REGRESSION_PRIOR if squared else CLASSES_PRIOR
     deviation = min(1.0, scale * math.sqrt(n_features) / (n * mu))
