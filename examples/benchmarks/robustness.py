@@ -8,7 +8,15 @@ three rules is printed below it:
 - a score falls by more than .03 beyond its standard error when epsilon doubles or more;
 - at epsilon 100 a score is .02 below that of the same objective without privacy.
 
+Models of groups, of links, of maximal losses and in balls follow, with three seeds. Their targets
+have a declared bound, the next power of two. Groups say nothing, and the score of the minimax
+classifier is the mean of those of both classes, for which the constant has one half.
+
 python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
+python examples/benchmarks/robustness.py --baselines [the same]
+
+The second compares with known models at epsilon .5, 1 and 3, and prints where the better of two
+defaults is more than .01 below the best of them.
 
 DIR adds families of real data: adult-train.csv.gz and adult-test.csv.gz (UCI, without headers),
 electricity.csv.gz (OpenML's) and california_sklearn_layout.csv.gz.
@@ -20,17 +28,32 @@ import warnings
 from functools import partial
 
 import _data
+import baselines
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score
 from sklearn.preprocessing import MinMaxScaler
 
-from skdpsco import PrivateLasso, PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
+from skdpsco import (
+    PrivateGroupDRO,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+    PrivateRidge,
+)
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 100.0)
 BELOW_CONSTANT, FALL, BELOW_OPTIMUM = 0.02, 0.03, 0.02
+BASELINE_EPSILONS, BELOW_BASELINE = (0.5, 1.0, 3.0), 0.01
+OBVIOUS = ("LogisticRegression", "LogisticL1", "Ridge", "Lasso")
 N, N_TEST = 4000, 4000
 
 # The same objective without privacy. (An automatic radius leaves the l1 ball to the data.)
@@ -41,6 +64,36 @@ CLASSIFIERS = {
 REGRESSORS = {
     "Ridge": (PrivateRidge, Ridge(alpha=1.0)),
     "Lasso": (PrivateLasso, LinearRegression()),
+}
+
+
+class InTwoGroups(PrivateGroupDRO):
+    """Group DRO for two groups that say nothing."""
+
+    def fit(self, X, y):
+        return super().fit(X, y, sensitive_features=np.arange(len(y)) % 2)
+
+
+def classifying_link(classes, **params):
+    """The monotone model whose predictions are probabilities."""
+    return PrivateMonotoneGLM(**params)
+
+
+OTHER_SEEDS = 3
+OTHER_CLASSIFIERS = {
+    "MonotoneGLM": (classifying_link, CLASSIFIERS["LogisticL1"][1]),
+    "GroupDRO": (partial(InTwoGroups, groups=[0, 1]), CLASSIFIERS["LogisticL1"][1]),
+    "MinimaxClassifier": (
+        PrivateMinimaxClassifier,
+        LogisticRegression(C=1e4, class_weight="balanced", max_iter=2000),
+    ),
+    "LinearClassifier": (PrivateLinearClassifier, CLASSIFIERS["LogisticL1"][1]),
+}
+OTHER_REGRESSORS = {
+    "MonotoneGLM": (partial(PrivateMonotoneGLM, link="identity"), LinearRegression()),
+    "GroupDRO": (partial(InTwoGroups, loss="squared", groups=[0, 1]), LinearRegression()),
+    "MinimaxRegressor": (PrivateMinimaxRegressor, LinearRegression()),
+    "LinearRegressor": (PrivateLinearRegressor, LinearRegression()),
 }
 
 
@@ -237,19 +290,32 @@ def real_families(directory):
     }
 
 
+def score(model, X, y, balanced):
+    """Accuracy, of every class in turn if it is balanced; or R^2."""
+    if y.dtype.kind != "i":
+        return r2_score(y, model.predict(X))
+    metric = balanced_accuracy_score if balanced else accuracy_score
+    return metric(y, model.predict(X) > 0.5)  # of classes 0 and 1, or their probabilities
+
+
 def scores_of(family, make, plain, seeds, **options):
     """Scores by epsilon and seed, without privacy, and of the constant predictor."""
     private, optimum, constant = np.empty((len(EPSILONS), seeds)), [], []
+    balanced = make is PrivateMinimaxClassifier
+    others = make in [other for other, _ in OTHER_REGRESSORS.values()]
     for seed in range(seeds):
         X, y, X_test, y_test, *bound = family(np.random.default_rng(seed))
         bound = bound[0] if bound else 1.0
         declared = {"classes": [0, 1]} if y.dtype.kind == "i" else {}
+        if others and not declared:
+            declared = {"target_bound": 2.0 ** np.ceil(np.log2(np.abs(y).max()))}
         for k, epsilon in enumerate(EPSILONS):
             model = make(epsilon=epsilon, feature_bound=bound, **declared, **options).fit(X, y)
-            private[k, seed] = model.score(X_test, y_test)
+            private[k, seed] = score(model, X_test, y_test, balanced)
         reference = plain.fit(X / bound, y)
-        optimum.append(reference.score(X_test / bound, y_test))
-        constant.append(max(y_test.mean(), 1.0 - y_test.mean()) if declared else 0.0)
+        optimum.append(score(reference, X_test / bound, y_test, balanced))
+        most = 0.5 if balanced else max(y_test.mean(), 1.0 - y_test.mean())
+        constant.append(most if "classes" in declared else 0.0)
     return private, float(np.median(optimum)), float(np.median(constant))
 
 
@@ -266,6 +332,35 @@ def violations(private, optimum, constant):
         yield f"epsilon {EPSILONS[-1]:g}: {medians[-1]:.3f}, without privacy {optimum:.3f}"
 
 
+def compare(families, names, seeds):
+    """Print medians of defaults and of `baselines`, then where the latter are better."""
+    broken = []
+    for name in names:
+        estimators, family = families[name]
+        for epsilon in BASELINE_EPSILONS:
+            found = {}
+            for seed in range(seeds):
+                X, y, X_test, y_test, *bound = family(np.random.default_rng(seed))
+                bound = bound[0] if bound else 1.0
+                declared = {"classes": [0, 1]} if y.dtype.kind == "i" else {}
+                rng = np.random.default_rng()
+                scores = baselines.scores(X, y, X_test, y_test, bound, epsilon, rng)
+                for label in set(OBVIOUS) & set(estimators):
+                    model = estimators[label][0](epsilon=epsilon, feature_bound=bound, **declared)
+                    scores[label] = model.fit(X, y).score(X_test, y_test)
+                for label, score in scores.items():
+                    found.setdefault(label, []).append(score)
+            medians = {label: float(np.median(values)) for label, values in found.items()}
+            row = "".join(f"  {label} {score:.3f}" for label, score in medians.items())
+            print(f"{name:26}epsilon {epsilon:<4g}{row}", flush=True)
+            ours = max(score for label, score in medians.items() if label in estimators)
+            best = max(score for label, score in medians.items() if label not in estimators)
+            if ours < best - BELOW_BASELINE:
+                broken.append(f"{name}, epsilon {epsilon:g}: {ours:.3f}, a baseline {best:.3f}")
+    print(f"\n{len(broken)} violations")
+    print("\n".join(broken))
+
+
 def main():
     """Print scores, then what breaks the rules."""
     parser = argparse.ArgumentParser()
@@ -273,6 +368,7 @@ def main():
     parser.add_argument("--families", nargs="*", metavar="NAME", help="all, if none is named")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data-dir", metavar="DIR", help="real data, see above")
+    parser.add_argument("--baselines", action="store_true", help="compare with known models")
     arguments = parser.parse_args()
     seeds = 3 if arguments.quick else arguments.seeds
     families = FAMILIES | (real_families(arguments.data_dir) if arguments.data_dir else {})
@@ -282,13 +378,18 @@ def main():
         parser.error(f"no families {sorted(unknown)}; there are {list(families)}")
     names = names[::3] if arguments.quick else names
     warnings.filterwarnings("ignore")
+    if arguments.baselines:
+        compare(families, names, seeds)
+        return
     broken, start = [], time.perf_counter()
     heads = "".join(f"{f'eps {epsilon:g}':>9}" for epsilon in EPSILONS)
     print(f"{'':48}{heads}{'constant':>10}{'no noise':>10}")
     for name in names:
         estimators, family = families[name]
-        for label, (make, plain) in estimators.items():
-            private, optimum, constant = scores_of(family, make, plain, seeds)
+        others = OTHER_CLASSIFIERS if estimators is CLASSIFIERS else OTHER_REGRESSORS
+        for label, (make, plain) in (estimators | others).items():
+            n_seeds = seeds if label in estimators else min(seeds, OTHER_SEEDS)
+            private, optimum, constant = scores_of(family, make, plain, n_seeds)
             row = "".join(f"{max(score, -99.0):9.3f}" for score in np.median(private, axis=1))
             print(f"{name:26}{label:22}{row}{constant:10.3f}{optimum:10.3f}", flush=True)
             broken += [

@@ -62,7 +62,7 @@ CONDITIONED = (
 
 # With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
 # default should keep a model from its optimum where nothing else does.
-GROWTH_RATIO, LARGEST_GROWTH = 250.0, 8.0
+GROWTH_RATIO = 250.0
 
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -110,6 +110,7 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
@@ -207,7 +208,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _growth(self, n_samples: int, n_features: int) -> float:
         """Factor by which an automatic radius grows when there is little noise."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        return min(max(ratio / GROWTH_RATIO, 1.0), LARGEST_GROWTH)
+        return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.

@@ -113,14 +113,16 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
-    Notes ----- Neighbouring data sets differ by the replacement of one record; the number of
-    records, the sizes of the blocks, the number and names of the features, their dtypes and the set
-    of labels are public. Errors in the input (a NaN, say) are reported to the caller and are not
-    covered by the guarantee. A mistake in a block other than the first is found only after the
-    charge. Nothing is fitted then, but the charge is kept, since noise may have been drawn.
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the sizes
+    of the blocks, the number and names of the features, their dtypes and the set of labels are
+    public. Errors in the input (a NaN, say) are reported to the caller and are not covered by the
+    guarantee. A mistake in a block other than the first is found only after the charge. Nothing is
+    fitted then, but the charge is kept, since noise may have been drawn.
 
-    Float64 arrays in C order, including a read-only `numpy.memmap`, and CSR matrices are not
-    copied. Proofs: docs/proofs.
+    CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
+    copied once, if they are conditioned. Proofs: docs/proofs.
 
     References
     ----------

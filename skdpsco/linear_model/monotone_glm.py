@@ -100,10 +100,12 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
-    Notes ----- Neighbouring data sets differ by the replacement of one record; the number of
-    records and the link are public. Privacy does not rest on the link: see `Link`. Long rows count
-    less than short ones, which causes no bias if the link is right. Errors in the input are
-    reported to the caller and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records and the
+    link are public. Privacy does not rest on the link: see `Link`. Long rows count less than short
+    ones, which causes no bias if the link is right. Errors in the input are reported to the caller
+    and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
 
     References
     ----------

@@ -63,8 +63,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
-        "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40 where there is
-        little noise.
+        "auto" is 5 where features are in [-1, 1], or conditioned.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``, to which features are clipped.
     fit_intercept : bool, default=True

@@ -57,8 +57,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``; up to 8
-        where there is little noise.
+        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``.
     feature_bound : float or array-like of shape (n_features,), default=1.0
         Public bound on ``|X|``, to which features are clipped.
     target_bound : float, default=1.0

@@ -335,11 +335,16 @@ class _GroupFit:
             phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
         return phi, *self._means(moments, self.plan.moment_grids)
 
-    def _model(self, stiffness: float) -> Any:
-        """The model of phi if second moments of all features are ``stiffness`` times the mean."""
+    def _model(self, stiffness: float, n_columns: int | None = None) -> Any:
+        """The model of phi if second moments of all features are ``stiffness`` times the mean.
+
+        With fewer columns, what it says of ``w`` is the same if the features' part of ``w`` has the
+        same norm.
+        """
+        n_columns = n_columns or self.F
         intercept = self.problem.intercept
         square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
-        squares, mean = np.full(self.F, stiffness * square), np.zeros(self.F)
+        squares, mean = np.full(n_columns, stiffness * square), np.zeros(n_columns)
         if intercept and self.problem.centred:
             squares[-1] = mean[-1] = 1.0
         elif intercept:  # it goes together with the features
@@ -351,12 +356,15 @@ class _GroupFit:
 
         A model with less curvature than the data would make the next step too long.
         """
-        n_seen = self.F - (self.problem.intercept and self.problem.centred)
+        n_ball = self.F - self.problem.intercept
+        v = np.array([np.linalg.norm(w[:n_ball]), *w[n_ball:]])
+        apart = int(self.problem.intercept and self.problem.centred)
+        n_seen = self.F - apart
         square = float(np.square(response[:n_seen]).sum()) - n_seen * noise**2
         low, high = (self.stiffness if self.responded else 1.0), float(self.F)
         for _ in range(30):
             middle = math.sqrt(low * high)
-            slopes = self._model(middle).slopes(w)[0][:n_seen]
+            slopes = self._model(middle, len(v)).slopes(v)[0][: len(v) - apart]
             low, high = (middle, high) if slopes @ slopes < square else (low, middle)
         self.stiffness, self.responded = low, True
         return low
