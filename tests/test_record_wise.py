@@ -264,7 +264,7 @@ def test_errors_about_values(transformer):
     assert step.note
     X, other = SIGNED[0]
     transformer.fit(NUMBERS).transform(X)
-    with pytest.raises(ValueError, match="Negative values|skewedness|beyond the limits"):
+    with pytest.raises(ValueError, match=r"Negative values|skewedness|beyond the limits"):
         transformer.transform(other)
 
 
