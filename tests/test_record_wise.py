@@ -268,4 +268,4 @@ def test_exact_types_only(kind):
     other.__class__ = derived
     (step,) = privacy_report(other).steps
     assert step.status == "NOT private"
-    assert "unknown type" in step.note
+    assert "its type is unknown" in step.note
