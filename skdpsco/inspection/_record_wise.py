@@ -44,6 +44,7 @@ from sklearn.utils import get_tags
 
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
+    ColumnClipper,
     PrivateFeatureSelector,
     PrivateQuantileClipper,
     PrivateStandardScaler,
@@ -190,6 +191,7 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     PublicBoundsScaler: _free,
     RBFSampler: _rbf,
     RowClipper: _free,
+    ColumnClipper: _free,
     SimpleImputer: _imputer,
     SkewedChi2Sampler: _free,
     SparseRandomProjection: _free,
@@ -207,6 +209,7 @@ KEEP_LAYOUT = (
     Normalizer,
     PolynomialFeatures,
     PrivateFeatureSelector,
+    ColumnClipper,
     PublicBoundsScaler,
     RowClipper,
     SimpleImputer,
