@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
@@ -63,6 +64,17 @@ def without_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def collected_advice() -> Iterator[list[str]]:
+    """Show no warnings within; afterwards the list holds the texts of every `UtilityWarning`."""
+    advice: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield advice
+    shown = (w for w in caught if issubclass(w.category, UtilityWarning))
+    advice.extend(dict.fromkeys(str(w.message) for w in shown))
 
 
 class _SecretAESCounter(AESCounter):

@@ -109,7 +109,7 @@ def test_what_an_operator_declares_is_about_its_own_blocks():
         {"blocks": [Block(Simplex(), 2, 0.1)] * 2},
         {"smoothness": [[0.0, 0.1], [0.1, 0.0]]},
     ):
-        with pytest.raises(ValueError, match="for the very blocks"):
+        with pytest.raises(ValueError, match="respects the bounds of its blocks"):
             solve_variational_inequality(game, payoffs, **arguments, **changes)
     solve_variational_inequality(
         game, payoffs, blocks=list(game.blocks), monotone=True, **arguments

@@ -2,13 +2,13 @@
 
 import pickle
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import is_classifier
 
-import skdpsco.data.map_reduce as module
 from skdpsco import (
     Ledger,
     PrivacyWarning,
@@ -19,6 +19,9 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.losses import Squared
+
+# The function of that name hides the module from a plain import.
+module = import_module("skdpsco.data.map_reduce")
 
 N, D = 1500, 6
 RNG = np.random.default_rng(0)

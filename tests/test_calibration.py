@@ -158,11 +158,11 @@ def test_rare_positives_stay_rare(make):
     means = {
         c: [
             fitted(make, 500, 1.0, -4.5, seed, calibration=c)[0].predict_proba(X)[:, 1].mean()
-            for seed in range(7)
+            for seed in range(20)
         ]
         for c in ("auto", None)
     }
-    assert np.mean(means["auto"]) < 0.85 * np.mean(means[None])
+    assert np.mean(means["auto"]) < 0.93 * np.mean(means[None])
 
 
 @seeded_fits

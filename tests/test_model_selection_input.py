@@ -290,7 +290,7 @@ KINDS = ["blocks", "blocks with targets", "pairs", "iterator", "arrow", "dask"]
 @pytest.mark.parametrize("y", [Y, None], ids=["y", "no y"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks(kind, y):
-    bad, match = blocks_of(kind), "X must be an array.*at random; got blocks of records"
+    bad, match = blocks_of(kind), "X must be an array.*random rows of it; got blocks of records"
     for estimator in (MODEL, SCALED):
         refuses_search(match, estimator, {}, X=bad, y=y)
         refuses(match, lambda ledger: private_cross_val_score(MODEL, bad, y, ledger=ledger))

@@ -3,17 +3,20 @@
 import hashlib
 import os
 import pickle
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
-import skdpsco.data.map_reduce as module
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_target
 from skdpsco.data.digests import WORDS, digest, new_key
 from skdpsco.data.row_blocks import BlockRecords
+
+# The function of that name hides the module from a plain import.
+module = import_module("skdpsco.data.map_reduce")
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)

@@ -13,6 +13,10 @@ have a declared bound, the next power of two. Groups say nothing, and the score 
 classifier is the mean of those of both classes, for which the constant has one half.
 
 python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
+python examples/benchmarks/robustness.py --baselines [the same]
+
+The second compares with known models at epsilon .5, 1 and 3, and prints where the better of two
+defaults is more than .01 below the best of them.
 
 DIR adds families of real data: adult-train.csv.gz and adult-test.csv.gz (UCI, without headers),
 electricity.csv.gz (OpenML's) and california_sklearn_layout.csv.gz.
@@ -24,6 +28,7 @@ import warnings
 from functools import partial
 
 import _data
+import baselines
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
@@ -47,6 +52,8 @@ from skdpsco import (
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 100.0)
 BELOW_CONSTANT, FALL, BELOW_OPTIMUM = 0.02, 0.03, 0.02
+BASELINE_EPSILONS, BELOW_BASELINE = (0.5, 1.0, 3.0), 0.01
+OBVIOUS = ("LogisticRegression", "LogisticL1", "Ridge", "Lasso")
 N, N_TEST = 4000, 4000
 
 # The same objective without privacy. (An automatic radius leaves the l1 ball to the data.)
@@ -325,6 +332,35 @@ def violations(private, optimum, constant):
         yield f"epsilon {EPSILONS[-1]:g}: {medians[-1]:.3f}, without privacy {optimum:.3f}"
 
 
+def compare(families, names, seeds):
+    """Print medians of defaults and of `baselines`, then where the latter are better."""
+    broken = []
+    for name in names:
+        estimators, family = families[name]
+        for epsilon in BASELINE_EPSILONS:
+            found = {}
+            for seed in range(seeds):
+                X, y, X_test, y_test, *bound = family(np.random.default_rng(seed))
+                bound = bound[0] if bound else 1.0
+                declared = {"classes": [0, 1]} if y.dtype.kind == "i" else {}
+                rng = np.random.default_rng()
+                scores = baselines.scores(X, y, X_test, y_test, bound, epsilon, rng)
+                for label in set(OBVIOUS) & set(estimators):
+                    model = estimators[label][0](epsilon=epsilon, feature_bound=bound, **declared)
+                    scores[label] = model.fit(X, y).score(X_test, y_test)
+                for label, score in scores.items():
+                    found.setdefault(label, []).append(score)
+            medians = {label: float(np.median(values)) for label, values in found.items()}
+            row = "".join(f"  {label} {score:.3f}" for label, score in medians.items())
+            print(f"{name:26}epsilon {epsilon:<4g}{row}", flush=True)
+            ours = max(score for label, score in medians.items() if label in estimators)
+            best = max(score for label, score in medians.items() if label not in estimators)
+            if ours < best - BELOW_BASELINE:
+                broken.append(f"{name}, epsilon {epsilon:g}: {ours:.3f}, a baseline {best:.3f}")
+    print(f"\n{len(broken)} violations")
+    print("\n".join(broken))
+
+
 def main():
     """Print scores, then what breaks the rules."""
     parser = argparse.ArgumentParser()
@@ -332,6 +368,7 @@ def main():
     parser.add_argument("--families", nargs="*", metavar="NAME", help="all, if none is named")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data-dir", metavar="DIR", help="real data, see above")
+    parser.add_argument("--baselines", action="store_true", help="compare with known models")
     arguments = parser.parse_args()
     seeds = 3 if arguments.quick else arguments.seeds
     families = FAMILIES | (real_families(arguments.data_dir) if arguments.data_dir else {})
@@ -341,6 +378,9 @@ def main():
         parser.error(f"no families {sorted(unknown)}; there are {list(families)}")
     names = names[::3] if arguments.quick else names
     warnings.filterwarnings("ignore")
+    if arguments.baselines:
+        compare(families, names, seeds)
+        return
     broken, start = [], time.perf_counter()
     heads = "".join(f"{f'eps {epsilon:g}':>9}" for epsilon in EPSILONS)
     print(f"{'':48}{heads}{'constant':>10}{'no noise':>10}")

@@ -413,8 +413,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         -------
         p : ndarray of shape (n_samples, 2)
         """
-        p = expit(self._scores(X))
-        return np.column_stack([1.0 - p, p])
+        z = self._scores(X)
+        return np.column_stack([expit(-z), expit(z)])
 
     def score(self, X, y, sample_weight=None):
         """Accuracy, or R^2 of a regression, over all records; without noise.

@@ -102,8 +102,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         """
         scores = self.decision_function(X)
         if len(self.classes_) == 2:
-            p = expit(scores)
-            return np.column_stack([1.0 - p, p])
+            return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
     def predict_log_proba(self, X):

@@ -11,7 +11,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsco._random import below
+from skdpsco._random import below, collected_advice
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
@@ -155,19 +155,30 @@ def quieten(estimator: Any) -> Any:
     return estimator
 
 
-def rehearse(estimator: Any, part: Any) -> None:
+def rehearse(estimator: Any, part: Any) -> list[str]:
     """Let every step check its parameters, its input and its plan, without drawing noise.
 
     Steps after a private transformer of single columns get its input in place of its output, which
     is similar; steps after a selector get as many columns as it selects. Steps after any other
     private step are not reached. A step that is fitted without asking for its budget is refused.
 
+    Returns
+    -------
+    advice : list of str
+        What the plans of the steps warn of. (Warnings of other steps may depend on values.)
+
     Raises
     ------
     RuntimeError
         If a private step does not charge its ledger. Errors of the fit pass through.
     """
-    estimator = granted(estimator, _Rehearsal)
+    with collected_advice() as advice:
+        _reach_noise(granted(estimator, _Rehearsal), part)
+    return advice
+
+
+def _reach_noise(estimator: Any, part: Any) -> None:
+    """Fit until the first noise, and what follows it, as far as stand-ins allow."""
     steps = dict(private_steps(estimator))
     while True:
         try:

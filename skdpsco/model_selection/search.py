@@ -265,7 +265,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         allotted = [
             [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
         ]
-        in_parallel(
+        advice = in_parallel(
             (
                 delayed(allotment.rehearse)(estimator, part)
                 for estimators in allotted
@@ -276,8 +276,11 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         )
         check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
-        # The warnings name the line that called fit.
-        with self._releasing(self, plan.event, budget, stacklevel=3) as release:
+        # What is said of some candidates is what the search is for. The warnings name the line that
+        # called fit.
+        common = [text for text in advice[0] if all(text in texts for texts in advice)]
+        said = {"warnings": common, "stacklevel": 3}
+        with self._releasing(self, plan.event, budget, **said) as release:
             rng = release.rng
 
             def model(k: int, part: int) -> Any:
@@ -312,7 +315,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
             self.best_params_ = grid[self.best_index_]
             if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
-                best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
+                with without_warnings():
+                    best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
             else:
                 assert best is not None  # a law that allows no try needs a refit
                 best_estimator = results[best][1]

@@ -1,6 +1,7 @@
 """The score of a private estimator, released with noise."""
 
 from collections.abc import Iterable
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
-from skdpsco._random import seed_of
+from skdpsco._random import seed_of, without_warnings
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
@@ -152,7 +153,8 @@ def private_cross_val_score(
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
 
-    in_parallel((delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds), n_jobs)
+    rehearsals = (delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds)
+    advice = dict.fromkeys(chain(*in_parallel(rehearsals, n_jobs)))
     check_scorer(scorer, [estimator], data.y, n_classes_of(estimator, data.y))
 
     frozen = allotment.frozen_notes([estimator], record_wise)
@@ -160,7 +162,7 @@ def private_cross_val_score(
     payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
     guarantee = Budget(epsilon_of(event, budget.delta), budget.delta)
     covers = f"covers the score and {cv} models, which stay secret"
-    with releasing(payer, event, guarantee, seed) as release:
+    with releasing(payer, event, guarantee, seed, warnings=advice) as release:
         rng, seeded = release.rng, release.seeded
         models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
         scorer = release_scorer(scores, scorer, data.y, rng)
@@ -168,7 +170,8 @@ def private_cross_val_score(
             delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
             for model, fold in zip(models, folds, strict=True)
         )
-        sums = in_parallel(calls, n_jobs)
+        with without_warnings():
+            sums = in_parallel(calls, n_jobs)
         total = np.array([sum(part for part, _ in sums)])
         mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
         release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
