@@ -71,7 +71,7 @@ class RowClipper(_Stateless):
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Notes
@@ -150,7 +150,7 @@ class PublicBoundsScaler(_Stateless):
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Notes
