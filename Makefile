@@ -111,12 +111,11 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
-	@test -e docs/conf.py || { echo "There is no docs/conf.py."; exit 1; }
 	$(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 .PHONY: clean
 clean:  ## remove what was built, but not the environments
-	rm -rf build dist docs/_build docs/auto_examples .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache
 	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 .PHONY: help

@@ -34,7 +34,12 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from skdpsco.inspection import privacy_report
 from skdpsco.inspection._record_wise import RULES, layout_of, layout_of_records
-from skdpsco.preprocessing import CategoricalDomainEncoder, PublicBoundsScaler, RowClipper
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    ColumnClipper,
+    PublicBoundsScaler,
+    RowClipper,
+)
 
 # Record 3 of a data set is replaced. Neighbours differ in what a transformer might look at: extreme
 # values, new categories and words, missing values, a column without any other value.
@@ -110,6 +115,7 @@ WHITELIST = [
     (PublicBoundsScaler(), NUMERIC),
     (PublicBoundsScaler(lower=0.0, upper=[1.0, 2.0, 3.0, 4.0]), DENSE),
     (RBFSampler(gamma=0.1, n_components=8, random_state=0), NUMERIC),
+    (ColumnClipper(), NUMERIC),
     (RowClipper(), NUMERIC),
     (RowClipper("l1", bound=0.5), NUMERIC),
     (SimpleImputer(strategy="constant", keep_empty_features=True), HOLES),
@@ -284,4 +290,4 @@ def test_exact_types_only(kind):
     other.__class__ = derived
     (step,) = privacy_report(other).steps
     assert step.status == "NOT private"
-    assert "type is unknown" in step.note
+    assert "its type is unknown" in step.note

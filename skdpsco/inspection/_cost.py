@@ -25,7 +25,7 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
     Returns
     -------
     steps : list of (str, PrivateEstimator)
-        The prefix is "" for the estimator itself, and otherwise a prefix such as "scaler__". Steps
+        The prefix is "" for the estimator itself, and otherwise one such as ``"scaler__"``. Steps
         inside a private estimator, which answers for their cost, are not listed, nor are frozen
         steps, which are not fitted again.
     """

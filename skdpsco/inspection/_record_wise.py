@@ -45,6 +45,7 @@ from sklearn.utils import get_tags
 
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
+    ColumnClipper,
     PrivateFeatureSelector,
     PrivateQuantileClipper,
     PrivateStandardScaler,
@@ -192,6 +193,7 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     PublicBoundsScaler: _free,
     RBFSampler: _rbf,
     RowClipper: _free,
+    ColumnClipper: _free,
     SimpleImputer: _imputer,
     SparseRandomProjection: _free,
     SplineTransformer: _spline,
@@ -214,6 +216,7 @@ KEEP_LAYOUT = (
     Normalizer,
     PolynomialFeatures,
     PrivateFeatureSelector,
+    ColumnClipper,
     PublicBoundsScaler,
     RowClipper,
     SimpleImputer,

@@ -290,7 +290,7 @@ class RadiusPathDisplay:
         ----------
         fitted_model : PrivateLasso or PrivateLogisticL1
             A model that was fitted with the solver "stagewise", the default.
-        feature_names : array-like of shape (n_features_in_,) or None, default=None
+        feature_names : array-like of shape (`n_features_in_`,) or None, default=None
             None uses ``feature_names_in_``, or x0, x1, ...
         n_features : int, default=10
             Number of curves, at least 1, which belong to the largest coefficients along the path.

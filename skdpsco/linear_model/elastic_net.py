@@ -87,7 +87,7 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
@@ -244,7 +244,7 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     n_iter_ : int
         Number of private rounds, passes or steps.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

@@ -104,7 +104,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

@@ -95,7 +95,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         The smallest and the largest value of every column that make a difference: its bounds, or
         less where features were conditioned. A release.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

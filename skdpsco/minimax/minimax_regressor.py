@@ -103,7 +103,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Number of rounds on parts of the records; 1 means that there was no recursion. Only for
         recursive solvers.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

@@ -48,7 +48,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
     categories_ : list of ndarray
         The declared categories of every column.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Notes

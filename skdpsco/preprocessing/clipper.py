@@ -132,7 +132,7 @@ class PrivateQuantileClipper(ColumnTransform):
     lower_, upper_ : ndarray of shape (n_features,)
         The private ranges; ``lower_ < upper_``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

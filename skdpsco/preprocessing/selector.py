@@ -157,7 +157,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
     support_ : ndarray of shape (n_features,), bool
         Which features were selected. Scores are not released.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.

@@ -98,7 +98,8 @@ def is_gaussian(event: Event) -> bool:
 def mu_of(event: Event) -> float:
     """Return the mu for which a Gaussian-only `event` is exactly mu-GDP.
 
-    mu^2 is the sum of 1 / noise_multiplier^2 [4]_ = 2 rho; ValueError for any other event.
+    mu^2 is the sum of 1 / noise_multiplier^2 (Dong, Roth and Su 2019) = 2 rho; ValueError for any
+    other event.
     """
     if not is_gaussian(event):
         raise ValueError("mu is defined for Gaussian noise only; use rho_of for other events.")
@@ -182,7 +183,10 @@ def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return the smallest delta for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    """Return the smallest delta for which rho-zCDP is known to imply (epsilon, delta)-DP.
+
+    The bound is Proposition 12 of Canonne, Kamath and Steinke (2020).
+    """
     rho = check_real("rho", rho, 0, math.inf, closed=True)
     epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
     if rho == 0:
@@ -194,7 +198,10 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return the smallest epsilon for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    """Return the smallest epsilon for which rho-zCDP is known to imply (epsilon, delta)-DP.
+
+    The bound is Proposition 12 of Canonne, Kamath and Steinke (2020).
+    """
     rho = check_real("rho", rho, 0, math.inf, closed=True)
     delta = check_real("delta", delta, 0, 1)
     if rho == 0:
@@ -220,7 +227,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the largest rho for which [2]_ makes rho-zCDP imply (epsilon, delta)-DP."""
+    """Return the largest rho for which rho-zCDP is known to imply (epsilon, delta)-DP.
+
+    The bound is Proposition 12 of Canonne, Kamath and Steinke (2020).
+    """
     epsilon = check_real("epsilon", epsilon, 0, math.inf)
     delta = check_real("delta", delta, 0, 1)
     log_inverse = -math.log(delta)
@@ -373,7 +383,11 @@ def _renyi_epsilon(event: Event, delta: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the smallest delta for which mu-GDP implies (epsilon, delta)-DP [3]_ [4]_."""
+    """Return the smallest delta for which mu-GDP implies (epsilon, delta)-DP.
+
+    The curve is that of Theorem 8 of Balle and Wang (2018), and of Corollary 2.13 of Dong, Roth and
+    Su (2019).
+    """
     mu = check_real("mu", mu, 0, math.inf, closed=True)
     epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
     if mu == 0:

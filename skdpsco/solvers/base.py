@@ -54,7 +54,7 @@ class Problem:
     centred : bool, default=False
         Whether features are known to have a mean near 0.
     mean_square : tuple of float, or None
-        Of every feature, without the one of an intercept, as far as it is known.
+        Mean square of every feature but the intercept's, if a release has told it.
     """
 
     loss: Any
@@ -82,9 +82,9 @@ class Problem:
     def feature_norm(self, order: float) -> float:
         """Bound on the norm of ``order`` >= 1 of a record's features, with the intercept's 1.
 
-        Let x in [-1, 1]^d have l2 norm at most B. For q >= 2 the sum of |x_j|^q is at most
-        max |x_j|^(q - 2) times B^2; for smaller q, Hoelder's inequality holds. The bound covers the
-        rounding of the features.
+        Let x in [-1, 1]^d have l2 norm at most B. For q >= 2 the sum of ``|x_j|^q`` is at most
+        ``max |x_j|^(q - 2)`` times B^2; for smaller q, Hoelder's inequality holds. The bound covers
+        the rounding of the features.
         """
         d = self.n_features - self.intercept
         l2 = min(self.row_norm, math.sqrt(d))

@@ -1,0 +1,80 @@
+"""How Sphinx builds this documentation: `make docs`."""
+
+import zlib
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from sphinx.util.nodes import get_node_source
+
+HERE = Path(__file__).parent
+
+project = "skdpsco"
+author = "The skdpsco developers"
+copyright = f"2026, {author}"
+version = release = installed_version("skdpsco")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+
+# Docstrings name code between single backticks: a link if there is such a page, else plain code.
+default_role = "obj"
+highlight_language = "none"  # blocks without a language are formulas and pseudo-code
+autodoc_typehints = "none"  # numpydoc's sections say more
+autosummary_generate = True
+numpydoc_show_class_members = False  # the template of a class lists its methods
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+
+copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor output are copied
+
+# Links to other projects need their inventories. Without a network an empty one takes their place,
+# names of other projects are then no links, and the build is none the worse.
+EMPTY = HERE / "_build" / "empty.inv"
+EMPTY.parent.mkdir(exist_ok=True)
+EMPTY.write_bytes(
+    b"# Sphinx inventory version 2\n# Project: none\n# Version: none\n"
+    b"# The remainder of this file is compressed using zlib.\n" + zlib.compress(b"")
+)
+intersphinx_mapping = {
+    name: (address, (None, str(EMPTY)))
+    for name, address in {
+        "python": "https://docs.python.org/3",
+        "numpy": "https://numpy.org/doc/stable",
+        "scipy": "https://docs.scipy.org/doc/scipy",
+        "sklearn": "https://scikit-learn.org/stable",
+        "pandas": "https://pandas.pydata.org/docs",
+        "dask": "https://docs.dask.org/en/stable",
+    }.items()
+}
+intersphinx_timeout = 10  # seconds
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skdpsco"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+
+def leave_as_text(app, env, node, contnode):
+    """Show labels and terms of scikit-learn, in docstrings that are inherited from it, as text."""
+    inherited = "docstring of sklearn." in (get_node_source(node) or "")
+    return contnode if inherited else None
+
+
+def setup(app):
+    """Let scikit-learn's inventory answer first."""
+    app.connect("missing-reference", leave_as_text, priority=900)

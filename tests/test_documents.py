@@ -1,0 +1,99 @@
+"""The documentation hangs together: pages are reachable, links lead somewhere, formulas survive."""
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import skdpsco
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+BUILT = {"_build", "generated"}
+PAGES = sorted(
+    path
+    for kind in ("*.md", "*.rst")
+    for path in DOCS.rglob(kind)
+    if not BUILT & set(path.relative_to(DOCS).parts) and "_templates" not in path.parts
+)
+MARKDOWN = [ROOT / "README.md", *(path for path in PAGES if path.suffix == ".md")]
+# An underscore between signs, as in the norm ‖x‖_p, and a later one that ends the emphasis.
+EMPHASIS = re.compile(r"(?<![\w\\])_\S.*?(?<![\s\\])_(?!\w)", re.DOTALL)
+
+
+def prose(text):
+    """The text without its blocks and spans of code."""
+    text = re.sub(r"^(```+|:::+).*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`+[^`]*`+", "code", text)
+
+
+def anchors(text):
+    """What headings are called in links, by GitHub's rule."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path, text):
+    """Relative links to no file, or to no heading of a document."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        if not file.is_file() or (anchor and anchor not in anchors(file.read_text("utf-8"))):
+            broken.append(target)
+    return broken
+
+
+def tables_of_contents(text):
+    """The documents that the toctrees of a page name."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line.strip() for tree in trees for line in tree.splitlines()]
+    return [line for line in lines if line and not line.startswith(":")]
+
+
+def test_every_page_is_reached_once_from_the_first():
+    reached, new = [], [DOCS / "index.md"]
+    while new:
+        page = new.pop()
+        reached.append(page)
+        for name in tables_of_contents(page.read_text("utf-8")):
+            (child,) = (path for path in PAGES if path.with_suffix("") == page.parent / name)
+            new.append(child)
+    assert sorted(reached) == PAGES
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.stem)
+def test_links_and_formulas(path):
+    text = path.read_text("utf-8")
+    assert broken_links(path, text) == []
+    for paragraph in re.split(r"\n\s*\n", prose(text)):
+        assert not EMPHASIS.search(paragraph), paragraph
+
+
+def test_the_reference_lists_every_public_name_once():
+    listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text("utf-8"), re.MULTILINE)
+    names = [name.rpartition(".")[2] for name in listed]
+    assert len(names) == len(set(names))
+    public = set(skdpsco.__all__)
+    for module in pkgutil.iter_modules(skdpsco.__path__):
+        if not module.name.startswith("_"):
+            package = importlib.import_module(f"skdpsco.{module.name}")
+            public |= set(getattr(package, "__all__", ()))
+    assert set(names) == public
+    for name, entry in zip(names, listed, strict=True):  # the shortest path that users can type
+        assert ("." in entry) == (name not in skdpsco.__all__), entry
+
+
+def test_the_checks_find_faults():
+    page = DOCS / "index.md"
+    assert broken_links(page, "[a](no.md) [b](choosing.md#nowhere) `[c](no.md)`") == [
+        "no.md",
+        "choosing.md#nowhere",
+    ]
+    assert broken_links(page, "[a](choosing.md#epsilon-and-delta) [b](https://x.org)") == []
+    assert EMPHASIS.search("‖w_j‖_p + ‖w_k‖_{p*}")
+    assert not EMPHASIS.search("‖w_j‖\\_p + ‖w_k‖\\_{p*}, ‖x‖_2, and a_b_c")
