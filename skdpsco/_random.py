@@ -68,13 +68,16 @@ def without_warnings():
 
 @contextmanager
 def collected_advice() -> Iterator[list[str]]:
-    """Show no warnings within; afterwards the list holds the texts of every `UtilityWarning`."""
+    """Keep the texts of `UtilityWarning` in a list, for one warning later; show all others."""
     advice: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield advice
-    shown = (w for w in caught if issubclass(w.category, UtilityWarning))
-    advice.extend(dict.fromkeys(str(w.message) for w in shown))
+    for one in caught:
+        if not issubclass(one.category, UtilityWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        elif str(one.message) not in advice:
+            advice.append(str(one.message))
 
 
 class _SecretAESCounter(AESCounter):

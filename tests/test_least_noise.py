@@ -9,9 +9,9 @@ import pytest
 import skdpsco.data.pieces as summation
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import Dense
-from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.data.pieces import replace_one, sum_error, sum_in_runs
 from skdpsco.losses import Hinge, Logistic, Multinomial
-from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS, release
 from skdpsco.penalties import L2
 from skdpsco.preprocessing.scaler import plan_moments
 from skdpsco.preprocessing.selector import plan_selection
@@ -19,7 +19,6 @@ from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.base import prediction_spread
 from skdpsco.solvers.groups.moments import GroupMoments, GroupProblem, LogisticMoments
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
-from skdpsco.solvers.l1.screening import release
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, polytope_bounds
@@ -77,7 +76,7 @@ def composite(solver, n):
 
 
 def screen(n):
-    return [release(np.zeros(F), 1.0, n, 10.0, np.random.default_rng(0))]
+    return [release(np.random.default_rng(0), np.zeros(F), replace_one(n, 1.0), 10.0, n)]
 
 
 def moments(n):

@@ -383,6 +383,7 @@ def test_ledger_and_report(Estimator):
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore:No prediction can be larger")
 def test_grid_searches(Estimator):
     X, y = data(n=2000)
     y = target_of(Estimator, y)

@@ -152,7 +152,9 @@ def test_n_iter_is_the_number_of_phases():
         assert plan.n_iter == n_iter
         run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 100))
     for bad in (0, -1, 8, 10_000):
-        with pytest.raises(ValueError, match=rf"n_iter must be in \[1, 7\].* 100; got {bad}"):
+        with pytest.raises(
+            ValueError, match=rf"n_iter must be in \[1, 7\].* 100 records .*; got {bad}"
+        ):
             PhasedSGD().plan(problem, Budget(1.0, 1e-6), bad)
 
 

@@ -132,7 +132,7 @@ def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
     y = np.zeros(4 * FAN_IN**2)
     columns, W = np.array([0]), np.zeros((1, 1))
     X = layout(np.zeros((len(y), 1)))
-    total = _refit.sum_over(X, y, Logistic(), columns, W, one_term, ())
+    total = _refit.sum_over(X, y, Logistic(), 1.0, columns, W, one_term, ())
     assert total[0].depth <= 2 * (FAN_IN - 1) + 1
 
 
@@ -374,7 +374,8 @@ def test_single_precision_is_read_as_it_is(model, layout, conditioning):
     tolerance = 1e-9 if conditioning is None else 1e-7  # centred features are rounded
     np.testing.assert_allclose(coef, double.coef_, rtol=tolerance, atol=tolerance)
     assert coef.dtype == np.float64
-    np.testing.assert_allclose(predictions, double.predict(some.astype(np.float64)), rtol=1e-4)
+    expected = double.predict(some.astype(np.float64))
+    np.testing.assert_allclose(predictions, expected, rtol=1e-4, atol=tolerance)
 
 
 def test_single_precision_is_not_copied():
@@ -394,7 +395,8 @@ def test_single_precision_is_not_copied():
             labels,
             0.4,
         ),
-        (PrivateLinearClassifier(radius=3.0, classes=[-1, 1]), labels, 0.4),
+        (PrivateLinearClassifier(classes=[-1, 1], conditioning=None), labels, 0.4),
+        (PrivateLinearClassifier(classes=[-1, 1]), labels, 0.7),
     ):
         fit(model, single[small], target[small])  # compiles
         tracemalloc.start()

@@ -14,7 +14,13 @@ from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.utils import get_tags
 
-from skdpsco.preprocessing import CategoricalDomainEncoder, PublicBoundsScaler, RowClipper, bounds
+from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    ColumnClipper,
+    PublicBoundsScaler,
+    RowClipper,
+    bounds,
+)
 
 NAN, INF = float("nan"), float("inf")
 NORMS = ["l1", "l2", "max"]
@@ -23,6 +29,7 @@ each_norm = pytest.mark.parametrize("norm", NORMS)
 
 @scikit_learn_checks(
     RowClipper(),
+    ColumnClipper(),
     PublicBoundsScaler(),
     PublicBoundsScaler(0, 3),
     CategoricalDomainEncoder([0.0, 1.0, 2.0]),
@@ -60,6 +67,7 @@ def records(n=40, d=5):
 WORDS = np.array(["a", "b", "x", 1, 2.0, NAN, None, (1,), True, [1], "1", pd.NA], dtype=object)
 CASES = {
     **{f"clip {norm}": (RowClipper(norm), records()) for norm in NORMS},
+    "columns": (ColumnClipper([-1, -2, 0, 1, -9], [1, 2, 1, 3, 9]), records()),
     "scale": (PublicBoundsScaler([-1, -2, 0, 1, -9], [1, 2, 1, 3, 9], (-3, 0.5)), records()),
     "encode": (
         CategoricalDomainEncoder(["b", "a", None]),
@@ -345,3 +353,33 @@ def test_narrow_floats(dtype):
     X = X.cast(dtype) if dtype is pl.Float32 else X.astype(dtype)
     out = CategoricalDomainEncoder([0.3, 0.1]).fit_transform(X)
     assert_array_equal(out, [[0, 1], [0, 0], [1, 0]])
+
+
+# --- ColumnClipper
+
+
+def test_columns_are_clipped_as_by_numpy():
+    X, low, high = records(), np.array([-1.0, -2.0, 0.0, -3.0, -9.0]), np.array([1, 2, 1, 3, 9.0])
+    clipped = ColumnClipper(low, list(high)).fit_transform(X)
+    assert_array_equal(clipped, np.clip(X, low, high))
+    few = np.where(np.abs(X) < 1.0, 0.0, X)
+    from_sparse = ColumnClipper(low, high).fit_transform(sparse.csr_matrix(few))
+    assert_array_equal(from_sparse.toarray(), np.clip(few, low, high))
+    with pytest.raises(ValueError, match="zeros would not stay zeros"):
+        ColumnClipper(1.0, 2.0).fit(sparse.csr_matrix(few))
+
+
+@pytest.mark.parametrize("labelled", [dict, pd.Series])
+def test_bounds_are_matched_by_name(labelled):
+    frame = pd.DataFrame({"age": [17.0, 95.0], "share": [0.2, 3.0]})
+    upper = labelled({"share": 1.0, "age": 90.0})
+    out = ColumnClipper(lower=0.0, upper=upper).fit_transform(frame)
+    assert_array_equal(out, [[17.0, 0.2], [90.0, 1.0]])
+    for wrong, said in (
+        ({"age": 1.0}, r"it lacks \['share'\]"),
+        ({"age": 1.0, "share": 1.0, "income": 2.0}, r"X lacks \['income'\]"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ColumnClipper(lower=0.0, upper=labelled(wrong)).fit(frame)
+    with pytest.raises(ValueError, match="X has no column names"):
+        ColumnClipper(lower=0.0, upper=upper).fit(frame.to_numpy())

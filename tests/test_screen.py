@@ -98,7 +98,8 @@ def test_the_refit_enforces_the_norm():
     X, y = as_design(np.ones((4, 1)), np.ones(1), False), np.array([1.0, -1.0, 1.0, -1.0])
     for K in (1, 3):
         loss = Untrue(K)
-        R = sum_over(X, y, loss, np.array([0]), np.zeros((1, K)), lambda A, R, v: R, ())
+        slope, W = lipschitz_l2(loss), np.zeros((1, K))
+        R = sum_over(X, y, loss, slope, np.array([0]), W, lambda A, R, v: R, ())
         assert np.linalg.norm(R, axis=1) == pytest.approx(lipschitz_l2(loss), rel=1e-15)
 
 
@@ -244,6 +245,7 @@ def test_when_it_runs():
 def test_fits_of_sparse_records_are_better(n_classes):
     X, y = words(n_classes=n_classes)
     options = {"classes": np.arange(n_classes), "random_state": 0, "epsilon": 1.0}
+    options["calibration"] = None  # the solver alone
     screened = PrivateLogisticL1(**options).fit(X, y)
     path = PrivateLogisticL1(**options, n_iter=15).fit(X, y)
     assert screened.privacy_.epsilon == path.privacy_.epsilon

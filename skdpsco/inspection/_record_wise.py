@@ -4,7 +4,8 @@ Rules are looked up by exact type, since a subclass may do anything. Each rule w
 source of scikit-learn 1.6 to 1.9. If its conditions hold, `fit` uses only parameters, shapes,
 dtypes and its random_state, row i of `transform` depends only on record i, and no warning depends
 on values, except NumPy's about floating point. (For errors about the input see
-docs/threat-model.md.)
+docs/threat-model.md.) Samplers of chi-squared kernels have no rule, since they raise if a value is
+too small: after a private step this may happen after the charge.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,6 +45,7 @@ from sklearn.utils import get_tags
 
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
+    ColumnClipper,
     PrivateFeatureSelector,
     PrivateQuantileClipper,
     PrivateStandardScaler,
@@ -136,6 +138,8 @@ def _rbf(step: Any, vouched: Vouched) -> Conditions:
 def _spline(step: Any, vouched: Vouched) -> Conditions:
     return {
         "knots are declared": _is_declared(step.knots),
+        # Else it raises if a value is beyond the knots, which may be after the charge.
+        "extrapolation is not 'error'": step.extrapolation != "error",
         # With a missing value, sparse output uses the column's minimum.
         "sparse_output=False": step.sparse_output is False,
     }
@@ -172,7 +176,6 @@ def _equals(value: Any, other: str | int) -> bool:
 
 
 RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
-    AdditiveChi2Sampler: _free,
     Binarizer: _free,
     CategoricalDomainEncoder: _free,
     CountVectorizer: _counts,
@@ -190,8 +193,8 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     PublicBoundsScaler: _free,
     RBFSampler: _rbf,
     RowClipper: _free,
+    ColumnClipper: _free,
     SimpleImputer: _imputer,
-    SkewedChi2Sampler: _free,
     SparseRandomProjection: _free,
     SplineTransformer: _spline,
     TfidfTransformer: _no_idf,
@@ -207,6 +210,7 @@ KEEP_LAYOUT = (
     Normalizer,
     PolynomialFeatures,
     PrivateFeatureSelector,
+    ColumnClipper,
     PublicBoundsScaler,
     RowClipper,
     SimpleImputer,

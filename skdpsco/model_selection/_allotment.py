@@ -165,7 +165,7 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
     Returns
     -------
     advice : list of str
-        What the plans of the steps warn of. (Warnings of other steps may depend on values.)
+        What the plans of the steps warn of.
 
     Raises
     ------

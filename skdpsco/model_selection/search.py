@@ -279,8 +279,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # What is said of some candidates is what the search is for. The warnings name the line that
         # called fit.
         common = [text for text in advice[0] if all(text in texts for texts in advice)]
-        said = {"warnings": common, "stacklevel": 3}
-        with self._releasing(self, plan.event, budget, **said) as release:
+        with self._releasing(self, plan.event, budget, warnings=common, stacklevel=3) as release:
             rng = release.rng
 
             def model(k: int, part: int) -> Any:

@@ -1,6 +1,6 @@
 """Transformers whose output is safe to fit a private model on."""
 
-from .bounds import PublicBoundsScaler, RowClipper
+from .bounds import ColumnClipper, PublicBoundsScaler, RowClipper
 from .categorical import CategoricalDomainEncoder
 from .clipper import PrivateQuantileClipper
 from .scaler import PrivateStandardScaler
@@ -8,6 +8,7 @@ from .selector import PrivateFeatureSelector
 
 __all__ = [
     "CategoricalDomainEncoder",
+    "ColumnClipper",
     "PrivateFeatureSelector",
     "PrivateQuantileClipper",
     "PrivateStandardScaler",

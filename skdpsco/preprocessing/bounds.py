@@ -1,5 +1,6 @@
 """Transformers that bring records into public bounds, and learn nothing from the data."""
 
+from collections.abc import Mapping
 from math import fsum
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from skdpsco._validation import (
 )
 from skdpsco.data.design import Dense, as_design
 
+_ENDS = ("lower", "upper")
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
@@ -232,6 +234,108 @@ class PublicBoundsScaler(_Stateless):
         """
         X, bounds, ends = self._check(X, reset=False, named=False)
         return map_range(X, ends, bounds)
+
+
+class ColumnClipper(_Stateless):
+    """Clip every column into its public bounds, and keep the units.
+
+    The map does not depend on the data, so it costs no privacy budget, and replacing one record
+    changes only one row of the output.
+
+    Parameters
+    ----------
+    lower, upper : float, array-like of shape (n_features,), dict or Series, default=-1.0, 1.0
+        Public bounds of the columns, in units of X. A dict, or a Series whose index holds strings,
+        gives the bound of every column by its name; it is never matched by position. Bounds must be
+        in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Notes
+    -----
+    X may be sparse if zeros stay zeros, that is if no lower bound is above 0 and no upper bound is
+    below it.
+
+    Examples
+    --------
+    >>> from skdpsco.preprocessing import ColumnClipper
+    >>> ColumnClipper(lower=[18, 0], upper=[90, 1]).fit_transform([[54, 0.25], [17, 3.0]])
+    array([[54.  ,  0.25],
+           [18.  ,  1.  ]])
+    """
+
+    def __init__(self, lower=-1.0, upper=1.0):
+        self.lower = lower
+        self.upper = upper
+
+    def _check(self, X, reset: bool):
+        """X, and the lower and upper bounds of its columns."""
+        X = check_features(self, X, reset)
+        names = getattr(self, "feature_names_in_", None)
+        lower, upper = (in_column_order(end, getattr(self, end), names) for end in _ENDS)
+        lower, upper = check_bounds(lower, upper, X.shape[1])
+        if not isinstance(X, np.ndarray) and ((lower > 0.0).any() or (upper < 0.0).any()):
+            raise ValueError(
+                "X is sparse, but its zeros would not stay zeros. Choose bounds with 0 between "
+                "them, or make X dense."
+            )
+        return X, lower, upper
+
+    def transform(self, X):
+        """Clip into the bounds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_features), float64
+            A copy, sparse if X is.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`, and if the features are not those of the fit.
+        """
+        X, lower, upper = self._check(X, reset=False)
+        design = as_design(X, np.ones(X.shape[1]), False)
+        if isinstance(design, Dense):
+            return np.clip(design.values, lower, upper)
+        columns = design.indices
+        return _rebuild(X, design, np.clip(design.data, lower[columns], upper[columns]))
+
+
+def in_column_order(name: str, value: Any, names: np.ndarray | None) -> Any:
+    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is labelled, and columns have no names, or names and labels are not the same.
+    """
+    index = getattr(value, "index", None)
+    if hasattr(value, "to_dict") and all(isinstance(label, str) for label in index):
+        value = value.to_dict()
+    if not isinstance(value, Mapping):
+        return value
+    if names is None:
+        raise ValueError(
+            f"{name} gives bounds by the names of columns, but X has no column names. Give X as a "
+            f"data frame, or {name} as a list."
+        )
+    missing = [column for column in names if column not in value]
+    unknown = [label for label in value if label not in set(names)]
+    if missing or unknown:
+        raise ValueError(
+            f"{name} must give one bound for each column of X; it lacks {missing}, and X lacks "
+            f"{unknown}."
+        )
+    return [value[column] for column in names]
 
 
 def _rebuild(X, design, data: np.ndarray):

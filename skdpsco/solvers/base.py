@@ -54,7 +54,7 @@ class Problem:
     centred : bool, default=False
         Whether features are known to have a mean near 0.
     mean_square : tuple of float, or None
-        Of every feature, without the one of an intercept, as far as it is known.
+        Mean square of every feature but the intercept's, if a release has told it.
     """
 
     loss: Any
