@@ -115,7 +115,7 @@ docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
 
 .PHONY: clean
 clean:  ## remove what was built, but not the environments
-	rm -rf build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache
 	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 .PHONY: help

@@ -1,9 +1,12 @@
 """How Sphinx builds this documentation: `make docs`."""
 
+import re
 import zlib
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.util.nodes import get_node_source
 
 HERE = Path(__file__).parent
@@ -61,9 +64,13 @@ intersphinx_timeout = 10  # seconds
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skdpsco"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"tutorials": []}  # the only page of its section
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -75,6 +82,28 @@ def leave_as_text(app, env, node, contnode):
     return contnode if inherited else None
 
 
+# Classes by the last part of their name, as documents write them in code spans. Penalties are not
+# among them, as one is called like a model of scikit-learn.
+ENTRY = re.compile(r"^   ((?!penalties)(?:\w+\.)*[A-Z]\w{3,})$", re.MULTILINE)
+CLASSES = {
+    entry.rpartition(".")[2]: f"skdpsco.{entry}"
+    for page in (HERE / "api").glob("*.rst")
+    for entry in ENTRY.findall(page.read_text("utf-8"))
+}
+
+
+def link_classes(app, doctree):
+    """Turn a code span that is the name of a public class into a link to its page."""
+    for literal in list(doctree.findall(nodes.literal)):
+        name = literal.astext().rpartition(".")[2]
+        if name in CLASSES and isinstance(literal.parent, nodes.paragraph | nodes.strong):
+            link = pending_xref("", refdomain="py", reftype="obj", reftarget=CLASSES[name])
+            link["refdoc"] = app.env.docname
+            literal.replace_self(link)
+            link += literal
+
+
 def setup(app):
-    """Let scikit-learn's inventory answer first."""
+    """Let scikit-learn's inventory answer before references to it become text."""
+    app.connect("doctree-read", link_classes)
     app.connect("missing-reference", leave_as_text, priority=900)
