@@ -100,9 +100,15 @@ def njit(function: Callable[..., Any]) -> Any:
 
     Several processes may write to one cache directory.
 
+    What a file defines that is run rather than imported (`runpy`) is not cached: no other process
+    could find its module.
+
     Without a writable cache directory (Numba raises ``RuntimeError``), or where the stamp cannot
     be set (another Numba, or ``NUMBA_DISABLE_JIT``), the function is compiled without a cache.
     """
+    plain = numba.njit(nogil=True, **_OPTIONS)
+    if not all(part.isidentifier() for part in function.__module__.split(".")):
+        return plain(function)
     try:
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
         cache, kind = dispatcher._cache, dispatcher._cache._impl
@@ -110,7 +116,7 @@ def njit(function: Callable[..., Any]) -> Any:
         file._source_stamp = (file._source_stamp, _digest(frozenset([function.__module__])))
         file._data_name_pattern = f"{kind.filename_base}.{_PROCESS}-{{number:d}}.nbc"
     except (AttributeError, RuntimeError):
-        return numba.njit(nogil=True, **_OPTIONS)(function)
+        return plain(function)
     kind.check_cachable = lambda code: _of_this_package(code.signature.args) and checked(code)
     cache._index_key = lambda args, codegen: (index_key(args, codegen), _digest_of_classes(args))
     return dispatcher
