@@ -174,6 +174,30 @@ def test_a_layout_that_is_public_is_accepted():
     )
 
 
+MAY_FAIL = [
+    OneHotEncoder(categories=[[-1.0, 1.0]] * 3, sparse_output=False),
+    OrdinalEncoder(categories=[[-1.0, 1.0]] * 3),
+    FunctionTransformer(np.log1p),
+]
+
+
+@pytest.mark.parametrize("step", MAY_FAIL, ids=lambda step: type(step).__name__)
+def test_a_step_that_may_fail_for_what_a_private_one_returns_is_refused(step):
+    """A rehearsal cannot tell: it passes on what goes into the private step."""
+    codes = np.where(X > 0, 1.0, -1.0)
+    inner = make_pipeline(PrivateStandardScaler(with_mean=False))
+    refuses(make_pipeline(inner, step, MODEL), "may fail, once that is charged", X=codes)
+    for harmless in (make_pipeline(step, MODEL), make_pipeline("passthrough", step, MODEL)):
+        assert privacy_report(harmless, X=codes).private  # it fails before the charge, if at all
+
+
+def test_steps_that_cannot_fail_may_follow_private_ones():
+    ignores = OneHotEncoder(categories=[[-1.0, 1.0]] * 3, handle_unknown="ignore")
+    model = clone(MODEL)
+    for step in (ignores, FunctionTransformer(np.tanh), FunctionTransformer()):
+        assert privacy_report(make_pipeline(PrivateStandardScaler(), step, model), X=X).private
+
+
 CODES = [int(code) for code in Y]
 HOLE = [None, *CODES[1:]]
 KEEPERS = [

@@ -200,6 +200,12 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     TfidfTransformer: _no_idf,
     TfidfVectorizer: _counts_no_idf,
 }
+# Functions of NumPy and SciPy that return a finite number for every finite number.
+FINITE = (
+    *(np.absolute, np.fabs, np.sign, np.negative, np.positive, np.cbrt),
+    *(np.sin, np.cos, np.tanh, np.arctan, np.arcsinh, np.deg2rad),
+    *(np.rint, np.floor, np.ceil, np.trunc, special.expit, special.erf, special.ndtr),
+)
 # The layout of a transformer's output: that of its input, or one that its parameters choose.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
 KEEP_LAYOUT = (
@@ -243,6 +249,20 @@ def unmet(step: Any, vouched: Vouched) -> list[str] | None:
     if rule is None:
         return None
     return [condition for condition, holds in rule(step, vouched).items() if not holds]
+
+
+def fails_for(step: Any) -> str:
+    """For which numbers a transformer raises, or returns none that are finite; empty if for none.
+
+    What a private step returns is not checked before the charge, and an error would tell about it.
+    Functions of the caller's own, which are declared in record_wise, are taken on trust.
+    """
+    if type(step) in (OneHotEncoder, OrdinalEncoder) and step.handle_unknown == "error":
+        return "values beyond its categories; set handle_unknown"
+    if type(step) is FunctionTransformer and _is_elementwise(step.func):
+        finite = any(step.func is function for function in FINITE)
+        return "" if finite else "values at which its function is not finite"
+    return ""
 
 
 def layout_of_records(X: Any) -> str:

@@ -23,6 +23,7 @@ from ._record_wise import (
     SPARSE,
     UNKNOWN,
     dtypes_depend_on_values,
+    fails_for,
     layout_of,
     layout_of_records,
     unmet,
@@ -123,6 +124,7 @@ class Walk:
     ) -> None:
         self.fitted = fitted
         self.layout = layout_of_records(X)  # layout of the input of the visited step
+        self.after_private = False  # whether a private step comes before the visited one
         self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
@@ -175,6 +177,8 @@ class Walk:
             wrong = _why_not(step, self.vouched)
             if not wrong and self._changing_dtypes and type(step) in KEEP_DTYPE:
                 wrong = DTYPES
+            if not wrong and self.after_private and (values := fails_for(step)):
+                wrong = f"after a private step it may fail, once that is charged, for {values}"
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:
@@ -288,11 +292,12 @@ def _join(name: str, child: str) -> str:
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
-    given = walk.layout
+    given, before = walk.layout, walk.after_private
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
         walk.layout = layout_of(estimator, walk.layout)
-    walk.layout = given
+        walk.after_private |= bool(private_steps(estimator))
+    walk.layout, walk.after_private = given, before
 
 
 def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:

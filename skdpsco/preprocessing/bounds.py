@@ -318,7 +318,7 @@ def in_column_order(name: str, value: Any, names: np.ndarray | None) -> Any:
     ValueError
         If it is labelled, and columns have no names, or names and labels are not the same.
     """
-    index = getattr(value, "index", None)
+    index: Any = getattr(value, "index", ())
     if hasattr(value, "to_dict") and all(isinstance(label, str) for label in index):
         value = value.to_dict()
     if not isinstance(value, Mapping):
