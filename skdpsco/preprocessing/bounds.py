@@ -19,7 +19,7 @@ from skdpsco._validation import (
 )
 from skdpsco.data.design import Dense, as_design
 
-_ENDS = ("lower", "upper")
+BOUND_NAMES = ("lower", "upper")
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
@@ -276,7 +276,7 @@ class ColumnClipper(_Stateless):
         """X, and the lower and upper bounds of its columns."""
         X = check_features(self, X, reset)
         names = getattr(self, "feature_names_in_", None)
-        lower, upper = (in_column_order(end, getattr(self, end), names) for end in _ENDS)
+        lower, upper = (in_column_order(end, getattr(self, end), names) for end in BOUND_NAMES)
         lower, upper = check_bounds(lower, upper, X.shape[1])
         if not isinstance(X, np.ndarray) and ((lower > 0.0).any() or (upper < 0.0).any()):
             raise ValueError(
