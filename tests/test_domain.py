@@ -270,6 +270,11 @@ def test_illegal_domains(domain, message):
         (np.array([[1]], dtype=np.uint8), 300, "whose dtype is uint8"),
         (np.array([[0.1]], dtype=np.float32), [[0.1, 0.1 + 1e-12]], "the same in it"),
         (pl.DataFrame({"a": [1]}, schema={"a": pl.Int8}), 300, "whose dtype is Int8"),
+        (
+            pl.DataFrame({"a": ["x"]}, schema={"a": pl.Enum(["x"])}),  # the values are not shown
+            Bins([0, 1]),
+            "whose dtype is Enum: bins are for numbers",
+        ),
         (pl.DataFrame({"a": ["x"]}), Bins([0, 1]), "whose dtype is String: bins are for numbers"),
         (pl.DataFrame({"a": ["x"]}, schema={"a": pl.Enum(["x", "y"])}), [[1, 2]], "is Enum"),
         (pd.DataFrame({"a": pd.Categorical([1])}), Bins([0, 1]), "bins are for numbers"),
