@@ -265,7 +265,7 @@ class PrivateLinearModel(PrivateEstimator):
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
             and type(loss) in (Logistic, Squared)
-            and calibration_pays(n, d, mu)
+            and calibration_pays(n, d, mu, type(loss) is Squared)
         )
 
     def _fit(
