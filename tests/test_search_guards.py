@@ -12,11 +12,13 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -25,7 +27,9 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
 )
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.group_dro import PrivateGroupDRO
@@ -40,6 +44,8 @@ from skdpsco.model_selection import (
 )
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
+    ColumnClipper,
+    PrivateFeatureSelector,
     PrivateStandardScaler,
     PublicBoundsScaler,
 )
@@ -196,6 +202,77 @@ def test_steps_that_cannot_fail_may_follow_private_ones():
     model = clone(MODEL)
     for step in (ignores, FunctionTransformer(np.tanh), FunctionTransformer()):
         assert privacy_report(make_pipeline(PrivateStandardScaler(), step, model), X=X).private
+
+
+SELECTOR = PrivateFeatureSelector(n_features_to_select=2, classes=[0, 1])
+OVERFLOWING = [
+    PolynomialFeatures(2),
+    PolynomialCountSketch(random_state=0),
+    RBFSampler(gamma=10.0, random_state=0),
+    GaussianRandomProjection(2, random_state=0),
+    SparseRandomProjection(2, random_state=0, dense_output=True),
+]
+
+
+@pytest.mark.parametrize("step", OVERFLOWING, ids=lambda step: type(step).__name__)
+def test_a_step_that_may_overflow_after_a_private_one_needs_bounds(step):
+    """A rehearsal cannot tell: which columns are selected is not known before the charge."""
+    large = X.copy()
+    large[:, 1:] *= 1.7e308
+    refuses(make_pipeline(SELECTOR, step, MODEL), "put a ColumnClipper before it", X=large)
+    passed_on = ColumnTransformer(
+        [("scaled", PrivateStandardScaler(), [0])], remainder="passthrough"
+    )
+    refuses(make_pipeline(passed_on, step, MODEL), "put a ColumnClipper before it", X=large)
+    clipped = (
+        make_pipeline(SELECTOR, ColumnClipper(), step, MODEL),
+        make_pipeline(ColumnClipper(), make_pipeline(SELECTOR), step, MODEL),
+        make_pipeline(PrivateStandardScaler(), step, MODEL),
+        make_pipeline(step, MODEL),  # it fails before the charge, if at all
+    )
+    for pipeline in clipped:
+        assert privacy_report(pipeline, X=X).private
+    fitted = PrivateGridSearchCV(clipped[0], {}, **SEARCH).fit(large, Y)
+    assert np.isfinite(fitted.predict(large)).all()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        PolynomialFeatures((1, 4)),
+        SplineTransformer(knots=np.array([[-1.0] * 3, [1.0] * 3]), extrapolation="continue"),
+        TfidfTransformer(use_idf=False, sublinear_tf=True),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_steps_that_may_fail_for_bounded_values_may_not_follow_private_ones(step):
+    refuses(make_pipeline(PrivateStandardScaler(), step, MODEL), "may fail, once that is charged")
+
+
+def test_steps_within_a_search_that_may_fail_may_not_follow_private_ones():
+    encoder = OneHotEncoder(categories=[[-1.0, 1.0]] * 3, sparse_output=False)
+    inner = PrivateGridSearchCV(make_pipeline(encoder, MODEL), {}, **SEARCH)
+    codes = np.where(X > 0, 1.0, -1.0)
+    assert privacy_report(inner, X=codes).private
+    refuses(make_pipeline(PrivateStandardScaler(), inner), "may fail, once that is charged")
+
+
+@pytest.mark.parametrize("bad", [[3], [0, 5, 9], list(range(20))])
+def test_predictions_that_raise_for_a_record_count_for_that_record_only(bad):
+    """An inverse of a target's map that is not finite raises in the step before it."""
+    maps = FunctionTransformer(np.tanh, np.arctanh, check_inverse=False)
+    model = TransformedTargetRegressor(
+        LinearRegression(fit_intercept=False),
+        transformer=make_pipeline(PublicBoundsScaler(feature_range=(-0.5, 0.5)), maps),
+        check_inverse=False,
+    ).fit(X, X[:, 0])
+    records, score = X[:20].copy(), make_private_scorer(lambda y, p: -abs(y - p), -2.0, 0.0)
+    expected = score.records(model, records, records[:, 0])
+    records[bad] = 1e6
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="NaN"):
+        model.predict(records)
+    expected[bad] = -2.0
+    assert np.array_equal(score.records(model, records, X[:20, 0]), expected)
 
 
 CODES = [int(code) for code in Y]

@@ -206,6 +206,26 @@ FINITE = (
     *(np.sin, np.cos, np.tanh, np.arctan, np.arcsinh, np.deg2rad),
     *(np.rint, np.floor, np.ceil, np.trunc, special.expit, special.erf, special.ndtr),
 )
+# These add and multiply values.
+OVERFLOW = (
+    GaussianRandomProjection,
+    PolynomialCountSketch,
+    PolynomialFeatures,
+    RBFSampler,
+    SparseRandomProjection,
+)
+# What these return is within bounds, whatever records say.
+BOUNDED = (
+    Binarizer,
+    CategoricalDomainEncoder,
+    ColumnClipper,
+    Normalizer,
+    OneHotEncoder,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+    PublicBoundsScaler,
+    RowClipper,
+)
 # The layout of a transformer's output: that of its input, or one that its parameters choose.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
 KEEP_LAYOUT = (
@@ -251,18 +271,56 @@ def unmet(step: Any, vouched: Vouched) -> list[str] | None:
     return [condition for condition, holds in rule(step, vouched).items() if not holds]
 
 
-def fails_for(step: Any) -> str:
+def fails_for(step: Any, bounded: bool) -> str:
     """For which numbers a transformer raises, or returns none that are finite; empty if for none.
 
     What a private step returns is not checked before the charge, and an error would tell about it.
     Functions of the caller's own, which are declared in record_wise, are taken on trust.
+
+    Parameters
+    ----------
+    step : transformer
+    bounded : bool
+        Whether no number in its input is beyond 1e101, whatever the records say.
     """
-    if type(step) in (OneHotEncoder, OrdinalEncoder) and step.handle_unknown == "error":
+    kind = type(step)
+    if kind in (OneHotEncoder, OrdinalEncoder) and step.handle_unknown == "error":
         return "values beyond its categories; set handle_unknown"
-    if type(step) is FunctionTransformer and _is_elementwise(step.func):
+    if kind is FunctionTransformer and _is_elementwise(step.func):
         finite = any(step.func is function for function in FINITE)
         return "" if finite else "values at which its function is not finite"
+    if kind is TfidfTransformer and step.sublinear_tf:
+        return "numbers that have no logarithm; set sublinear_tf=False"
+    if kind is SplineTransformer and step.extrapolation not in ("constant", "periodic"):
+        return "values far beyond its knots; set extrapolation"
+    if kind in (PolynomialFeatures, PolynomialCountSketch) and np.max(step.degree) > 2:
+        return "large values, whose powers overflow; set degree to at most 2"
+    if kind in OVERFLOW and not bounded:
+        return "large values, which overflow; put a ColumnClipper before it"
     return ""
+
+
+def bounds(step: Any, given: bool) -> bool:
+    """Whether no number that a transformer returns is large, if this is ``given`` of its input.
+
+    Parameters are bounded by 1e100 themselves where a transformer clips to them.
+    """
+    kind = type(step)
+    if isinstance(step, str) or step is None:
+        return given
+    if kind is Pipeline:
+        for _, child in step.steps:
+            given = bounds(child, given)
+        return given
+    if kind is FeatureUnion:
+        parts = [part for _, part in step.transformer_list]
+    elif kind is ColumnTransformer:
+        parts = [*(part for _, part, _ in step.transformers), step.remainder]
+    elif kind is FrozenEstimator:
+        parts = [step.estimator]
+    else:
+        return kind in BOUNDED or (given and kind is PrivateFeatureSelector)
+    return all(bounds(part, given) for part in parts if not _is_dropped(part))
 
 
 def layout_of_records(X: Any) -> str:

@@ -22,6 +22,7 @@ from ._record_wise import (
     KEEP_DTYPE,
     SPARSE,
     UNKNOWN,
+    bounds,
     dtypes_depend_on_values,
     fails_for,
     layout_of,
@@ -39,6 +40,7 @@ DTYPES = (
     "learns the dtype of its input, which depends on whether a value is missing: turn integers and "
     "booleans of X into floats, or use CategoricalDomainEncoder"
 )
+MAY_FAIL = "after a private step it may fail, once that is charged,"
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
@@ -125,6 +127,7 @@ class Walk:
         self.fitted = fitted
         self.layout = layout_of_records(X)  # layout of the input of the visited step
         self.after_private = False  # whether a private step comes before the visited one
+        self.bounded = False  # whether no number in its input can be large
         self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
@@ -173,13 +176,24 @@ class Walk:
             # A private estimator answers for the cost of its own fit, not for earlier steps.
             for inner, frozen in frozen_steps(step):
                 self.visit(_join(name, inner), frozen, note)
+            if self.after_private and isinstance(step, PrivateEstimator):
+                self._add_failures(name, step)
         else:
             wrong = _why_not(step, self.vouched)
             if not wrong and self._changing_dtypes and type(step) in KEEP_DTYPE:
                 wrong = DTYPES
-            if not wrong and self.after_private and (values := fails_for(step)):
-                wrong = f"after a private step it may fail, once that is charged, for {values}"
+            if not wrong and self.after_private and (values := fails_for(step, self.bounded)):
+                wrong = f"{MAY_FAIL} for {values}"
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
+
+    def _add_failures(self, name: str, step: PrivateEstimator) -> None:
+        """Add rows about steps of a search that it finds to fail only when it is fitted itself."""
+        inner = Walk(getattr(step, "record_wise", ()), False, {})
+        inner.after_private, inner.bounded = True, self.bounded
+        for part, candidate in step._candidates_of_fit():
+            inner.visit(_join(name, part), candidate)
+        failing = {row.name: row for row in inner.rows if row.note.startswith(MAY_FAIL)}
+        self.rows += failing.values()
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:
         report = _report_of(step) if self.fitted else None
@@ -292,12 +306,13 @@ def _join(name: str, child: str) -> str:
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
-    given, before = walk.layout, walk.after_private
+    before = walk.layout, walk.after_private, walk.bounded
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
         walk.layout = layout_of(estimator, walk.layout)
+        walk.bounded = bounds(estimator, walk.bounded)
         walk.after_private |= bool(private_steps(estimator))
-    walk.layout, walk.after_private = given, before
+    walk.layout, walk.after_private, walk.bounded = before
 
 
 def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
-from skdpsco._validation import check_interval
+from skdpsco._validation import check_interval, select_records
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 
 METHODS = ("predict", "predict_proba", "decision_function")
@@ -61,16 +61,18 @@ class PrivateScorer:
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Score of every record, clipped into the declared bounds.
 
-        A record for which ``record_score`` fails, or returns no real number, gets the lower bound,
-        since an exception would reveal something about the record.
+        A record for which the estimator or ``record_score`` fails, or returns no real number, gets
+        the lower bound, since an exception would reveal something about the record.
 
         Returns
         -------
         scores : ndarray of shape (n_samples,)
         """
-        with np.errstate(all="ignore"):
-            response = getattr(estimator, self.response_method)(X)
-        return self._clipped(numbers_or_nan, np.asarray(y), response)
+        y = np.asarray(y)
+        response, failed = _response_to(getattr(estimator, self.response_method), X, len(y))
+        if failed.all():
+            return np.full(len(y), self.lower)
+        return np.where(failed, self.lower, self._clipped(numbers_or_nan, y, response))
 
     def of_response(self, y: np.ndarray, response: np.ndarray) -> np.ndarray:
         """Scores from a result of ``response_method``; all errors are raised.
@@ -93,6 +95,30 @@ class PrivateScorer:
         with np.errstate(all="ignore"):
             response = getattr(estimator, self.response_method)(X)
         return float(self.of_response(np.asarray(y), response).mean())
+
+
+def _response_to(respond: Callable[[Any], Any], X: Any, n: int) -> tuple[Any, np.ndarray]:
+    """What an estimator says of records, and for which of the ``n`` records it fails.
+
+    A record for which it fails is replaced by another one, so that what it says of the others is
+    the same to the last bit as without it.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return respond(X), np.zeros(n, dtype=bool)
+        except Exception:
+            pass  # in the handler, errors would have a context
+
+        def tried(rows: np.ndarray) -> np.ndarray:
+            respond(select_records(X, rows, n))
+            return np.zeros(len(rows))
+
+        rows = np.arange(n)
+        failed = np.isnan(numbers_or_nan("respond", tried, (rows,)))
+        if failed.all():
+            return None, failed
+        rows[failed] = np.flatnonzero(~failed)[0]
+        return respond(select_records(X, rows, n)), failed
 
 
 def make_private_scorer(
