@@ -17,6 +17,7 @@ from skdpsco import (
 from skdpsco.scaling.calibration import (
     CALIBRATION_SHARE,
     LEAST_RECORDS,
+    LEAST_RECORDS_REGRESSION,
     calibration_pays,
     known_records,
     plan_calibration,
@@ -111,11 +112,14 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it():
     assert plans[-1].prior[0] < 1e-3
 
 
-def test_it_pays_from_some_records_on():
-    few = LEAST_RECORDS / math.sqrt(CALIBRATION_SHARE)
-    assert not calibration_pays(1000, 10, 0.99 * few / 1000)
-    assert calibration_pays(1000, 10, 1.01 * few / 1000)
-    assert not calibration_pays(10**6, 1, 1.0)  # there is nothing to mend
+@pytest.mark.parametrize(
+    ("regression", "least"), [(False, LEAST_RECORDS), (True, LEAST_RECORDS_REGRESSION)]
+)
+def test_it_pays_from_some_records_on(regression, least):
+    few = least / math.sqrt(CALIBRATION_SHARE)
+    assert not calibration_pays(1000, 10, 0.99 * few / 1000, regression)
+    assert calibration_pays(1000, 10, 1.01 * few / 1000, regression)
+    assert not calibration_pays(10**6, 1, 1.0, regression)  # there is nothing to mend
 
 
 # ---- models

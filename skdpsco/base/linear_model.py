@@ -263,11 +263,9 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether scores get a private slope and offset, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
-            and bool(self.fit_intercept)
+            and self._conditioned  # else it is not known how large scores are
             and type(loss) in (Logistic, Squared)
-            and isinstance(self.solver, str)
-            and self.solver in self._conditioned_solvers
-            and calibration_pays(n, d, mu)
+            and calibration_pays(n, d, mu, type(loss) is Squared)
         )
 
     def _fit(

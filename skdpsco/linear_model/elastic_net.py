@@ -63,8 +63,8 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough. It may undo some of what a strong penalty shrinks; with a growing budget
+        plenty, if features are conditioned and there are records
+        enough. It may undo some of what a strong penalty shrinks; with a growing budget
         the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
@@ -220,8 +220,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if there is an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough. It may undo some of what a strong penalty shrinks; with a growing budget
+        plenty, if features are conditioned and there are records
+        enough. It may undo some of what a strong penalty shrinks; with a growing budget
         the solution is that of the objective. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,

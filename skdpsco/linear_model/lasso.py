@@ -62,8 +62,8 @@ class PrivateLasso(LinearRegressor):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if there is an intercept, ``solver`` is "stagewise" and there are records enough.
-        The ball is not left. None keeps what the solver has found.
+        plenty, if features are conditioned and there are records enough. The ball is not left. None
+        keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

@@ -55,7 +55,7 @@ class PrivateLogisticL1(LogisticClassifier):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
-        there are two classes, an intercept, ``solver`` is "stagewise" and there are records
+        there are two classes, features are conditioned and there are records
         enough: probabilities are then those that occur. The ball is not left. None keeps what the
         solver has found.
     clip_features : bool, default=True

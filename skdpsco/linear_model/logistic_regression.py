@@ -63,8 +63,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
-        there are two classes, an intercept, ``solver`` is the name of one but "sgd" and there are
-        records enough: probabilities are then those that occur. It may undo some of what a strong
+        there are two classes, features are conditioned and there are records
+        enough: probabilities are then those that occur. It may undo some of what a strong
         penalty shrinks; with a growing budget the solution is that of the objective. None keeps
         what the solver has found.
     clip_features : bool, default=True

@@ -22,7 +22,9 @@ from skdpsco.solvers.base import share_mu
 CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
 SURE_RATIO = 500.0  # of n mu over sqrt(d)
 MOST_RATIO = 1e5  # beyond which there is nothing to mend
-LEAST_RECORDS = 8.0  # n mu of the release, from which an offset is more than noise
+# n mu of the release, from which an offset is more than noise: of classes, which may be rare, and
+# of targets, which are centred before
+LEAST_RECORDS, LEAST_RECORDS_REGRESSION = 8.0, 25.0
 LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
 TOP, TYPICAL_SCORE = (
     0.7,
@@ -145,11 +147,12 @@ class CalibrationPlan:
         return rho, np.maximum(0.5 * (1.0 - rho * rho), LEAST_SLOPE)
 
 
-def calibration_pays(n_samples: int, n_features: int, mu: float) -> bool:
+def calibration_pays(n_samples: int, n_features: int, mu: float, regression: bool) -> bool:
     """Whether an offset is more than noise, and calibration can still improve the scores."""
     ratio = n_samples * mu / math.sqrt(n_features)
     known, _ = known_records(n_samples, n_features, mu)
-    return ratio <= MOST_RATIO and known >= LEAST_RECORDS
+    least = LEAST_RECORDS_REGRESSION if regression else LEAST_RECORDS
+    return ratio <= MOST_RATIO and known >= least
 
 
 def known_records(n_samples: int, n_features: int, mu: float) -> tuple[float, float]:
