@@ -225,9 +225,8 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
         try:
             dtypes.append(_fitting(entry, table.library, dtype))
         except ValueError as error:
-            known = str("object" if dtype is None else dtype).partition("(")[
-                0
-            ]  # no values of an Enum
+            # Without parameters, as an Enum of polars prints its values.
+            known = str("object" if dtype is None else dtype).partition("(")[0]
             raise ValueError(
                 f"domain[{table.label(j)}] does not fit this column of X, whose dtype is {known}: "
                 f"{error}."
