@@ -173,6 +173,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:delta=0.1 is large:skdpsco.UtilityWarning")
 @pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")  # seeds: to be repeatable
 @pytest.mark.parametrize(("estimator", "parameters", "modules", "factor"), CASES)
 def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
