@@ -1,6 +1,7 @@
 """Checks of what users pass in. The only file that imports private names of scikit-learn."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -135,6 +136,29 @@ def check_n_iter(value: Any) -> int | None:
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {value!r}.")
     return int(value)
+
+
+def with_hints(**hints: str) -> Callable[..., Any]:
+    """Decorate ``__init__`` to say what takes the place of parameters that users look for.
+
+    The signature stays what it is.
+
+    Parameters
+    ----------
+    **hints : str
+        For the name of such a parameter, a sentence.
+    """
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @wraps(init)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            for name in hints.keys() & params.keys():
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
+            init(self, *args, **params)
+
+        return __init__
+
+    return decorate
 
 
 def check_fit_params(fit_params: dict[str, Any]) -> None:

@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
@@ -24,6 +26,7 @@ from skdpsco._validation import (
     check_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -117,6 +120,8 @@ class PrivateLinearModel(PrivateEstimator):
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
+
+    _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
 
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
@@ -415,6 +420,28 @@ class PrivateLinearModel(PrivateEstimator):
             for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
+
+    @available_if(lambda self: self._predicts_scores)
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds the coefficients, which have been released, and needs neither this package nor
+        Numba. Predictions agree up to rounding. What the fit guarantees is in ``privacy_`` only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            A `MinMaxScaler` that clips features to ``feature_range_``, unless
+            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
+            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(self)
+        return plain_pipeline(self)
 
     def _as_fitted(self, X: Any) -> Any:
         """Features clipped as in the fit."""

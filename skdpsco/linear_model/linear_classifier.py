@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
+    with_hints,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
@@ -160,6 +161,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     _targets = (-1.0, 1.0)
     _auto_radius = 5.0
 
+    @with_hints(
+        C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateLogisticRegression has C."
+    )
     def __init__(
         self,
         *,

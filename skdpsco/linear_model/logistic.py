@@ -7,6 +7,7 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
@@ -123,6 +124,10 @@ class PrivateLogisticL1(LogisticClassifier):
         **CLASSES_CONSTRAINTS,
     }
 
+    @with_hints(
+        C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateLogisticRegression(penalty='l1') has C."
+    )
     def __init__(
         self,
         *,

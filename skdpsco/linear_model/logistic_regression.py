@@ -3,7 +3,7 @@
 import math
 from typing import Any, ClassVar
 
-from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound
+from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound, with_hints
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
@@ -127,6 +127,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     }
     _planned_with = ("C", "n_iter")
 
+    @with_hints(alpha="The parameter `C` is the inverse weight of the penalty.")
     def __init__(
         self,
         *,
