@@ -118,6 +118,7 @@ class PrivateLinearModel(PrivateEstimator):
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
+    _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -144,7 +145,8 @@ class PrivateLinearModel(PrivateEstimator):
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
+            Only ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
+            ``max_weight`` that is declared, and for X in memory; for others it must be None.
 
         Returns
         -------
@@ -160,9 +162,10 @@ class PrivateLinearModel(PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
-        check_fit_params(fit_params)
+        weights = check_fit_params(self, fit_params)
         self._validate_params()
         draft = self._draft()
+        draft._sample_weight = weights
         draft.coef_, draft.intercept_ = draft._learn(X, y)
         return self._accept(draft)
 
