@@ -1,9 +1,11 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +143,29 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
+def fitted_by_validation() -> bool:
+    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
+
+    It leaves no other mark on the fits that it makes.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@cache  # so that a process warns once, not for every fit
+def warn_of_uncounted_fits() -> None:
+    """Say that the budgets of several fits add up, where nothing adds them up."""
+    warn_privacy(
+        "scikit-learn's searches and cross-validation fit the same records many times, and their "
+        "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
+        "PrivateGridSearchCV or private_cross_val_score of skdpsco.model_selection."
+    )
+
+
 @contextmanager
 def releasing(
     payer: Payer,
@@ -189,13 +214,16 @@ def releasing(
     UtilityWarning
         For each of ``warnings``.
     PrivacyWarning
-        If the noise is reproducible, and at a ledger's first charge for neighbours within groups.
+        If the noise is reproducible, at a ledger's first charge for neighbours within groups, and
+        once where scikit-learn's search or cross-validation fits without a ledger.
     """
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
     ledger, name, parameters, relation = payer
+    if ledger is None and fitted_by_validation():
+        warn_of_uncounted_fits()
     if ledger is not None:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
