@@ -1,6 +1,7 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco._version import __version__ as __version__
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
@@ -18,8 +19,6 @@ from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
 from skdpsco.variational import solve_variational_inequality
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Bins",

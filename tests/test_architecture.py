@@ -15,6 +15,7 @@ PACKAGE = ROOT.name
 
 # From the ground up. A module imports from its own room, without a circle, and from rooms below.
 ROOMS = (
+    "_version",
     "privacy",
     "_kernels",
     "_random",

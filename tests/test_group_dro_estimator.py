@@ -296,6 +296,13 @@ def test_group_report():
     assert report.difference() == pytest.approx(report.group_max() - report.group_min())
     frame = report.to_frame()
     assert frame.loc["north", "score"] == by_hand[0]
+    assert frame.loc["overall"].tolist() == [len(y), report.overall]
+    html = report._repr_html_()
+    assert html.count("<tr>") == 4
+    assert (
+        f"<th style='text-align:left'>north</th><td style='text-align:left'>{(group == 'north').sum()}"
+        in html
+    )
     assert str(report).splitlines()[-1].startswith("overall")
     recall = group_report(fitted, X, y, sensitive_features=group, metric=recall_score)
     north = group == "north"

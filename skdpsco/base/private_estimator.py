@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsco._random import generator, warn_privacy, warn_utility
+from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
+from skdpsco._version import __version__
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -20,6 +21,9 @@ from skdpsco.solvers import Allowance, check_cost
 # Smaller budgets need more noise than the grids of the Gaussian mechanism hold; larger ones give no
 # privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
+
+
+VERSION_KEY = "_skdpsco_version"  # in the state of a pickled estimator
 
 
 def check_budget(epsilon: Any, delta: Any) -> Budget:
@@ -261,6 +265,42 @@ class PrivateEstimator(BaseEstimator):
     ledger: Any
     random_state: Any
     verbose: int  # only for estimators that call `_follow`
+
+    def set_params(self, **params):
+        """Set parameters, and fields of a loss, a penalty or a constraint.
+
+        Parameters
+        ----------
+        **params : dict
+            As in scikit-learn. Fields of NamedTuples are named like parameters of nested objects:
+            ``set_params(loss__level=0.9)`` for ``loss=Quantile(0.5)``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter or field.
+        """
+        for name in [one for one in params if "__" in one]:
+            outer, _, field = name.partition("__")
+            value = params.get(outer, getattr(self, outer, None))
+            if hasattr(value, "_replace") and field in value._fields:
+                params[outer] = value._replace(**{field: params.pop(name)})
+            elif hasattr(value, "_replace"):
+                raise ValueError(f"{outer}={value!r} has no field {field!r}: {value._fields}.")
+        return super().set_params(**params)
+
+    def __getstate__(self):
+        return {**super().__getstate__(), VERSION_KEY: __version__}
+
+    def __setstate__(self, state):
+        version = state.pop(VERSION_KEY, __version__)
+        if version != __version__:
+            warn_of_version(type(self).__name__, version, __version__)
+        super().__setstate__(state)
 
     def _budget(self) -> Budget:
         if isinstance(self.ledger, type):
