@@ -2,6 +2,7 @@
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -41,6 +42,7 @@ __all__ = [
     "PrivateRidge",
     "PrivateSynthesizer",
     "RowBlocks",
+    "Schema",
     "UtilityWarning",
     "solve_variational_inequality",
 ]
