@@ -16,6 +16,7 @@ from skdpsco.linear_model import (
 )
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.preprocessing.table import TableEncoder, make_private_pipeline
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
 from skdpsco.variational import solve_variational_inequality
@@ -43,6 +44,8 @@ __all__ = [
     "PrivateSynthesizer",
     "RowBlocks",
     "Schema",
+    "TableEncoder",
     "UtilityWarning",
+    "make_private_pipeline",
     "solve_variational_inequality",
 ]

@@ -123,6 +123,11 @@ class Schema:
         """The columns that are neither target nor groups."""
         return [name for name in self.columns if name not in (self.target, self.groups)]
 
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target holds numbers within bounds."""
+        return self.target is not None and self.columns[self.target].kind == NUMBER
+
     def feature_names_out(self) -> list[str]:
         """Names of the features that a table becomes, in their order."""
         return [out for name in self.features for out in self.columns[name].names_out()]
@@ -356,17 +361,18 @@ class Schema:
 
         Parameters
         ----------
-        parameter : {"lower", "upper", "feature_bound", "categories", "classes", "target_bound"}
+        parameter : {"lower", "upper", "feature_bound", "categories", "classes", "target_bound", \
+                "groups"}
 
         Returns
         -------
         value : dict, list or float
-            A dict by column for the first four; the others are about the target.
+            A dict by column for the first four; the others are about the target and the groups.
 
         Raises
         ------
         ValueError
-            If the parameter is about the target, and no target of this kind is declared.
+            If the parameter is about the target or groups, and none of this kind are declared.
         """
         if parameter == "categories":
             discrete = [column for column in self.columns.values() if column.kind != NUMBER]
@@ -376,14 +382,15 @@ class Schema:
             return {name: pair[parameter == "upper"] for name, pair in bounds.items()}
         if parameter == "feature_bound":
             return {name: max(map(abs, pair)) for name, pair in bounds.items()}
-        target = None if self.target is None else self.columns[self.target]
-        if parameter == "classes":
-            if target is None or target.kind == NUMBER:
-                raise ValueError("classes: the schema declares no target with categories.")
-            return target.values()
-        if target is None or target.kind != NUMBER:
-            raise ValueError(f"{parameter}: the schema declares no target with bounds.")
-        return max(map(abs, target.bounds))
+        if parameter == "groups":
+            if self.groups is None:
+                raise ValueError("groups: the schema declares no groups.")
+            return self.columns[self.groups].values()
+        needed = "categories" if parameter == "classes" else "bounds"
+        if self.target is None or self.is_regression != (needed == "bounds"):
+            raise ValueError(f"{parameter}: the schema declares no target with {needed}.")
+        target = self.columns[self.target]
+        return target.values() if parameter == "classes" else max(map(abs, target.bounds))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.to_dict() == other.to_dict()
