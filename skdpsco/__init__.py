@@ -2,6 +2,7 @@
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -15,6 +16,7 @@ from skdpsco.linear_model import (
 )
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.preprocessing.table import TableEncoder, make_private_pipeline
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
 from skdpsco.variational import solve_variational_inequality
@@ -41,6 +43,9 @@ __all__ = [
     "PrivateRidge",
     "PrivateSynthesizer",
     "RowBlocks",
+    "Schema",
+    "TableEncoder",
     "UtilityWarning",
+    "make_private_pipeline",
     "solve_variational_inequality",
 ]
