@@ -52,7 +52,7 @@ SCALED = Pipeline(
 EACH_ESTIMATOR = pytest.mark.parametrize("estimator", [MODEL, SCALED], ids=["model", "pipeline"])
 COMPOSITION = {"strategy": "composition"}
 STOPPING = {"strategy": "random-stopping"}
-RELEASES = ("release_scorer", "choose_winner", "noisy_means", "best_try")
+RELEASES = ("release_scorer", "choose_winner", "shown_scores", "best_try")
 
 
 def grid_of(estimator):
@@ -157,7 +157,7 @@ def test_cross_validation_adds_up(monkeypatch, estimator):
     assert report.epsilon == epsilon_of(report.event, 1e-6)
     names, charged = zip(*log[1:], strict=True)
     assert "ledger" not in names
-    assert (names[0], names[-1]) == ("release_scorer", "noisy_means")
+    assert (names[0], names[-1]) == ("release_scorer", "shown_scores")
     assert 4 * rho_fit * (1 - 1e-6) < sum(charged) <= 4 * rho_fit * (1 + 1e-12)
 
 
