@@ -1,6 +1,7 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco._versions import show_versions
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
@@ -42,5 +43,6 @@ __all__ = [
     "PrivateSynthesizer",
     "RowBlocks",
     "UtilityWarning",
+    "show_versions",
     "solve_variational_inequality",
 ]

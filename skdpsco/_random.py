@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numba.extending import overload
-from numba.np.random.generator_core import next_uint64 as _next_uint64
 from randomgen import AESCounter
 
 from skdpsco._kernels import inner
+from skdpsco._upstream import next_word
 
 
 class PrivacyWarning(UserWarning):
@@ -158,7 +158,7 @@ def next_uint64(rng):
 
 @overload(next_uint64)
 def _next_uint64_in_kernels(rng):
-    return lambda rng: _next_uint64(rng.bit_generator)
+    return lambda rng: next_word(rng.bit_generator)
 
 
 @inner

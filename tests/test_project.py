@@ -50,3 +50,12 @@ def test_targets_that_workflows_and_documents_name_are_there():
         )
     }
     assert {"test", "lint", "sdist"} <= named <= targets
+
+
+def test_show_versions_names_the_machine_and_nothing_else(capsys):
+    skdpsco.show_versions()
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert {"skdpsco", "numpy", "numba", "Python", "machine", "dask", "matplotlib"} <= set(lines)
+    assert not {"pytest", "sphinx", "ruff"} & set(lines)
+    assert lines["skdpsco"] == skdpsco.__version__
+    assert str(Path.home()) not in str(lines)
