@@ -222,7 +222,7 @@ def test_whose_ledger():
         lambda: private_cross_val_score(own, X, Y, ledger=other),
         lambda: PrivateGridSearchCV(PrivateGridSearchCV(own, GRID), {"refit": [True]}).fit(X, Y),
     ):
-        with pytest.raises(ValueError, match="must be the same object"):
+        with pytest.raises(ValueError, match="must be the same: one object, or one file"):
             fit()
     assert len(mine.charges()) == 3
     assert not other.charges()

@@ -31,7 +31,7 @@ from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
-from skdpsco.data.map_reduce import BlockDesign
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose

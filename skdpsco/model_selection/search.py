@@ -7,11 +7,10 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._random import without_warnings
+from skdpsco._random import public_generator, without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
 from skdpsco.inspection._cost import relation_of
@@ -244,7 +243,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
-        public = check_random_state(self.random_state)
+        public = public_generator(self.random_state)
         order = public.permutation(len(data.y))
         n_validation = self._n_validation(len(data.y))
         validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
@@ -265,7 +264,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
         budgets = [rho for rho, _ in parts]
-        allotment.check_private(candidates, data.X, self.record_wise, budgets)
+        allotment.check_private(candidates, data, self.record_wise, budgets)
         allotted = [
             [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
         ]

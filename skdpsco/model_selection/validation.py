@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
-from skdpsco._random import seed_of, without_warnings
+from skdpsco._random import public_generator, seed_of, without_warnings
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
@@ -130,10 +129,10 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta)
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
-    allotment.check_private([estimator], X, record_wise)
-    rho_fit = float(declared_rho(estimator).sum())
     score_by = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
+    allotment.check_private([estimator], data, record_wise)
+    rho_fit = float(declared_rho(estimator).sum())
     n = len(data.y)
     if isinstance(cv, (bool, np.bool_)) or not isinstance(cv, Integral):
         raise TypeError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
@@ -146,7 +145,7 @@ def private_cross_val_score(
     event = compose(
         RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1), scores.event, ZCDPEvent(scores.rho)
     )
-    order = check_random_state(random_state).permutation(n)
+    order = public_generator(random_state).permutation(n)
     folds = np.array_split(order, cv)
     allotted = allotment.allot(estimator, rho_fit, budget.delta)
 

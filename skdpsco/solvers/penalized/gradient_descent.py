@@ -8,8 +8,8 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
-from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import replace_one
+from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import SOFTMAX, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
