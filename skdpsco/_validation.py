@@ -285,6 +285,11 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
     return float(low), float(high)
 
 
+def callbacks_of(estimator: Any) -> list[Any]:
+    """What scikit-learn calls during fits of an estimator, and of its clones."""
+    return list(getattr(estimator, "_skl_callbacks", ()))
+
+
 def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
     """``rows`` of what has one entry per record; anything else as it is."""
     try:
