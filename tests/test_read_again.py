@@ -3,7 +3,6 @@
 import hashlib
 import os
 import pickle
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,9 @@ from scipy import sparse
 
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_target
+from skdpsco.data import record_sums
 from skdpsco.data.digests import WORDS, digest, new_key
 from skdpsco.data.row_blocks import BlockRecords
-
-# The function of that name hides the module from a plain import.
-module = import_module("skdpsco.data.map_reduce")
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)
@@ -27,7 +24,7 @@ SWAPPED = np.r_[600:N, :600]  # another order: every record enters two blocks of
 
 def change_in_the_middle(monkeypatch, change):
     """Call ``change`` after the first pass that follows the charge."""
-    original, calls = module.Task.__call__, []
+    original, calls = record_sums.Task.__call__, []
 
     def spy(self, *block):
         calls.append(self)
@@ -35,7 +32,7 @@ def change_in_the_middle(monkeypatch, change):
             change()
         return original(self, *block)
 
-    monkeypatch.setattr(module.Task, "__call__", spy)
+    monkeypatch.setattr(record_sums.Task, "__call__", spy)
 
 
 def refused_without_a_release(blocks):

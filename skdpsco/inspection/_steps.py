@@ -13,7 +13,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Rand
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skdpsco._validation import callbacks_of
+from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event

@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
-from skdpsco._validation import callbacks_of
+from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
 from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
@@ -321,8 +321,11 @@ def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:
     """
     steps = [step for estimator in estimators for _, step in private_steps(estimator)]
     found = [one for one in (ledger, *(step.ledger for step in steps)) if one is not None]
-    if any(other is not found[0] for other in found):
-        raise ValueError("ledger and the ledgers of the estimator's steps must be the same object.")
+    if any(other != found[0] for other in found):
+        raise ValueError(
+            "ledger and the ledgers of the estimator's steps must be the same: one object, or one "
+            "file and data set."
+        )
     return found[0] if found else None
 
 
