@@ -195,7 +195,7 @@ def test_grant():
 
 
 def test_copies_of_a_step_share_its_grant():
-    model = _allotment.allot(MODEL, 0.1, 1e-6)
+    model = _allotment.allot(MODEL, 0.1, 1e-6, np.random.RandomState(0))
     clone(model).fit(X, Y)
     with pytest.raises(BudgetExceededError, match=r"PrivateLogisticL1 costs .* was repeated"):
         clone(model).fit(X, Y)
