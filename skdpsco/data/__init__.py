@@ -1,9 +1,9 @@
 """Records as kernels read them: arrays, sparse matrices, blocks, and sums over them."""
 
 from .design import as_design, columns_of
-from .map_reduce import map_reduce
 from .pieces import replace_one
 from .record_stream import one_pass
+from .record_sums import map_reduce
 from .row_blocks import RowBlocks
 from .schema import Schema
 
