@@ -1,6 +1,7 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco._versions import show_versions
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
@@ -47,5 +48,6 @@ __all__ = [
     "TableEncoder",
     "UtilityWarning",
     "make_private_pipeline",
+    "show_versions",
     "solve_variational_inequality",
 ]

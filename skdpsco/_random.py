@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from numba.extending import overload
-from numba.np.random.generator_core import next_uint64 as _next_uint64
 from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
 from skdpsco._kernels import inner
+from skdpsco._upstream import next_word
 
 # Where texts of utility warnings go; None shows them.
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
@@ -173,7 +173,7 @@ def next_uint64(rng):
 
 @overload(next_uint64)
 def _next_uint64_in_kernels(rng):
-    return lambda rng: _next_uint64(rng.bit_generator)
+    return lambda rng: next_word(rng.bit_generator)
 
 
 @inner

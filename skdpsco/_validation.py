@@ -1,4 +1,4 @@
-"""Checks of what users pass in. The only file that imports private names of scikit-learn."""
+"""Checks of what users pass in."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -6,17 +6,17 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _num_samples,
-    check_array,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, validate_data
 
 from ._quiet import quietly
+from ._upstream import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    feature_names_in,
+    num_samples,
+    safe_indexing,
+)
 
 FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes the first
 
@@ -393,10 +393,10 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
 def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
     """``rows`` of what has one entry per record; anything else as it is."""
     try:
-        per_record = _num_samples(values) == n_samples
+        per_record = num_samples(values) == n_samples
     except TypeError:  # a number, None
         per_record = False
-    return _safe_indexing(values, rows) if per_record else values
+    return safe_indexing(values, rows) if per_record else values
 
 
 # --- transformers
@@ -493,7 +493,9 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN or pandas.NA."""
-    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+    if isinstance(value, Real):
+        return bool(value != value)
+    return value is None or type(value).__name__ == "NAType"  # pandas, which may be absent
 
 
 def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
@@ -504,7 +506,7 @@ def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
     ValueError
         If ``input_features`` are not those of the fit.
     """
-    return _check_feature_names_in(estimator, input_features)
+    return feature_names_in(estimator, input_features)
 
 
 def check_positive_int(name: str, value: Any, also: str = "") -> int:
