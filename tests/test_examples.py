@@ -3,6 +3,7 @@
 import doctest
 import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +142,14 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     ]
 
 
-def test_page_about_ledgers(tmp_path, monkeypatch):
-    """What it shows is what its code prints."""
+@pytest.mark.parametrize("page", ["ledger", "tables"])
+def test_pages_of_code(page, tmp_path, monkeypatch):
+    """What they show is what their code prints."""
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
-    code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(code, {}, "ledger.md", None, None)
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    code = "".join(textwrap.dedent(block) for block in blocks)
+    test = doctest.DocTestParser().get_doctest(code, {}, page, None, None)
     assert len(test.examples) > 20
     said = []
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append) == (

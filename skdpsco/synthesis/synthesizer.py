@@ -49,10 +49,11 @@ class PrivateSynthesizer(PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    domain : list, dict, int or Bins
+    domain : list, dict, Series, int, Bins or Schema
         Public declaration of what the columns may hold, which is required. A list has one entry per
-        column and a dict one per column name; a single int or `Bins` applies to all columns. An
-        entry is
+        column, and a dict, or a Series whose index holds strings, one per column name; a single int
+        or `Bins` applies to all columns. A schema has categories for its columns, and for numbers
+        16 bins of equal length, or one bin for each of up to 32 whole numbers. An entry is
 
         - an int k: the values are 0, ..., k - 1;
         - a list of categories, all numbers (or booleans) or all strings, and None or NaN if values
