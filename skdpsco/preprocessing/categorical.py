@@ -15,12 +15,13 @@ from skdpsco._validation import (
     check_objects,
     is_missing,
 )
+from skdpsco.base.documentation import Documented
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
 
 
-class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
