@@ -1,4 +1,4 @@
-"""Import the installed wheel and fit a tiny model. `make wheel` runs it, isolated from the tree."""
+"""Import the installed wheel and fit a tiny model. `make sdist` runs it, isolated from the tree."""
 
 import re
 from importlib.metadata import metadata, version

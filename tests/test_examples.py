@@ -1,5 +1,6 @@
 """The examples run: the quickstart, on its own data and on a CSV file, and the README's."""
 
+import doctest
 import re
 import runpy
 from pathlib import Path
@@ -124,6 +125,20 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
         "PrivateStandardScaler",
         "PrivateLogisticL1",
     ]
+
+
+def test_page_about_ledgers(tmp_path, monkeypatch):
+    """What it shows is what its code prints."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
+    code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(code, {}, "ledger.md", None, None)
+    assert len(test.examples) > 20
+    said = []
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append) == (
+        0,
+        len(test.examples),
+    ), "".join(said)
 
 
 # Sizes at which a plot says little, but runs in a second.

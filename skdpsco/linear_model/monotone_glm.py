@@ -128,6 +128,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     True
     """
 
+    _predicts_scores = False  # but what a link makes of them
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
