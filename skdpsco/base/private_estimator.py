@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
 from skdpsco._versions import __version__
+from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -253,7 +254,7 @@ def releasing(
     )
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(Documented, BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
     A fit checks its input, plans with `_planned` how to spend what is `_available`, and draws noise

@@ -19,13 +19,14 @@ from skdpsco._validation import (
     check_width,
     in_column_order,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.data.design import Dense, as_design
 
 ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
-class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _Stateless(Documented, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A map of single records with public parameters, for which `fit` learns nothing."""
 
     def fit(self, X, y=None):

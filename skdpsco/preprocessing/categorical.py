@@ -15,13 +15,14 @@ from skdpsco._validation import (
     in_column_order,
     is_missing,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
 
 
-class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
