@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_privacy, warn_utility
+from skdpsco._typing import LedgerLike, Seed
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -230,9 +231,13 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float
     delta: float
-    ledger: Any
-    random_state: Any
+    ledger: LedgerLike | None
+    random_state: Seed
     verbose: int  # only for estimators that call `_follow`
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    privacy_: PrivacyReport
 
     def _budget(self) -> Budget:
         if isinstance(self.ledger, type):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
+from skdpsco._typing import MatrixLike
 from skdpsco._validation import (
     FLOATS,
     check_bound,
@@ -49,7 +50,7 @@ def declared_classes(classes: Any) -> np.ndarray:
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
-    target_bound: float | None
+    target_bound: Any
 
     def _loss(self):
         """The loss that is minimised, of residuals in units of the target's scale."""
@@ -89,7 +90,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         coef, intercept = self._fit(X, target, loss, None, assumptions)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class.
 
         Parameters
@@ -105,7 +106,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithm of the probability of every class.
 
         Parameters

@@ -95,7 +95,8 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
     """Clone of a result of `allot` with grants of its own, for one fit."""
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
-        estimator.set_params(**{f"{prefix}ledger": kind(step.ledger.rho, prefix)})
+        grant: Any = step.ledger
+        estimator.set_params(**{f"{prefix}ledger": kind(grant.rho, prefix)})
     return estimator
 
 

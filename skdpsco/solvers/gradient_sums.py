@@ -104,7 +104,15 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
     return total
 
 
-def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
+def walk_vertices(
+    plan: Any,
+    problem: Any,
+    constraint: Any,
+    X: Any,
+    y: Any,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`.
 
     Every step computes the predictions of its point, ``scale[t]`` times the sum of the vertices.
@@ -149,7 +157,9 @@ def write_vertex(constraint, k, out):
     vertex(constraint, k, out)
 
 
-def walk_minimisers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+def walk_minimisers(
+    plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, progress: Any
+) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
     # Zeros: a minimiser that writes nothing must not release the former content of memory.
     w, v = np.zeros((2, problem.n_coefficients))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import kernel, njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
 from skdpsco.data.design import add_column
 from skdpsco.data.map_reduce import BlockDesign, in_pieces
@@ -151,7 +152,15 @@ def plan_vertices(
     )
 
 
-def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, progress):
+def run_vertices(
+    plan: VertexPlan,
+    problem: Problem,
+    constraint: Any,
+    X: MatrixLike,
+    y: TargetLike,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """Run the kernel.
 
     Returns
