@@ -1,6 +1,7 @@
 """Checks of what users pass in."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -47,6 +48,10 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither")]
 }
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
+WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
+    "class_weight": [None, dict, str],  # a string is refused with a hint
+    "max_weight": [None, Interval(Real, 0, None, closed="neither")],
+}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
 CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
@@ -137,23 +142,67 @@ def check_n_iter(value: Any) -> int | None:
     return int(value)
 
 
-def check_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse sample weights, which change every sensitivity, and unknown names.
+def with_hints(**hints: str) -> Callable[..., Any]:
+    """Decorate ``__init__`` to say what takes the place of parameters that users look for.
+
+    The signature stays what it is.
+
+    Parameters
+    ----------
+    **hints : str
+        For the name of such a parameter, a sentence.
+    """
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @wraps(init)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            for name in hints.keys() & params.keys():
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
+            init(self, *args, **params)
+
+        return __init__
+
+    return decorate
+
+
+def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
+    """The sample weights, which need a declared bound; refuse unknown names.
 
     Raises
     ------
     ValueError
-        If there are sample weights.
+        If there are sample weights, and the estimator has no ``max_weight``.
     TypeError
         If an argument is unknown.
     """
-    if fit_params.pop("sample_weight", None) is not None:
-        raise ValueError(
-            "sample_weight is not supported: a weighted record has another influence than the one "
-            "that the noise was calibrated for. Pass sample_weight=None."
-        )
+    weights = fit_params.pop("sample_weight", None)
     if fit_params:
         raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
+    if weights is not None and getattr(estimator, "max_weight", None) is None:
+        hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
+        raise ValueError(
+            "sample_weight is not supported: a weighted record has another influence than the one "
+            f"that the noise was calibrated for. Pass sample_weight=None{hint}."
+        )
+    return weights
+
+
+def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
+    """Sample weights, clipped to ``max_weight`` and as a share of it.
+
+    Raises
+    ------
+    TypeError
+        If ``max_weight`` is not a number.
+    ValueError
+        If ``max_weight`` is out of range, or the weights are not one number >= 0 per record.
+    """
+    largest = check_bound("max_weight", max_weight)
+    message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
+    weights = quietly(message, np.asarray, weights, dtype=np.float64)
+    if weights.shape != (n_samples,) or not (weights >= 0.0).all() or np.isinf(weights).any():
+        raise ValueError(message)
+    return np.minimum(weights, largest) / largest
 
 
 def check_X_y(

@@ -52,7 +52,7 @@ SCALED = Pipeline(
 EACH_ESTIMATOR = pytest.mark.parametrize("estimator", [MODEL, SCALED], ids=["model", "pipeline"])
 COMPOSITION = {"strategy": "composition"}
 STOPPING = {"strategy": "random-stopping"}
-RELEASES = ("release_scorer", "choose_winner", "noisy_means", "best_try")
+RELEASES = ("release_scorer", "choose_winner", "shown_scores", "best_try")
 
 
 def grid_of(estimator):
@@ -157,7 +157,7 @@ def test_cross_validation_adds_up(monkeypatch, estimator):
     assert report.epsilon == epsilon_of(report.event, 1e-6)
     names, charged = zip(*log[1:], strict=True)
     assert "ledger" not in names
-    assert (names[0], names[-1]) == ("release_scorer", "noisy_means")
+    assert (names[0], names[-1]) == ("release_scorer", "shown_scores")
     assert 4 * rho_fit * (1 - 1e-6) < sum(charged) <= 4 * rho_fit * (1 + 1e-12)
 
 
@@ -222,7 +222,7 @@ def test_whose_ledger():
         lambda: private_cross_val_score(own, X, Y, ledger=other),
         lambda: PrivateGridSearchCV(PrivateGridSearchCV(own, GRID), {"refit": [True]}).fit(X, Y),
     ):
-        with pytest.raises(ValueError, match="must be the same object"):
+        with pytest.raises(ValueError, match="must be the same: one object, or one file"):
             fit()
     assert len(mine.charges()) == 3
     assert not other.charges()

@@ -42,10 +42,12 @@ from skdpsco.model_selection import (
     make_private_scorer,
     private_cross_val_score,
 )
+from skdpsco.model_selection._fitting import Part
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
     PrivateFeatureSelector,
+    PrivateQuantileClipper,
     PrivateStandardScaler,
     PublicBoundsScaler,
 )
@@ -257,6 +259,61 @@ def test_steps_within_a_search_that_may_fail_may_not_follow_private_ones():
     refuses(make_pipeline(PrivateStandardScaler(), inner), "may fail, once that is charged")
 
 
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_groups_are_not_read_from_what_a_private_step_returns():
+    """Whether a clipped label is that of a group depends on values, and is known too late."""
+    frame = pd.DataFrame({"a": X[:, 0], "g": (X[:, 1] > 0).astype(float)})
+    clipper = PrivateQuantileClipper(lower=-1.0, upper=1.0).set_output(transform="pandas")
+    model = PrivateGroupDRO(
+        classes=[0, 1], groups=[0.0, 1.0], group_membership="private", conditioning=None
+    )
+    pipeline = Pipeline([("clip", clipper), ("model", model)])
+    inner = Pipeline([("clip", clipper), ("model", PrivateGridSearchCV(model, {}, **SEARCH))])
+    for estimator, names in ((pipeline, "g"), (pipeline, ["g"]), (inner, "g")):
+        names = {"model__sensitive_features": names}
+        ledger = Ledger(50.0, 1e-6)
+        search = PrivateGridSearchCV(estimator, {}, ledger=ledger, **SEARCH)
+        with pytest.raises(ValueError, match="pass the labels themselves"):
+            search.fit(frame, Y, **names)
+        with pytest.raises(ValueError, match="pass the labels themselves"):
+            private_cross_val_score(estimator, frame, Y, ledger=ledger, fit_params=names)
+        assert ledger.charges() == []
+    labels = {"model__sensitive_features": frame["g"]}
+    assert PrivateGridSearchCV(pipeline, {}, **SEARCH).fit(frame, Y, **labels).privacy_
+    first = Pipeline([("clip", ColumnClipper().set_output(transform="pandas")), ("model", model)])
+    assert PrivateGridSearchCV(first, {}, **SEARCH).fit(frame, Y, model__sensitive_features="g")
+
+    # A fit that succeeded tells by its attributes.
+    whole = PrivateFeatureSelector(n_features_to_select=2, classes=[0, 1])
+    for last in (model, inner["model"]):
+        selected = Pipeline([("whole", whole.set_output(transform="pandas")), ("model", last)])
+        for groups, private in ((frame["g"], True), ("g", False)):
+            selected.fit(frame, Y, model__sensitive_features=groups)
+            assert privacy_report(selected).private == private
+    assert privacy_report(first.fit(frame, Y, model__sensitive_features="g")).private
+
+
+def test_maps_of_targets_need_bounds_of_their_own_after_a_private_step():
+    """Targets of 1e308 would overflow, whatever an earlier step has clipped."""
+    target = TransformedTargetRegressor(
+        PrivateLasso(), transformer=GaussianRandomProjection(1, random_state=0), check_inverse=False
+    )
+    assert privacy_report(target).private  # it fails before the charge, if at all
+    scaled = make_pipeline(PrivateStandardScaler(), target)
+    refuses(scaled, "put a ColumnClipper before it", y=1e308 * X[:, 0])
+    clip = make_pipeline(ColumnClipper(), target.transformer)
+    target = clone(target).set_params(transformer=clip)
+    assert privacy_report(make_pipeline(PrivateStandardScaler(), target)).private
+
+
+def test_fits_of_a_search_warn_of_nothing_in_whatever_thread():
+    """Filters of warnings belong to the process, and other threads may change them."""
+    part = Part(X, Y, {})
+    allotted = _allotment.allot(MODEL, 1e-4, 1e-6)
+    assert "80 records" in _allotment.rehearse(allotted, part)[0]
+    assert _allotment.fit_granted(_allotment.granted(allotted), part).privacy_
+
+
 @pytest.mark.parametrize("bad", [[3], [0, 5, 9], list(range(20))])
 def test_predictions_that_raise_for_a_record_count_for_that_record_only(bad):
     """An inverse of a target's map that is not finite raises in the step before it."""
@@ -423,11 +480,13 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
     seen = []
     for n_tries in tries:
         force_tries(monkeypatch, n_tries)
+        np.random.seed(3)  # noqa: NPY002
         search.fit(X, Y)
-        seen.append(process_state())
+        seen.append((process_state(), str(np.random.get_state())))  # noqa: NPY002
     assert seen[0] == seen[1]
-    caches = [value for value in seen[0].values() if type(value).__name__ == "CacheInfo"]
-    assert ("skdpsco.solvers.lp_ball.tree", "nodes") in seen[0]
+    state, _ = seen[0]
+    caches = [value for value in state.values() if type(value).__name__ == "CacheInfo"]
+    assert ("skdpsco.solvers.lp_ball.tree", "nodes") in state
     assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
 
 

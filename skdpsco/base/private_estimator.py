@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -310,13 +311,23 @@ class PrivateEstimator(BaseEstimator):
         **said
             ``assumptions`` and ``warnings``, as for `releasing`.
         """
-        parameters = {} if self.ledger is None else public_only(self.get_params(deep=False))
+        parameters = {} if self.ledger is None else public_only(self._changed_first())
         payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
         with releasing(
             payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
         ) as release:
             yield release
         draft.privacy_ = release.privacy
+
+    def _changed_first(self) -> dict[str, Any]:
+        """The parameters, those that differ from their defaults first, for a ledger's history."""
+        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+
+        def unchanged(item: tuple[str, Any]) -> bool:
+            default = defaults.get(item[0])
+            return type(item[1]) is type(default) and item[1] == default
+
+        return dict(sorted(self.get_params(deep=False).items(), key=unchanged))
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         """Run ``solver`` on the data, the generator last, with a progress bar if `verbose`."""

@@ -7,7 +7,6 @@ A part describes where one block is read from. It has ``n_rows``, its number of 
 import mmap
 import os
 from collections.abc import Iterator
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -223,17 +222,19 @@ def check_apart(blocks: list[Any]) -> None:
 
     The check compares addresses, not values: different records may have equal values.
     """
-    spans = [(*_span(X), number) for number, X in enumerate(blocks)]
-    for (place, _, stop, i), (other, start, _, j) in pairwise(sorted(spans)):
-        if place != other or start >= stop:
-            continue
-        if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
-            continue
-        first, second = sorted((i, j))
-        raise ValueError(
-            f"blocks {first} and {second} hold the same rows: a record must be in one block. (In a "
-            "copy it is another record, and counts as two.)"
-        )
+    spans = sorted((*_span(X), number) for number, X in enumerate(blocks))
+    before: list[tuple[str, int, int, int]] = []  # spans that end after the next one starts
+    for place, start, stop, j in spans:
+        before = [span for span in before if span[0] == place and span[2] > start]
+        for *_, i in before if start < stop else ():
+            if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
+                continue  # rows of one lie between those of the other
+            first, second = sorted((i, j))
+            raise ValueError(
+                f"blocks {first} and {second} hold the same rows: a record must be in one block. "
+                "(In a copy it is another record, and counts as two.)"
+            )
+        before.append((place, start, stop, j))
 
 
 def _span(X: Any) -> tuple[str, int, int]:
@@ -254,11 +255,14 @@ def _span(X: Any) -> tuple[str, int, int]:
 
 
 def _entries(X: Any) -> Any:
+    """The array that tells where the rows are."""
+    if hasattr(X, "iloc") and X.shape[1] > 0:
+        return X.iloc[:, 0].to_numpy()  # of a frame whose columns may lie apart
     return getattr(X, "data", X) if sparse.issparse(X) else X
 
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether arrays share memory: rows of one may lie between those of the other."""
+    """Whether arrays share memory."""
     most: Any = 10_000
     try:
         return np.shares_memory(first, second, max_work=most)

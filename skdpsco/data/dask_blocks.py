@@ -19,7 +19,8 @@ from dask.delayed import delayed
 from scipy import sparse
 
 from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
-from skdpsco.data.map_reduce import (
+from skdpsco.data.pieces import FAN_IN, add, tree_sum
+from skdpsco.data.record_sums import (
     Failure,
     Hidden,
     Reader,
@@ -28,7 +29,6 @@ from skdpsco.data.map_reduce import (
     check_n_records,
     values_of,
 )
-from skdpsco.data.pieces import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # if the block size is automatic: a task takes milliseconds of the scheduler
 INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once

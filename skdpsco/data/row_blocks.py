@@ -21,7 +21,7 @@ from skdpsco.data.block_sources import (
     table_parts,
 )
 from skdpsco.data.digests import new_key
-from skdpsco.data.map_reduce import BlockDesign, Hidden, LocalBlocks, Reader
+from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
 
 
 def as_blocks(X: Any, y: Any) -> "RowBlocks | None":

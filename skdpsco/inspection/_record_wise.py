@@ -51,6 +51,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 
 Conditions = dict[str, bool]
@@ -197,6 +198,7 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     SimpleImputer: _imputer,
     SparseRandomProjection: _free,
     SplineTransformer: _spline,
+    TableEncoder: _free,
     TfidfTransformer: _no_idf,
     TfidfVectorizer: _counts_no_idf,
 }
@@ -225,6 +227,7 @@ BOUNDED = (
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 # The layout of a transformer's output: that of its input, or one that its parameters choose.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
@@ -381,7 +384,7 @@ def layout_of(step: Any, given: str) -> str:
         return SPARSE
     if kind in ALWAYS_DENSE:
         return DENSE
-    if kind in (*ENCODERS, SplineTransformer):
+    if kind in (*ENCODERS, SplineTransformer, TableEncoder):
         return SPARSE if step.sparse_output else DENSE
     if kind is SparseRandomProjection and step.dense_output:
         return DENSE

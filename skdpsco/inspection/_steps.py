@@ -14,6 +14,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
+from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
@@ -41,6 +42,10 @@ DTYPES = (
     "booleans of X into floats, or use CategoricalDomainEncoder"
 )
 MAY_FAIL = "after a private step it may fail, once that is charged,"
+GROUPS = (
+    "for labels that are no groups, as it reads them from a column of what that step returns: pass "
+    "the labels themselves"
+)
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
@@ -119,12 +124,20 @@ class Walk:
         Parameters of the whole estimator: the unfitted step for each name.
     X : records or None
         Records of which only the layout matters.
+    named_groups : bool
+        Whether fits are given the names of the columns that hold groups.
     """
 
     def __init__(
-        self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any], X: Any = None
+        self,
+        record_wise: Iterable[Any],
+        fitted: bool,
+        params: dict[str, Any],
+        X: Any = None,
+        named_groups: bool = False,
     ) -> None:
         self.fitted = fitted
+        self.named_groups = named_groups
         self.layout = layout_of_records(X)  # layout of the input of the visited step
         self.after_private = False  # whether a private step comes before the visited one
         self.bounded = False  # whether no number in its input can be large
@@ -187,8 +200,13 @@ class Walk:
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
     def _add_failures(self, name: str, step: PrivateEstimator) -> None:
-        """Add rows about steps of a search that it finds to fail only when it is fitted itself."""
-        inner = Walk(getattr(step, "record_wise", ()), False, {})
+        """Add rows about what may fail in a private step that comes after another one."""
+        found = self.fitted and _has_named_groups(step)
+        if isinstance(step, PrivateGroupDRO) and (self.named_groups or found):
+            self.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {GROUPS}")
+        # Steps of a search, which finds them to fail only when it is fitted itself.
+        named = self.named_groups or found
+        inner = Walk(getattr(step, "record_wise", ()), False, {}, named_groups=named)
         inner.after_private, inner.bounded = True, self.bounded
         for part, candidate in step._candidates_of_fit():
             inner.visit(_join(name, part), candidate)
@@ -235,6 +253,12 @@ class Walk:
             event=event,
         )
         return True
+
+
+def _has_named_groups(step: Any) -> bool:
+    """Whether a step, or the winner of a search, was fitted with groups from columns of its X."""
+    winner = getattr(step, "best_estimator_", step)
+    return any(getattr(part, "sensitive_columns_", ()) for _, part in private_steps(winner))
 
 
 def about(relation: str | None) -> str:
@@ -358,7 +382,9 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
             step.func, step.inverse_func, check_inverse=step.check_inverse
         )
     used = step.transformer_ if fitted else transformer
+    before, walk.bounded = walk.bounded, False  # it sees targets, which no step has clipped
     walk.visit(_join(name, "transformer"), used, note)
+    walk.bounded = before
 
 
 def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:

@@ -11,6 +11,7 @@ from skdpsco._validation import (
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     check_bound,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.losses.library import Squared
@@ -127,6 +128,10 @@ class PrivateLasso(LinearRegressor):
         **TARGET_CONSTRAINTS,
     }
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateElasticNet(l1_ratio=1.0) has alpha."
+    )
     def __init__(
         self,
         *,

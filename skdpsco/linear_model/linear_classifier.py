@@ -1,5 +1,6 @@
 """Private linear classifiers in an l_p ball."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,13 +10,14 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
     StrOptions,
+    with_hints,
 )
-from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
-from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge
+from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge, is_proven
 
 
 def _is_logistic(model: Any) -> bool:
@@ -93,6 +95,13 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Only losses of this package take weights.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -156,12 +165,17 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LP_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
         "loss": [StrOptions({"logistic", "smooth-hinge", "hinge"}), LOSS],
     }
 
     _targets = (-1.0, 1.0)
     _auto_radius = 5.0
 
+    @with_hints(
+        C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateLogisticRegression has C."
+    )
     def __init__(
         self,
         *,
@@ -184,6 +198,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -203,6 +219,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -230,19 +248,22 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
 
     def _learn(self, X, y):
-        def encode(labels):
-            self.classes_, index = encode_classes(labels, self.classes)
-            return as_targets(self.classes_, index)
-
-        if self.classes is None and (is_stream(X) or is_blocks(X)):
+        in_blocks = is_stream(X) or is_blocks(X)
+        self._allow_weights(not in_blocks)
+        if self.classes is None and in_blocks:
             raise ValueError(
                 "classes must be given if X yields blocks: a list of the public labels, two or "
                 "more."
             )
-        X, y = self._records(X, y, False, encode)
+        X, y = self._records(X, y, False, self._encode)
         loss = self._loss_of(len(self.classes_))
-        labels = labels_note(self.classes_, self.classes)
-        coef, intercept = self._fit(X, y, loss, None, (labels, *self._assumptions(loss)))
+        if self._weighs() and not is_proven(loss):
+            raise ValueError(
+                f"class_weight and sample_weight are for losses of this package, not {loss!r}."
+            )
+        loss = self._weighted(loss)
+        notes = (*self._label_notes(), *self._assumptions(loss))
+        coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)

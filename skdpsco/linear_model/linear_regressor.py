@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.library import (
@@ -151,6 +151,10 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 1.0
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateRidge or PrivateElasticNet has alpha."
+    )
     def __init__(
         self,
         *,

@@ -1,5 +1,6 @@
 """Private logistic regression in an l1 ball."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import ArrayLike
@@ -10,6 +11,8 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
@@ -67,6 +70,13 @@ class PrivateLogisticL1(LogisticClassifier):
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -124,8 +134,13 @@ class PrivateLogisticL1(LogisticClassifier):
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
 
+    @with_hints(
+        C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateLogisticRegression(penalty='l1') has C."
+    )
     def __init__(
         self,
         *,
@@ -148,6 +163,8 @@ class PrivateLogisticL1(LogisticClassifier):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -163,5 +180,7 @@ class PrivateLogisticL1(LogisticClassifier):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state

@@ -1,12 +1,19 @@
 """Private logistic regression with a penalty."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMPOSITE_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    check_bound,
+    with_hints,
+)
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
@@ -76,6 +83,14 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     classes : array-like of shape (n_classes,) or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then, and solver
+        "moments" does not take weights.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -127,9 +142,11 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
     _planned_with = ("C", "n_iter")
 
+    @with_hints(alpha="The parameter `C` is the inverse weight of the penalty.")
     def __init__(
         self,
         *,
@@ -157,6 +174,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -176,6 +195,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -185,4 +206,4 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         if self.penalty is None or C == math.inf:
             return mixed_penalty(0.0, 0.0)
         ratio = {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[self.penalty]
-        return mixed_penalty(1.0 / (C * n_samples), ratio)
+        return mixed_penalty(1.0 / (C * n_samples * self._largest_weight()), ratio)

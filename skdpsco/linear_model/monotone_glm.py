@@ -131,6 +131,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """
 
     link_: Link
+    _predicts_scores = False  # but what a link makes of them
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,

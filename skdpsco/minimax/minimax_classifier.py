@@ -229,7 +229,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 raise ValueError(
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
-            losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
+            losses = (Multinomial(n_classes),)
         notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")

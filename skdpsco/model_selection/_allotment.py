@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
+from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
@@ -111,7 +112,8 @@ def fit_granted(estimator: Any, part: Any) -> Any:
     RuntimeError
         If a private step has not charged its ledger, or has charged it more than once.
     """
-    part.fit(estimator)
+    with collected_advice():  # a warning would tell that there was a fit
+        part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
     found = {id(grant): grant for grant in grants if isinstance(grant, Grant)}
     for prefix, step in private_steps(estimator):
@@ -204,15 +206,15 @@ def _first_columns(X: Any, count: int) -> Any:
 
 
 def check_private(
-    estimators: list[Any], X: Any, record_wise: Any, rho: Iterable[float] | None = None
+    estimators: list[Any], data: Any, record_wise: Any, rho: Iterable[float] | None = None
 ) -> None:
     """Check that all steps of estimators are private, and their shares of ``rho`` large enough.
 
     Parameters
     ----------
     estimators : list of estimator
-    X : array-like, sparse matrix or frame
-        Records, of which only the layout matters.
+    data : Part
+        Records, of which only the layout matters, and the arguments of ``fit``.
     record_wise : list of str or callable
         Steps and functions for which the user vouches.
     rho : iterable of float or None
@@ -231,7 +233,9 @@ def check_private(
                 f"record_wise must contain names of steps or functions, got {item!r}. A search "
                 "fits clones of instances."
             )
-    check_private_steps(*estimators, record_wise=record_wise, X=X)
+    check_private_steps(
+        *estimators, record_wise=record_wise, X=data.X, named_groups=_names_groups(data)
+    )
     for estimator in estimators:
         for name, value in {"estimator": estimator, **estimator.get_params(deep=True)}.items():
             if name.rsplit("__", 1)[-1] == "memory" and value is not None:
@@ -255,6 +259,17 @@ def check_private(
                 f"epsilon is too small for this many fits of private steps: one would get "
                 f"{least:.3g} zCDP, and the least is {MIN_RHO:g}."
             )
+
+
+def _names_groups(data: Any) -> bool:
+    """Whether columns are named that hold groups: one entry per record would hold labels."""
+    return any(
+        isinstance(value, str)
+        or (isinstance(value, (list, tuple)) and len(value) != len(data.y))
+        or bool(named_columns(data.X, value))
+        for name, value in data.fit_params.items()
+        if name.rsplit("__", 1)[-1] == "sensitive_features"
+    )
 
 
 def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple[str, ...]:
@@ -285,8 +300,11 @@ def ledger_of(estimators: Iterable[Any], ledger: Any) -> Any:
     """
     steps = [step for estimator in estimators for _, step in private_steps(estimator)]
     found = [one for one in (ledger, *(step.ledger for step in steps)) if one is not None]
-    if any(other is not found[0] for other in found):
-        raise ValueError("ledger and the ledgers of the estimator's steps must be the same object.")
+    if any(other != found[0] for other in found):
+        raise ValueError(
+            "ledger and the ledgers of the estimator's steps must be the same: one object, or one "
+            "file and data set."
+        )
     return found[0] if found else None
 
 

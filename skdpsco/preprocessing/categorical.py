@@ -1,6 +1,6 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from skdpsco._validation import (
     check_objects,
     is_missing,
 )
+from skdpsco.data.categories import check_categories, codes_among, is_list
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS: dict[tuple[str, ...], type] = {
@@ -139,7 +140,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         values, dtypes = check_objects(self, X, reset=False)
         codes = np.empty(values.shape, dtype=np.int64)
         for j, (categories, dtype) in enumerate(zip(self.categories_, dtypes, strict=True)):
-            codes[:, j] = _codes(values[:, j], categories, dtype)
+            codes[:, j] = codes_among(values[:, j], categories, dtype)
         encoder = OneHotEncoder(
             categories=[np.arange(len(categories)) for categories in self.categories_],
             handle_unknown="ignore",
@@ -182,11 +183,6 @@ def _check_dtype(dtype: Any) -> None:
         raise TypeError(f"dtype must be a real number type of NumPy, got {dtype!r}.")
 
 
-def _is_list(value: Any) -> bool:
-    wrong = isinstance(value, (str, bytes, Mapping, Set)) or hasattr(value, "columns")
-    return not wrong and np.iterable(value) and hasattr(value, "__len__")
-
-
 def _declared_categories(
     categories: Any, n_features: int, names: np.ndarray | None
 ) -> list[np.ndarray]:
@@ -201,39 +197,20 @@ def _declared_categories(
                 f"categories must have a list for every column of X and for no other; it lacks "
                 f"{absent}, and there are no columns {other}."
             )
-        return [_check_categories(f"categories[{name!r}]", categories[name]) for name in names]
-    if not _is_list(categories):
+        return [check_categories(f"categories[{name!r}]", categories[name]) for name in names]
+    if not is_list(categories):
         raise TypeError(
             f"categories must be a list, one list per column of X, or a dict of lists, got "
             f"{categories!r}. They are public: reading them off the data would not be private."
         )
-    if not any(_is_list(item) for item in categories):
-        return [_check_categories("categories", categories)] * n_features
+    if not any(is_list(item) for item in categories):
+        return [check_categories("categories", categories)] * n_features
     if len(categories) != n_features:
         raise ValueError(
             f"categories must be one list, or one list for each of {n_features} columns of X; got "
             f"{len(categories)} lists."
         )
-    return [_check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
-
-
-def _check_categories(name: str, categories: Any) -> np.ndarray:
-    values = list(categories) if _is_list(categories) else []
-    values = [v.item() if isinstance(v, np.generic) else v for v in values]
-    known = [v for v in values if not is_missing(v)]
-    if (
-        not values
-        or len(values) - len(known) > 1
-        or not (all(isinstance(v, str) for v in known) or all(isinstance(v, Real) for v in known))
-        or len(set(known)) < len(known)
-    ):
-        raise ValueError(
-            f"{name} must be a list of at least one category, all different, all numbers or all "
-            f"strings, and at most one None or NaN; got {categories!r}."
-        )
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+    return [check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
 
 
 def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
@@ -245,25 +222,3 @@ def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
                 f"Column {j} of X has dtype {dtype}, which holds none of the categories "
                 f"{categories.tolist()!r}. Numbers and strings differ, even 1 and '1'."
             )
-
-
-def _codes(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
-    """Positions of values among the categories, -1 for what is not declared."""
-    # NumPy would sort the values, which may be of types that cannot be compared.
-    position, missing = {}, -1
-    for code, category in enumerate(categories):
-        if is_missing(category):
-            missing = code
-        elif dtype in ("float16", "float32") and isinstance(category, Real):
-            with np.errstate(over="ignore"):
-                position[np.dtype(dtype).type(category).item()] = code
-        else:
-            position[category] = code
-
-    def code_of(value):
-        try:
-            return position[value]
-        except Exception:  # not declared, or not hashable, for which any exception may be raised
-            return missing if is_missing(value) else -1
-
-    return [code_of(value) for value in values.tolist()]

@@ -229,6 +229,32 @@ def charges_of(connection: Any, name: str) -> list[Charge]:
     return charges
 
 
+def n_charges_of(connection: Any, name: str) -> tuple[int, int]:
+    """Number of all charges, and of those that hold within groups only."""
+    count = "SELECT COUNT(*), COALESCE(SUM(relation = ?), 0) FROM charges WHERE dataset = ?"
+    return connection.execute(count, (WITHIN_GROUPS, name)).fetchone()
+
+
+def running_totals(charges: list[Charge]) -> list[tuple[float, float]]:
+    """What was spent in total, after every charge, and where the charge itself begins.
+
+    A charge on one part of a partition begins where this part ends: parts stand side by side.
+    """
+    spent, found = 0.0, []
+    parts: dict[tuple[str, str], float] = {}
+    dearest: dict[str, float] = {}
+    for charge in charges:
+        if charge.part is None:
+            start, spent = spent, Balance(spent).after(charge.rho).spent
+        else:
+            number, _, part = charge.part.partition(":")
+            before = Balance(spent, dearest.get(number, 0.0), parts.get((number, part), 0.0))
+            start = before.spent - before.dearest + before.own
+            spent, dearest[number], parts[number, part] = before.after(charge.rho)
+        found.append((spent, start))
+    return found
+
+
 def _last(connection: Any, name: str) -> bytes:
     query = "SELECT seal FROM charges WHERE dataset = ? ORDER BY id DESC LIMIT 1"
     return (connection.execute(query, (name,)).fetchone() or (b"",))[0]

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu

@@ -13,8 +13,8 @@ import numpy as np
 
 from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSR, Dense, clip_scale
-from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import depth_of
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import (
     gaussian_grid,
     gaussian_mechanism,

@@ -16,9 +16,9 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import Dense
-from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import add_rows, common_bound, run_room
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu

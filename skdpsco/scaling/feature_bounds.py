@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.map_reduce import map_reduce
+from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.map_reduce import BlockDesign, map_reduce
+from skdpsco.data.record_sums import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of

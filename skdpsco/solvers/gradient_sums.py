@@ -9,8 +9,8 @@ from skdpsco._clipping import clip_records
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.map_reduce import map_reduce, without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
+from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpsco._quiet import quietly
 from skdpsco._validation import LARGEST, check_positive_int, is_missing
-from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
+from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
 from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
 
@@ -54,7 +54,7 @@ class Bins:
 
     def __post_init__(self) -> None:
         legal = "edges must be a list of at least two increasing numbers in [-1e100, 1e100]"
-        values = list(self.edges) if _is_list(self.edges) else []
+        values = list(self.edges) if is_list(self.edges) else []
         if any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values):
             raise TypeError(f"{legal}, got {self.edges!r}.")
         if len(values) < 2 or not all(-LARGEST <= e <= LARGEST for e in values):
@@ -207,7 +207,7 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
         given = [domain[name] for name in names]
     elif isinstance(domain, (Bins, Integral)) and not isinstance(domain, (bool, np.bool_)):
         given = [domain] * n_columns
-    elif _is_list(domain):
+    elif is_list(domain):
         given = list(domain)
         if len(given) != n_columns:
             raise ValueError(
@@ -244,8 +244,8 @@ def _entry(name: str, entry: Any) -> Any:
     """Categories or Bins, checked."""
     if isinstance(entry, Bins):
         return entry
-    if _is_list(entry):
-        return _check_categories(name, entry)
+    if is_list(entry):
+        return check_categories(name, entry)
     size = check_positive_int(name, entry, "a list of categories, Bins or ")
     if size > DENSE_CELLS:
         raise ValueError(f"{name} must be at most {DENSE_CELLS}, got {size}.")
@@ -286,7 +286,7 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     values, back = _values(column), None
     if values.dtype.kind != "O":
         values, back = np.unique(values, return_inverse=True)
-    codes = np.array(_codes(values, categories, str(column.dtype).lower()), dtype=np.intp)
+    codes = np.array(codes_among(values, categories, str(column.dtype).lower()), dtype=np.intp)
     if (codes < 0).any():
         if any(is_missing(value) for value in values[codes < 0].tolist()):
             raise ValueError(_MISSING.format(label=label, cure="list None among its categories"))

@@ -8,8 +8,8 @@ import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
-from skdpsco.data.map_reduce import in_pieces
 from skdpsco.data.pieces import replace_one
+from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms.samplers import Exponential, LaplaceNoisyMax, gaussian_grid
 from skdpsco.privacy import GaussianEvent

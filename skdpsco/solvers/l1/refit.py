@@ -15,8 +15,8 @@ from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
 from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
-from skdpsco.data.map_reduce import in_pieces, map_reduce
 from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
+from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import Huber, Squared, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_grid, release

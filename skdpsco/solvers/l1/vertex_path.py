@@ -10,9 +10,9 @@ from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
 from skdpsco.data.design import add_column
-from skdpsco.data.map_reduce import BlockDesign, in_pieces
 from skdpsco.data.pieces import depth_of, sum_error
 from skdpsco.data.products import correlate, predict
+from skdpsco.data.record_sums import BlockDesign, in_pieces
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,

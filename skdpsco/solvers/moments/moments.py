@@ -15,8 +15,8 @@ from skdpsco._kernels import provider
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
-from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce
 from skdpsco.data.pieces import replace_one
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce
 from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox

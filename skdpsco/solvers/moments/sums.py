@@ -15,8 +15,8 @@ from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
-from skdpsco.data.map_reduce import without_gil
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
+from skdpsco.data.record_sums import without_gil
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
 from skdpsco.solvers.base import PROBES

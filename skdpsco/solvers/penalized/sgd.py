@@ -12,7 +12,7 @@ from skdpsco._random import next_uint64
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.map_reduce import in_pieces
+from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.penalties import prox
 from skdpsco.privacy import (
