@@ -1,4 +1,7 @@
-"""Sums of gradients at a point, clipped or not, in one pass over memory."""
+"""Sums of gradients at a point, clipped or not, in one pass over memory, and noisy steps with them.
+
+Proof: docs/proofs/frank_wolfe.md.
+"""
 
 import math
 from typing import Any, NamedTuple

@@ -1,4 +1,7 @@
-"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat."""
+"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat.
+
+Proofs: docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md.
+"""
 
 import math
 from dataclasses import dataclass
