@@ -1,15 +1,17 @@
 """Private group distributionally robust optimisation."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
     BY_SCHEMA,
     CLASSES_CONSTRAINTS,
@@ -206,6 +208,11 @@ class PrivateGroupDRO(PrivateLinearModel):
     True
     """
 
+    groups_: np.ndarray
+    group_weights_: np.ndarray
+    sensitive_columns_: tuple[Any, ...]
+    classes_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
@@ -228,28 +235,29 @@ class PrivateGroupDRO(PrivateLinearModel):
     def __init__(
         self,
         *,
-        loss="logistic",
-        groups=None,
-        group_membership="public",
-        group_prior=None,
-        objective="worst",
-        average_weight=0.0,
-        cvar_level=0.2,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        loss: Literal["logistic", "hinge", "squared", "absolute"] = "logistic",
+        groups: ArrayLike | None = None,
+        group_membership: Literal["public", "private"] = "public",
+        group_prior: ArrayLike | None = None,
+        objective: Literal["worst", "cvar", "average"] = "worst",
+        average_weight: float = 0.0,
+        cvar_level: float = 0.2,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.loss = loss
         self.groups = groups
         self.group_membership = group_membership
@@ -272,7 +280,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, *, sensitive_features: Any = None
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -369,7 +379,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return result
 
     @available_if(classifies)
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second class, which is its log-odds for the logistic loss.
 
         Only classifiers have this method.
@@ -389,7 +399,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         scores = self._predictions(X)
         return scores[:, 0] if classifies(self) else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class, or the target.
 
         Parameters
@@ -405,7 +415,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class, available for the logistic loss only.
 
         Parameters
@@ -419,7 +429,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         z = self._scores(X)
         return np.column_stack([expit(-z), expit(z)])
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy, or R^2 of a regression, over all records; without noise.
 
         Parameters
@@ -436,7 +446,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         metric = accuracy_score if classifies(self) else r2_score
         return score_by(metric, y, self.predict(X), sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         if classifies(self):

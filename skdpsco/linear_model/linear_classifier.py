@@ -1,10 +1,13 @@
 """Private linear classifiers in an l_p ball."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
@@ -177,27 +180,30 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="logistic",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        class_weight=None,
-        max_weight=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["logistic", "smooth-hinge", "hinge"] | LossLike = "logistic",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -262,7 +268,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class; for the logistic loss only.
 
         Parameters
@@ -276,7 +282,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         return super().predict_proba(X)
 
     @available_if(_is_logistic)
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithm of the probability of every class; for the logistic loss only.
 
         Parameters

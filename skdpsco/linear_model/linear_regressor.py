@@ -1,7 +1,10 @@
 """Private linear regression in an l_p ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
 from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
@@ -156,25 +159,28 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="squared",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        target_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        target_bound: float = 1.0,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -1,10 +1,13 @@
 """Private linear regressions whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
@@ -149,22 +152,30 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="squared",
-        tasks=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "squared",
+        tasks: Literal["columns"] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal[
+            "auto",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.epsilon = epsilon
@@ -197,7 +208,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
         return coef * unit, intercept * unit
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """R^2, on the worst column if y has several; without noise.
 
         Parameters
