@@ -85,6 +85,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is squared and there are records enough. None keeps
+        what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -166,6 +171,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         shuffle=True,
         fit_intercept=True,
         conditioning="auto",
+        calibration="auto",
         clip_features=True,
         verbose=0,
         random_state=None,
@@ -185,6 +191,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
