@@ -24,6 +24,7 @@ __all__ = [
     "NumbaEvent",
     "NumbaListener",
     "StrOptions",
+    "callbacks_of",
     "feature_names_in",
     "fitted_by_validation",
     "install_listener",
@@ -45,6 +46,11 @@ def fitted_by_validation() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def callbacks_of(estimator: Any) -> list[Any]:
+    """What scikit-learn calls during fits of an estimator and of its clones."""
+    return list(getattr(estimator, "_skl_callbacks", ()))
 
 
 def stamp_cache(

@@ -3,6 +3,7 @@
 import doctest
 import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +142,14 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     ]
 
 
-def test_page_about_ledgers(tmp_path, monkeypatch):
-    """What it shows is what its code prints."""
+@pytest.mark.parametrize("page", ["ledger", "tables"])
+def test_pages_of_code(page, tmp_path, monkeypatch):
+    """What they show is what their code prints."""
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
-    code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(code, {}, "ledger.md", None, None)
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    code = "".join(textwrap.dedent(block) for block in blocks)
+    test = doctest.DocTestParser().get_doctest(code, {}, page, None, None)
     assert len(test.examples) > 20
     said = []
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append) == (
@@ -158,13 +161,13 @@ def test_page_about_ledgers(tmp_path, monkeypatch):
 # Sizes at which a plot says little, but runs in a second.
 SMALLER = {
     "plot_coordinate_descent": [
-        ("N, REPETITIONS = 1.0, 40_000, 3", "N, REPETITIONS = 1.0, 2000, 1"),
-        ("PASSES = [2, 5, 10, 20, 50]", "PASSES = [2, 5]"),
+        ("N, REPETITIONS = 1.0, 20_000, 2", "N, REPETITIONS = 1.0, 2000, 1"),
+        ("PASSES = [2, 5, 10, 20]", "PASSES = [2, 5]"),
     ],
+    "plot_first_model": [("len(epsilons), 10", "len(epsilons), 1")],
     "plot_lp_geometry": [
-        ("REPETITIONS = 1.0, 3", "REPETITIONS = 1.0, 1"),
-        ("4 ** np.arange(5, 10)", "4 ** np.arange(5, 7)"),
-        ("np.arange(2, 5), [5, 40, 320]", "np.arange(2, 4), [5, 40]"),
+        ("4 ** np.arange(5, 9)", "4 ** np.arange(5, 7)"),
+        ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
     "plot_out_of_core": [("N, D = 60_000, 30", "N, D = 20_000, 30")],

@@ -57,7 +57,7 @@ class CompilationNote(NumbaListener):
 
 
 @contextmanager
-def progress_bar(verbose: int, total: int, description: str):
+def progress_bar(verbose: int, total: int, description: str) -> Any:
     """Yield a counter that a kernel may increase; show it once the fit has lasted a second.
 
     If Numba has to compile within, a line says so.
