@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
@@ -18,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     check_bound,
     check_feature_bound,
@@ -112,6 +114,15 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    coef_: np.ndarray
+    intercept_: Any  # a float for one target, else an array
+    n_iter_: int
+    n_rounds_: int
+    radius_: float
+    path_: RadiusPath
+    feature_bound_: np.ndarray
+    feature_range_: np.ndarray
+
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
@@ -127,12 +138,12 @@ class PrivateLinearModel(PrivateEstimator):
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -178,12 +189,17 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
-        bounds = check_feature_bound(self.feature_bound, n_features)
+        bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _feature_bounds(self, n_features: int) -> np.ndarray:
+        """One declared bound per column, checked."""
+        names = getattr(self, "feature_names_in_", None)
+        return check_feature_bound(self.feature_bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -246,9 +262,9 @@ class PrivateLinearModel(PrivateEstimator):
             return None
         if self.feature_bound is None:
             return None
-        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
-        return radius * largest * root / float(bound)
+        return radius * largest * root / check_bound("target_bound", bound)
 
     def _order(self) -> float:
         """The order of the ball's norm."""
@@ -480,7 +496,9 @@ def refuse_blocks(X: Any) -> None:
 class ScoreMixin:
     """The score of a `PrivateLinearModel`."""
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
         Parameters
@@ -501,13 +519,13 @@ class ScoreMixin:
         """
         refuse_blocks(X)
         metric = accuracy_score if is_classifier(self) else r2_score
-        return score_by(metric, y, self.predict(X), sample_weight)
+        return score_by(metric, y, self.predict(X), sample_weight)  # type: ignore[attr-defined]
 
 
 class LinearRegressorMixin(ScoreMixin, RegressorMixin):
     """Predictions of a `PrivateLinearModel` of one target."""
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the linear model.
 
         Parameters
@@ -520,7 +538,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
         """
         return self._predictions(X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
@@ -531,7 +549,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
 
     classes_: np.ndarray
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
 
         Parameters
@@ -545,7 +563,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
         scores = self._predictions(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class with the largest score.
 
         Parameters
@@ -561,7 +579,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

@@ -307,7 +307,7 @@ def fails_for(step: Any, bounded: bool) -> str:
 
 def enlarges(step: FeatureUnion | ColumnTransformer) -> bool:
     """Whether weights of its parts are more than 1, so that large numbers may overflow."""
-    weights = (step.transformer_weights or {}).values()
+    weights: Any = (step.transformer_weights or {}).values()
     return not all(isinstance(weight, Real) and abs(float(weight)) <= 1.0 for weight in weights)
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
+from skdpsco._typing import MatrixLike
 from skdpsco._validation import (
     FLOATS,
     check_bound,
     check_target,
     check_weights,
     check_X_y,
+    declared,
 )
 from skdpsco.base.labels import as_targets, class_factors, encode_classes, labels_note
 from skdpsco.base.linear_model import (
@@ -52,13 +54,14 @@ def declared_classes(classes: Any) -> np.ndarray:
     """
     if classes is None:
         raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    return encode_classes(np.asarray(classes)[:0], classes)[0]
+    labels = declared("classes", classes)
+    return encode_classes(np.asarray(labels)[:0], labels)[0]
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
-    target_bound: float | None
+    target_bound: Any
 
     def _loss(self):
         """The loss that is minimised, of residuals in units of the target's scale."""
@@ -159,15 +162,15 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         if not self._weighs():
             return loss
         if loss.n_outputs > 1:
-            return WeightedMultinomial(loss.n_classes)  # type: ignore[call-arg]
-        return Weighted(loss)  # type: ignore[call-arg]
+            return WeightedMultinomial(loss.n_classes)
+        return Weighted(loss)
 
     def _largest_weight(self) -> float:
         """What the largest weight of the kernels, 1, is to the user."""
         largest = float(class_factors(self.class_weight, self.classes_).max())
         return largest if self._sample_weight is None else largest * float(self.max_weight)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class.
 
         Parameters
@@ -183,7 +186,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithm of the probability of every class.
 
         Parameters

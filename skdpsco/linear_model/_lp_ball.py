@@ -182,7 +182,7 @@ class Stream:
         If a block is not as the first one, or there are more or fewer records than declared.
     """
 
-    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
+    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int) -> None:
         self.n_samples = n_samples
         self._pairs = _checked_blocks(blocks, read)
         self._first: Any = next(self._pairs, None)

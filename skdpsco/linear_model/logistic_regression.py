@@ -1,8 +1,12 @@
 """Private logistic regression with a penalty."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMPOSITE_CONSTRAINTS,
@@ -39,10 +43,12 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
@@ -76,7 +82,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None
@@ -146,27 +152,35 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        C=1.0,
-        penalty="l2",
-        l1_ratio=0.5,
-        feature_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        class_weight=None,
-        max_weight=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        C: float = 1.0,
+        penalty: Literal["l1", "l2", "elasticnet"] | None = "l2",
+        l1_ratio: float = 0.5,
+        feature_bound: ArrayLike | None = 1.0,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -29,6 +29,9 @@ MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
 class MinimaxModel(PrivateLinearModel):
     """A linear model in an l1 ball with a small maximal loss; see the subclasses."""
 
+    task_weights_: np.ndarray
+    class_prior_: np.ndarray
+
     losses: Any
     tasks: Any
 
@@ -122,7 +125,7 @@ class MinimaxModel(PrivateLinearModel):
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

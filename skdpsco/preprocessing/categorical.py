@@ -1,27 +1,34 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
-from collections.abc import Mapping
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
     check_input_names,
     check_objects,
+    in_column_order,
     is_missing,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
-HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
+HOLDS: dict[tuple[str, ...], type] = {
+    ("int", "uint", "float", "bool"): Real,
+    ("<u", "str"): str,
+    ("|s",): bytes,
+}
 
 
-class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
@@ -31,11 +38,11 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categories : list, list of lists, or dict
+    categories : list, list of lists, dict, Series or Schema
         Public categories in the order of the output columns: one list for all columns of X, one
-        list per column, or a dict with one list per column name. A list holds different numbers or
-        different strings, and None or NaN if missing values should have a column of their own; both
-        stand for None, NaN and pandas.NA.
+        list per column, or a dict, a Series whose index holds strings, or a schema, with one list
+        per column name. A list holds different numbers or different strings, and None or NaN if
+        missing values should have a column of their own; both stand for None, NaN and pandas.NA.
     unknown : {"ignore"}, default="ignore"
         Values that are not declared become zeros only. There is no other choice, since an error or
         a warning would reveal that such a value occurs.
@@ -70,13 +77,20 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = ENCODER_CONSTRAINTS
 
-    def __init__(self, categories, *, unknown="ignore", dtype=np.float64, sparse_output=False):
+    def __init__(
+        self,
+        categories: Any,
+        *,
+        unknown: Literal["ignore"] = "ignore",
+        dtype: Any = np.float64,
+        sparse_output: bool = False,
+    ) -> None:
         self.categories = categories
         self.unknown = unknown
         self.dtype = dtype
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters against the columns of X. Nothing is learnt from its values.
 
         Parameters
@@ -106,7 +120,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         self.categories_ = declared
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Encode X.
 
         Parameters
@@ -136,7 +150,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         )
         return encoder.set_output(transform="default").fit_transform(codes)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns, each made of the column's name, "_" and the category.
 
         Parameters
@@ -153,7 +167,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         pairs = zip(names, self.categories_, strict=True)
         return np.array([f"{name}_{c}" for name, categories in pairs for c in categories], object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -174,17 +188,10 @@ def _declared_categories(
     categories: Any, n_features: int, names: np.ndarray | None
 ) -> list[np.ndarray]:
     """One checked array of categories per column."""
-    if isinstance(categories, Mapping):
-        if names is None:
-            raise ValueError("categories is a dict, but the columns of X have no names.")
-        if set(categories) != set(names):
-            absent = [name for name in names if name not in categories]
-            other = [name for name in categories if name not in set(names)]
-            raise ValueError(
-                f"categories must have a list for every column of X and for no other; it lacks "
-                f"{absent}, and there are no columns {other}."
-            )
-        return [check_categories(f"categories[{name!r}]", categories[name]) for name in names]
+    given = in_column_order("categories", categories, names)
+    if names is not None and given is not categories:  # labelled
+        pairs = zip(names, given, strict=True)
+        return [check_categories(f"categories[{name!r}]", listed) for name, listed in pairs]
     if not is_list(categories):
         raise TypeError(
             f"categories must be a list, one list per column of X, or a dict of lists, got "

@@ -76,7 +76,9 @@ class CalibrationPlan:
         """A line for the report."""
         return f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores"
 
-    def release(self, coef: np.ndarray, radius: float | None, X: Any, y: Any, rng) -> Calibration:
+    def release(
+        self, coef: np.ndarray, radius: float | None, X: Any, y: Any, rng: np.random.Generator
+    ) -> Calibration:
         """A slope and a shift of the scores of ``coef``, flat with the intercept last.
 
         Parameters
@@ -111,7 +113,7 @@ class CalibrationPlan:
             slope = radius / length
         return Calibration(slope, shift)
 
-    def fitted(self, x, counts, sums, b, noise) -> tuple[float, float]:
+    def fitted(self, x: Any, counts: Any, sums: Any, b: Any, noise: Any) -> tuple[float, float]:
         """Slope and shift that fit a table with noise of this variance, shrunk towards 1 and 0."""
         theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
         noisy = counts > least  # where the weight has the noise of the count
@@ -139,7 +141,7 @@ class CalibrationPlan:
                 break
         return 1.0 + float(theta[0]), float(theta[1] - theta[0] * mean)
 
-    def link(self, z):
+    def link(self, z: Any) -> Any:
         """The mean target at predictions ``z``, and its slope."""
         if self.squared:
             return np.clip(z, -1.0, 1.0), np.ones_like(z)
@@ -208,7 +210,7 @@ def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.
 
 
 @without_gil
-def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int):
+def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int) -> Any:
     """Counts, then sums of targets, of the records in every range of scores."""
     scores = np.empty((len(y), 1))
     predict_all(X, w, scores)
