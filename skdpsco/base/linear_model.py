@@ -35,9 +35,13 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
-from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.calibration import calibration_pays, plan_calibration
+from skdpsco.scaling.calibration import (
+    TARGET_CURVES,
+    TargetCurve,
+    calibration_pays,
+    plan_calibration,
+)
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -130,6 +134,7 @@ class PrivateLinearModel(PrivateEstimator):
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _sample_weight: Any = None  # of a draft: as it was passed
+    _calibrates_balls: ClassVar[bool] = True  # also for a given radius
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -283,14 +288,26 @@ class PrivateLinearModel(PrivateEstimator):
             and conditioning_pays(n, d, mu)
         )
 
-    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+    def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
-            and type(loss) in (Logistic, Squared)
-            and calibration_pays(n, d, mu, type(loss) is Squared)
+            and (self._calibrates_balls or isinstance(self.radius, str))
+            and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        """What targets calibration expects at a score; None if there is no calibration."""
+        return TARGET_CURVES.get(type(loss))
+
+    def _known_weight(self, n_samples: int) -> float:
+        """Sum of the weights of records in calibration, as far as public numbers tell."""
+        return float(n_samples)
+
+    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum."""
+        return y, float(n_samples)
 
     def _fit(
         self,
@@ -362,9 +379,10 @@ class PrivateLinearModel(PrivateEstimator):
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
-        if self._calibrates(loss, n, d, budget.mu):
+        curve, n_known = self._curve(loss), self._known_weight(n)
+        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
-                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
@@ -400,7 +418,8 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    targets, total = self._weighted(result, y, n)
+                    found = calibration.release(result, design, targets, total, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))

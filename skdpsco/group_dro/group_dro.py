@@ -14,6 +14,7 @@ from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
     BY_SCHEMA,
+    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -37,6 +38,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.scaling.calibration import CLASS_CURVE, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
@@ -117,6 +119,12 @@ class PrivateGroupDRO(PrivateLinearModel):
         mu^2, if there is an intercept, ``solver`` is given by name and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. None takes columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is logistic or squared and there are records
+        enough. Records count as in the worst mixture of groups that was found. None keeps what the
+        solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -217,6 +225,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **{name: [str] for name in LEGAL},
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -226,6 +235,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
+    _calibrates_balls = False
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: what is public of the groups
 
@@ -250,6 +260,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         target_bound: float = 1.0,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
@@ -273,6 +284,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
@@ -377,6 +389,23 @@ class PrivateGroupDRO(PrivateLinearModel):
         result = super()._follow(solver, plan, problem, X, y, self._membership.matrix, rng)
         self.group_weights_ = result.theta
         return result
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        return {"logistic": CLASS_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
+
+    def _known_weight(self, n_samples: int) -> float:
+        """As many records as if all groups were as small as the smallest, and of equal weights."""
+        facts = self._facts
+        prior = facts.get("prior") or (1.0 / facts["n_groups"],)
+        smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
+        return float(min(facts["n_groups"] * smallest, n_samples))
+
+    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        rates = result.theta / result.sizes
+        rates /= rates.sum() if self._membership.overlapping else rates.max()
+        bound = 0.5 if classifies(self) else 1.0
+        targets = np.column_stack([y / bound, self._membership.matrix @ rates])
+        return targets, float(rates @ result.sizes)
 
     @available_if(classifies)
     def decision_function(self, X: MatrixLike) -> np.ndarray:

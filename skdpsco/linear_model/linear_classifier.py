@@ -90,6 +90,11 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is the logistic one of two classes and there are
+        records enough. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -197,6 +202,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -218,6 +224,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
@@ -262,7 +269,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             raise ValueError(
                 f"class_weight and sample_weight are for losses of this package, not {loss!r}."
             )
-        loss = self._weighted(loss)
+        loss = self._weighted_loss(loss)
         notes = (*self._label_notes(), *self._assumptions(loss))
         coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)

@@ -89,6 +89,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is squared and there are records enough. None keeps
+        what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -177,6 +182,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
         clip_features: bool = True,
         verbose: int = 0,
         random_state: Seed = None,
@@ -196,6 +202,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
