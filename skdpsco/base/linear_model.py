@@ -215,7 +215,7 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
-    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
@@ -227,7 +227,7 @@ class PrivateLinearModel(PrivateEstimator):
         if radius is None:
             return self._auto_radius * self._growth(n_samples, len(bounds))
         name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
-        return check_bound(name, radius * float(bounds.max()) / self._unit())
+        return check_bound(name, radius * float(bounds.max()) / (self._unit() * target.scale))
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""

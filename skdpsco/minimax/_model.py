@@ -89,7 +89,7 @@ class MinimaxModel(PrivateLinearModel):
         return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius = self._ball_radius(n_samples, bounds)
+        radius = self._ball_radius(n_samples, bounds, target)
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(
             loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
