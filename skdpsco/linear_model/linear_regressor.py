@@ -1,10 +1,12 @@
 """Private linear regression in an l_p ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
+from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
 from skdpsco.data.row_blocks import is_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
@@ -53,14 +55,15 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 2 for features
         that are in [-1, 1] or conditioned and targets in units of ``target_bound`` or of their
         private spread, and up to 16 if there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
-    target_bound : float or None, default=None
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual: choose it
         tight, and centre y. None finds the magnitude, the centre and the spread of y privately,
         with enough records, for about a tenth of the budget; the spread is then the unit. Records
@@ -158,29 +161,36 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 2.0
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateRidge or PrivateElasticNet has alpha."
+    )
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="squared",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        target_bound=None,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

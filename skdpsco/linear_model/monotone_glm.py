@@ -1,9 +1,11 @@
 """Private generalised linear models with a monotone link."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -23,7 +25,7 @@ from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
-GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
+GLM_SOLVERS: dict[str, Any] = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
@@ -57,9 +59,10 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         times the distance in which the link rises from a quarter to three quarters of its height
         (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
         identity), with features in [-1, 1].
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float or None, default=None
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``, which is required for ``link="identity"`` and not allowed for
         others.
     fit_intercept : bool, default=True
@@ -135,6 +138,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     True
     """
 
+    link_: Link
+    _predicts_scores = False  # but what a link makes of them
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
@@ -150,22 +156,22 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def __init__(
         self,
         *,
-        link="logistic",
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=None,
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        link: Literal["logistic", "probit", "ramp", "identity"] | Link = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float | None = None,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal["auto", "moments", "mirror-prox"] = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.link = link
         self.epsilon = epsilon
         self.delta = delta
@@ -224,7 +230,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         intercept = bool(self.fit_intercept)
         return Problem(loss, L2Ball(radius), n_samples, len(bounds) + intercept, intercept)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets: the link of the linear predictions.
 
         Parameters

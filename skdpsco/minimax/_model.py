@@ -32,6 +32,9 @@ MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
 class MinimaxModel(PrivateLinearModel):
     """A linear model in an l1 ball with a small maximal loss; see the subclasses."""
 
+    task_weights_: np.ndarray
+    class_prior_: np.ndarray
+
     losses: Any
     tasks: Any
 
@@ -105,7 +108,7 @@ class MinimaxModel(PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve | None:
         return TARGET_CURVES.get(type(loss.losses[0])) if len(loss.losses) == 1 else None
 
-    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         weights = result.task_weights[0]
         if result.shares is None:
             return y @ weights, float(n_samples)
@@ -138,7 +141,7 @@ class MinimaxModel(PrivateLinearModel):
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

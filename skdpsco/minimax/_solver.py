@@ -191,7 +191,7 @@ class GameSolver:
         Solver of a `VariationalProblem`, with ``plan`` and ``run``.
     """
 
-    def __init__(self, solver: Any):
+    def __init__(self, solver: Any) -> None:
         self.solver = solver
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:

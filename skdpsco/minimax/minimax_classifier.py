@@ -1,10 +1,13 @@
 """Private classifiers whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
@@ -64,8 +67,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
         "auto" is 5 where features are in [-1, 1], or conditioned.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -84,7 +88,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
@@ -159,6 +163,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     True
     """
 
+    classes_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MINIMAX_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
@@ -172,24 +178,33 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="logistic",
-        tasks="classes",
-        class_prior=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "logistic",
+        tasks: Literal["classes", "columns"] | None = "classes",
+        class_prior: ArrayLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.class_prior = class_prior
@@ -224,7 +239,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 raise ValueError(
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
-            losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
+            losses = (Multinomial(n_classes),)
         notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")
@@ -236,7 +251,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy, or that of the worst column if y has several; computed without noise.
 
         Parameters

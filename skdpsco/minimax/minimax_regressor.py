@@ -1,10 +1,13 @@
 """Private linear regressions whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
@@ -58,9 +61,10 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
         features are in [-1, 1], or conditioned, and targets in units of ``target_bound``.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
         tight, and centre y.
     fit_intercept : bool, default=True
@@ -159,23 +163,32 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="squared",
-        tasks=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "squared",
+        tasks: Literal["columns"] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal[
+            "auto",
+            "moments",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.epsilon = epsilon
@@ -209,7 +222,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
         return coef * unit, intercept * unit
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """R^2, on the worst column if y has several; without noise.
 
         Parameters

@@ -14,9 +14,9 @@ from scipy.special import ndtr
 
 from skdpsco._clipping import within
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
@@ -115,7 +115,9 @@ class CalibrationPlan:
         """A line for the report."""
         return f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores"
 
-    def release(self, result: Any, X: Any, y: Any, total: float, rng) -> Calibration:
+    def release(
+        self, result: Any, X: Any, y: Any, total: float, rng: np.random.Generator
+    ) -> Calibration:
         """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
         Parameters
@@ -153,7 +155,9 @@ class CalibrationPlan:
             slope = radius / length
         return Calibration(slope, shift)
 
-    def fitted(self, scores, table, total, b, noise) -> tuple[float, float]:
+    def fitted(
+        self, scores: Any, table: Any, total: float, b: float, noise: float
+    ) -> tuple[float, float]:
         """Slope and shift that fit a table with noise of this variance, shrunk towards 1 and 0."""
         (x, spread), (counts, sums), curve = scores, table, self.curve
         theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
@@ -250,7 +254,7 @@ def typical_scores(
 
 
 @without_gil
-def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int):
+def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int) -> Any:
     """Sums of weights, then of weighted targets, of the records in every range of scores."""
     targets, weights = (y[:, 0], within(y[:, 1], 0.0, 1.0)) if y.ndim == 2 else (y, np.ones(len(y)))
     scores = np.empty((len(y), 1))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one, tree_sum
@@ -216,7 +217,14 @@ class GroupMoments:
         )
 
     def run(
-        self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
+        self,
+        plan: GroupMomentsPlan,
+        problem: GroupProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        membership: Any,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> GroupResult:
         """Follow ``plan``; ``membership`` is a CSR array of ones with one column per group."""
         return _GroupFit(plan, problem, X, y, membership, rng).run(progress)
@@ -225,13 +233,21 @@ class GroupMoments:
 class _GroupFit:
     """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
-    def __init__(self, plan, problem, X, y, membership, rng):
+    def __init__(
+        self,
+        plan: Any,
+        problem: Any,
+        X: MatrixLike,
+        y: TargetLike,
+        membership: Any,
+        rng: np.random.Generator,
+    ) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y, self.membership = X, y, membership
         self.F, self.k = problem.n_features, problem.n_groups
         self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
-    def run(self, progress) -> GroupResult:
+    def run(self, progress: Any) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
         self.sizes = self._public_sizes()
         self._clip_norm()
