@@ -104,7 +104,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
             target = self._encode(y)
         n_classes = len(self.classes_)
-        loss = self._weighted(Logistic() if n_classes == 2 else Multinomial(n_classes))
+        loss = self._weighted_loss(Logistic() if n_classes == 2 else Multinomial(n_classes))
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
@@ -157,7 +157,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         factors = class_factors(self.class_weight, classes)
         return factors / factors.max()
 
-    def _weighted(self, loss: Any) -> Any:
+    def _weighted_loss(self, loss: Any) -> Any:
         """The loss for targets that hold weights, if there are any."""
         if not self._weighs():
             return loss

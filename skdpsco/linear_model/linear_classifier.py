@@ -269,7 +269,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             raise ValueError(
                 f"class_weight and sample_weight are for losses of this package, not {loss!r}."
             )
-        loss = self._weighted(loss)
+        loss = self._weighted_loss(loss)
         notes = (*self._label_notes(), *self._assumptions(loss))
         coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
