@@ -400,7 +400,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
         return float(min(facts["n_groups"] * smallest, n_samples))
 
-    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         rates = result.theta / result.sizes
         rates /= rates.sum() if self._membership.overlapping else rates.max()
         bound = 0.5 if classifies(self) else 1.0

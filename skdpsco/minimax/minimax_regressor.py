@@ -177,6 +177,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         clip_features: bool = True,
         solver: Literal[
             "auto",
+            "moments",
             "mirror-descent",
             "bias-reduced-mirror-descent",
             "boosted-mirror-descent",
