@@ -107,7 +107,9 @@ def test_proofs_say_what_they_show_and_lead_to_their_code(path):
     for part, start in zip(parts, starts, strict=True):
         assert part.startswith(start)
     assert len(re.findall(r"[.](?= |$)", parts[0].removeprefix(starts[0]))) == 2
-    assert re.search(r"\]\(\.\./\.\./skdpsco/[\w/]+\.py\)", parts[2])
+    files = re.findall(r"\]\((\.\./\.\./skdpsco/[\w/]+\.py)\)", parts[2])
+    assert files
+    assert [file for file in files if not (path.parent / file).is_file()] == []
 
 
 def test_displays_of_estimators_lead_to_their_pages():
