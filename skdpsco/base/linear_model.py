@@ -178,12 +178,17 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
-        bounds = check_feature_bound(self.feature_bound, n_features)
+        bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _feature_bounds(self, n_features: int) -> np.ndarray:
+        """One declared bound per column, checked."""
+        names = getattr(self, "feature_names_in_", None)
+        return check_feature_bound(self.feature_bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -246,9 +251,9 @@ class PrivateLinearModel(PrivateEstimator):
             return None
         if self.feature_bound is None:
             return None
-        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
-        return radius * largest * root / float(bound)
+        return radius * largest * root / check_bound("target_bound", bound)
 
     def _order(self) -> float:
         """The order of the ball's norm."""

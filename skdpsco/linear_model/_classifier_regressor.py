@@ -13,6 +13,7 @@ from skdpsco._validation import (
     check_target,
     check_weights,
     check_X_y,
+    declared,
 )
 from skdpsco.base.labels import as_targets, class_factors, encode_classes, labels_note
 from skdpsco.base.linear_model import (
@@ -52,7 +53,8 @@ def declared_classes(classes: Any) -> np.ndarray:
     """
     if classes is None:
         raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    return encode_classes(np.asarray(classes)[:0], classes)[0]
+    labels = declared("classes", classes)
+    return encode_classes(np.asarray(labels)[:0], labels)[0]
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):

@@ -54,8 +54,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
         grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
         where there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
@@ -89,7 +90,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
     class_weight : dict or None, default=None
