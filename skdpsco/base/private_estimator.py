@@ -280,6 +280,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         Returns
         -------
         self : object
+            The estimator itself.
 
         Raises
         ------

@@ -357,6 +357,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         self : object
+            The synthesizer itself.
 
         Raises
         ------
