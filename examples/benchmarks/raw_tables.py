@@ -127,7 +127,9 @@ def main():
     logistic = LogisticRegression(max_iter=1000)
     for gain, loss in ((10_000, 3000), (99_999, 4356)):
         name = f"Adult, gains up to {gain:,}, losses up to {loss:,}"
-        compare(name, adult(where, gain, loss), PrivateLogisticRegression(), logistic, seeds)
+        for model in (PrivateLogisticRegression(), PrivateLogisticRegression(conditioning=None)):
+            text = f"{name}, conditioning={model.conditioning!r}"
+            compare(text, adult(where, gain, loss), model, logistic, seeds)
     compare("California", california(where), PrivateRidge(), LinearRegression(), seeds)
 
 
