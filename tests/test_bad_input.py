@@ -199,7 +199,7 @@ NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
 LEGAL = "X must be an array, a sparse matrix or a data frame of shape .n_samples, n_features., "
 REAL = "Complex data not supported: X must be real"
 BAD_X = {
-    "NaN": (with_entry(NAN), "Input X contains NaN"),
+    "NaN": (with_entry(NAN), "Input X contains NaN, and .* a public constant .* not private"),
     "infinity": (with_entry(-INF), "Input X contains infinity"),
     "None": ([[None] * D] * N, "X contains NaN"),
     "sparse NaN": (sparse.csr_array(with_entry(NAN)), "X contains NaN"),
