@@ -272,6 +272,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         Returns
         -------
         self : object
+            The estimator itself.
 
         Raises
         ------
