@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -150,6 +149,9 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
+_said: set[str] = set()  # no cache, whose counters would count the fits
+
+
 def fitted_by_validation() -> bool:
     """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
 
@@ -163,9 +165,11 @@ def fitted_by_validation() -> bool:
     return False
 
 
-@cache  # so that a process warns once, not for every fit
 def warn_of_uncounted_fits() -> None:
-    """Say that the budgets of several fits add up, where nothing adds them up."""
+    """Say once in a process that budgets of several fits add up, where nothing adds them up."""
+    if _said:
+        return
+    _said.add("uncounted fits")
     warn_privacy(
         "scikit-learn's searches and cross-validation fit the same records many times, and their "
         "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
