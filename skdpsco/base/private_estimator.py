@@ -289,6 +289,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         Returns
         -------
         self : object
+            The estimator itself.
 
         Raises
         ------
