@@ -80,6 +80,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The encoder itself.
 
         Raises
         ------
@@ -106,6 +107,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
+            One row for every record, in their order.
 
         Raises
         ------
@@ -115,7 +117,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         return self._checked().encode(X, self.sparse_output)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the output columns: age, age_missing, city_Bern and so on.
+        """Return the names of the output columns: age, age_missing, city_Bern and so on.
 
         Parameters
         ----------
@@ -125,6 +127,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
+            One name for every column.
         """
         return np.array(self._checked().feature_names_out(), dtype=object)
 
