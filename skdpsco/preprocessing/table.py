@@ -107,7 +107,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
-            One row for every record, in their order.
+            The features, in the order of `get_feature_names_out`.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
-            One name for every column.
+            One name per column of what `transform` returns.
         """
         return np.array(self._checked().feature_names_out(), dtype=object)
 
