@@ -379,7 +379,7 @@ def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size:
 
 
 def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
-    """Of Parquet files, which must be different ones: path, Arrow's schema, rows of all groups."""
+    """Yield path, schema and sizes of row groups of Parquet files, which must be different ones."""
     import pyarrow.parquet
 
     check_files(paths)
