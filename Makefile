@@ -91,6 +91,12 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/python -m ruff format --check
 	$(VENV)/bin/codespell
 	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m mypy --strict --follow-imports=silent tests/user_code.py
+	$(VENV)/bin/python -m pyright tests/user_code.py
+
+.PHONY: types
+types: $(VENV)/.installed-dev  ## count the public names whose types are known
+	$(VENV)/bin/python .ci/check_types.py
 
 .PHONY: floor
 floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
+from skdpsco._typing import LedgerLike, Seed
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -264,9 +265,13 @@ class PrivateEstimator(Documented, BaseEstimator):
 
     epsilon: float
     delta: float
-    ledger: Any
-    random_state: Any
+    ledger: LedgerLike | None
+    random_state: Seed
     verbose: int  # only for estimators that call `_follow`
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    privacy_: PrivacyReport
 
     def set_params(self, **params):
         """Set parameters, and fields of a loss, a penalty or a constraint.

@@ -333,7 +333,7 @@ def arrow_columns(
     return tuple(features), where, None if target is None else names.index(target)
 
 
-def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None):
+def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None) -> Any:
     """Parts of an Arrow table, and the names of its features."""
     names, where, label = arrow_columns(table.schema, target, columns)
     parts = [
@@ -343,7 +343,9 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
     return parts, names
 
 
-def parquet_parts(paths: list[str], target: str | None, columns: Any, block_size: int | None):
+def parquet_parts(
+    paths: list[str], target: str | None, columns: Any, block_size: int | None
+) -> Any:
     """Parts of Parquet files, of one row group or more each, and the names of the features."""
     parts: list[RowGroups] = []
     names: Any = None

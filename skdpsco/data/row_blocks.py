@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
@@ -162,6 +163,15 @@ class RowBlocks:
     True
     """
 
+    parts: list[Any]
+    n_samples: int
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    has_target: bool
+    sparse: bool
+    on_dask: bool
+    n_jobs: int | None
+
     def __init__(
         self,
         parts: list[Any],
@@ -173,7 +183,7 @@ class RowBlocks:
         sparse: bool = False,
         on_dask: bool = False,
         n_jobs: int | None = None,
-    ):
+    ) -> None:
         for name, size in (("records", n_samples), ("features", n_features)):
             if size < 1:
                 raise ValueError(f"X must have at least one of its {name}, got {size}.")
@@ -200,7 +210,14 @@ class RowBlocks:
         return (part.read() for part in self.parts)
 
     @classmethod
-    def from_arrays(cls, X, y=None, *, block_size=None, n_jobs=None):
+    def from_arrays(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an array, a `numpy.memmap`, a sparse matrix or a pandas frame: no copies.
 
         Parameters
@@ -232,7 +249,7 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_blocks(cls, blocks, *, n_jobs=None):
+    def from_blocks(cls, blocks: Any, *, n_jobs: int | None = None) -> Self:
         """Blocks that exist already.
 
         Parameters
@@ -272,7 +289,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_arrow(cls, table, target=None, *, columns=None, block_size=None, n_jobs=None):
+    def from_arrow(
+        cls,
+        table: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an Arrow table.
 
         Parameters
@@ -297,8 +322,15 @@ class RowBlocks:
 
     @classmethod
     def from_parquet(
-        cls, path, target=None, *, columns=None, schema=None, block_size=None, n_jobs=None
-    ):
+        cls,
+        path: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        schema: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of Parquet files, which are read and decoded anew in every pass.
 
         Parameters
@@ -322,7 +354,7 @@ class RowBlocks:
         paths = [path] if isinstance(path, str | PathLike) else list(path)
         if not paths:
             raise ValueError("path must name at least one file.")
-        files = list(map(fspath, paths))
+        files = [fspath(one) for one in paths]
         rows = check_block_size(block_size)
         if schema is None:
             parts, names = parquet_parts(files, target, columns, rows)
@@ -341,7 +373,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_dask(cls, X, y=None, *, target=None, block_size=None, n_samples=None):
+    def from_dask(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        target: Any = None,
+        block_size: int | None = None,
+        n_samples: int | None = None,
+    ) -> Self:
         """Blocks of a Dask array or data frame.
 
         With a client of `dask.distributed` the blocks stay in the memory of its workers during a
@@ -375,7 +415,7 @@ class RowBlocks:
             on_dask=True,
         )
 
-    def with_target(self, y) -> "RowBlocks":
+    def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")

@@ -1,13 +1,15 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
     check_input_names,
@@ -19,7 +21,11 @@ from skdpsco.base.documentation import Documented
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
-HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
+HOLDS: dict[tuple[str, ...], type] = {
+    ("int", "uint", "float", "bool"): Real,
+    ("<u", "str"): str,
+    ("|s",): bytes,
+}
 
 
 class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
@@ -71,13 +77,20 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = ENCODER_CONSTRAINTS
 
-    def __init__(self, categories, *, unknown="ignore", dtype=np.float64, sparse_output=False):
+    def __init__(
+        self,
+        categories: Any,
+        *,
+        unknown: Literal["ignore"] = "ignore",
+        dtype: Any = np.float64,
+        sparse_output: bool = False,
+    ) -> None:
         self.categories = categories
         self.unknown = unknown
         self.dtype = dtype
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters against the columns of X. Nothing is learnt from its values.
 
         Parameters
@@ -108,7 +121,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         self.categories_ = declared
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Encode X.
 
         Parameters
@@ -139,7 +152,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         )
         return encoder.set_output(transform="default").fit_transform(codes)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns, each made of the column's name, "_" and the category.
 
         Parameters
@@ -157,7 +170,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         pairs = zip(names, self.categories_, strict=True)
         return np.array([f"{name}_{c}" for name, categories in pairs for c in categories], object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.mechanisms.samplers import exponential_grid
@@ -77,7 +79,12 @@ def centres(lower: float, upper: float, zero: float) -> np.ndarray:
 
 
 def release_range(
-    plan: RangePlan, x: np.ndarray, lower: float, upper: float, tails: tuple[float, float], rng
+    plan: RangePlan,
+    x: np.ndarray,
+    lower: float,
+    upper: float,
+    tails: tuple[float, float],
+    rng: np.random.Generator,
 ) -> tuple[float, float]:
     """Noisy range of one column, which is within its public bounds."""
     if plan.end_grid is None:
@@ -167,20 +174,23 @@ class PrivateQuantileClipper(ColumnTransform):
     True
     """
 
+    lower_: np.ndarray
+    upper_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = PRIVATE_CONSTRAINTS
 
     def __init__(
         self,
         *,
-        quantile_range=(0.01, 0.99),
-        lower=-1e6,
-        upper=1e6,
-        feature_range=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        random_state=None,
-    ):
+        quantile_range: tuple[float, float] = (0.01, 0.99),
+        lower: ArrayLike = -1e6,
+        upper: ArrayLike = 1e6,
+        feature_range: tuple[float, float] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.quantile_range = quantile_range
         self.lower = lower
         self.upper = upper
@@ -220,7 +230,7 @@ class PrivateQuantileClipper(ColumnTransform):
             ]
         self.lower_, self.upper_ = np.array(ranges).T.copy()
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the private ranges, and map them onto `feature_range` if there is one.
 
         Parameters
@@ -241,7 +251,7 @@ class PrivateQuantileClipper(ColumnTransform):
             ends = check_pair("feature_range", self.feature_range)
             return map_range(X, (self.lower_, self.upper_), ends)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Map `feature_range` back onto the private ranges; without it, clip only.
 
         Parameters

@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import make_pipeline
 
+from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
 from skdpsco.base.documentation import Documented
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
@@ -61,11 +63,11 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
     1  0.0          1.0        0.0        0.0
     """
 
-    def __init__(self, schema, *, sparse_output=False):
+    def __init__(self, schema: Any, *, sparse_output: bool = False) -> None:
         self.schema = schema
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters, and the columns of X and their dtypes. Nothing is learnt.
 
         Parameters
@@ -94,7 +96,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.array(schema.features, dtype=object)
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Encode records.
 
         Parameters
@@ -114,7 +116,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         """
         return self._checked().encode(X, self.sparse_output)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: age, age_missing, city_Bern and so on.
 
         Parameters
@@ -136,7 +138,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
             raise TypeError(f"sparse_output must be True or False, got {self.sparse_output!r}.")
         return self.schema
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -160,8 +162,14 @@ def check_schema(schema: Any) -> Schema:
 
 
 def make_private_pipeline(
-    schema, model, *, epsilon=None, delta=None, ledger=None, sparse_output=False
-):
+    schema: Any,
+    model: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    ledger: LedgerLike | None = None,
+    sparse_output: bool = False,
+) -> Any:
     """Make a scikit-learn pipeline of a `TableEncoder` and a private model of the schema's target.
 
     Parameters
