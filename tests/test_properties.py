@@ -109,10 +109,9 @@ def test_a_fit_pays_for_what_it_releases(case):
         patch.setattr(private_estimator, "generator", counted)
         try:
             model.fit(records, y)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
             assert len(ledger.charges()) == 0
-            assert fitted_names(model) == []
-            assert error.__cause__ is None or "no plan" in str(error)
+            assert drawn == fitted_names(model) == []
             return
     (charge,) = ledger.charges()
     report = model.privacy_
