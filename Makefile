@@ -12,6 +12,8 @@ XDIST := -n $(WORKERS) --dist worksteal
 # Statistical audits, and tests of workers and killed processes: `make audit` runs them
 AUDITS := tests/audit $(addprefix tests/test_,$(addsuffix .py, \
 	canaries joblib_processes ledger_processes workers))
+# Tests of the built documentation: `make docs` runs them
+SITE_TESTS := tests/test_site.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
@@ -71,7 +73,7 @@ $(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
 
 .PHONY: test
 test: $(VENV)/.installed-test  ## run the tests but for audits (PYTEST_ARGS="-k name" for some)
-	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) --ignore=$(SITE_TESTS) $(PYTEST_ARGS)
 
 .PHONY: audit
 audit: $(VENV)/.installed-test  ## run statistical audits, and tests of workers and killed processes
@@ -127,12 +129,13 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
 .PHONY: docs
-docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser
 	$(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(VENV)/bin/python -m pytest $(SITE_TESTS)
 
 .PHONY: clean
 clean:  ## remove what was built, but not the environments
-	rm -rf build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist docs/_build docs/api/generated docs/auto_examples .pytest_cache .mypy_cache .ruff_cache
 	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 .PHONY: help

@@ -1,6 +1,7 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco._versions import __version__ as __version__
 from skdpsco._versions import show_versions
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
@@ -21,8 +22,6 @@ from skdpsco.preprocessing.table import TableEncoder, make_private_pipeline
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
 from skdpsco.variational import solve_variational_inequality
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Bins",

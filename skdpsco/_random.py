@@ -65,6 +65,27 @@ def warn_privacy(message: str, stacklevel: int = 3) -> None:
     warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
 
 
+def warn_of_version(name: str, stored: str, current: str) -> None:
+    """Warn that a pickled estimator comes from another version of this package.
+
+    Parameters
+    ----------
+    name : str
+        Its class.
+    stored, current : str
+
+    Warns
+    -----
+    InconsistentVersionWarning
+    """
+    warnings.warn(
+        f"This {name} was pickled by skdpsco {stored}, and is loaded by {current}: its parameters "
+        "and attributes may have another meaning. What it has released keeps its guarantee.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
 @contextmanager
 def without_warnings():
     """Show none within: their number would tell how many fits there are.

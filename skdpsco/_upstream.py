@@ -18,12 +18,18 @@ __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
+    "callbacks_of",
     "feature_names_in",
     "next_word",
     "num_samples",
     "safe_indexing",
     "stamp_cache",
 ]
+
+
+def callbacks_of(estimator: Any) -> list[Any]:
+    """What scikit-learn calls during fits of an estimator and of its clones."""
+    return list(getattr(estimator, "_skl_callbacks", ()))
 
 
 def stamp_cache(

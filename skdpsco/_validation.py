@@ -1,6 +1,6 @@
 """Checks of what users pass in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any
@@ -25,6 +25,20 @@ SMALLEST, LARGEST = 1e-100, 1e100
 # Noise grows with every step: automatic rules ask for far fewer, and a path keeps all its points.
 MAX_ITER = 10_000
 
+
+class _Known(HasMethods):
+    """Objects known by a method, with a name for messages."""
+
+    def __init__(self, method: str, name: str) -> None:
+        super().__init__(method)
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BY_SCHEMA = _Known("declared", "a Schema")  # whose module is above this one
+
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
@@ -35,7 +49,7 @@ _FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_CONSTRAINTS,
     "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like", BY_SCHEMA],
     "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
     "solver": [
         StrOptions({"stagewise", *_FRANK_WOLFE, "anytime-mirror-descent"}),
@@ -45,9 +59,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
-    "target_bound": [None, Interval(Real, 0, None, closed="neither")]
+    "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
-CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
+CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like", BY_SCHEMA]}
 WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "class_weight": [None, dict, str],  # a string is refused with a hint
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
@@ -73,6 +87,46 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+def declared(name: str, value: Any) -> Any:
+    """What a `Schema` declares for the parameter ``name``; any other value as it is."""
+    return value.declared(name) if hasattr(value, "declared") else value
+
+
+def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
+    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
+
+    Labelled are a dict, a Series whose index holds strings, and a `Schema`, which may declare more
+    columns.
+
+    Raises
+    ------
+    ValueError
+        If it is labelled, and columns have no names, or names and labels are not the same.
+    """
+    may_have_more = hasattr(value, "declared")
+    is_series = hasattr(value, "to_dict") and not hasattr(value, "columns")
+    if may_have_more:
+        value = value.declared(name)
+    elif is_series and all(isinstance(label, str) for label in value.index):
+        value = value.to_dict()
+    if not isinstance(value, Mapping):
+        return value
+    if names is None:
+        raise ValueError(
+            f"{name} is given by the names of columns, but X has no column names. Give X as a data "
+            f"frame, or {name} as a list."
+        )
+    columns = list(names)
+    missing = [column for column in columns if column not in value]
+    unknown = [] if may_have_more else [label for label in value if label not in columns]
+    if missing or unknown:
+        raise ValueError(
+            f"{name} must have one entry for each column of X and no others; it lacks {missing}, "
+            f"and X lacks {unknown}."
+        )
+    return [value[column] for column in columns]
+
+
 def check_bound(name: str, value: Any) -> float:
     """A positive number that is neither NaN nor beyond what float64 sums can hold.
 
@@ -83,6 +137,7 @@ def check_bound(name: str, value: Any) -> float:
     ValueError
         If it is out of range.
     """
+    value = declared(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
@@ -91,8 +146,8 @@ def check_bound(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
-    """One bound per column, from a number or from one number per column.
+def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None) -> np.ndarray:
+    """One bound per column, from a number or from one number per column, labelled or in order.
 
     Raises
     ------
@@ -103,6 +158,7 @@ def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
     """
     if isinstance(value, Real):
         return np.full(n_features, check_bound("feature_bound", value))
+    value = in_column_order("feature_bound", value, names)
     try:
         bounds = np.asarray(value)
     except ValueError:  # ragged lists
@@ -360,7 +416,12 @@ def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
 
 CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
     "norm": [StrOptions({"l1", "l2", "max"})],
-    "bound": [Interval(Real, 0, None, closed="neither")],
+    "bound": [
+        Interval(Real, 0, None, closed="neither"),
+        dict,
+        _Known("to_dict", "a Series"),
+        BY_SCHEMA,
+    ],
 }
 ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
     "unknown": [StrOptions({"ignore"})],  # an error would tell that a value occurs
@@ -393,7 +454,9 @@ def check_width(estimator: Any, X: Any) -> Any:
     return X
 
 
-def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
+def check_columns(
+    name: str, value: Any, n_features: int, names: Iterable[Any] | None
+) -> np.ndarray:
     """One finite number per column, from a number or from one number per column.
 
     Raises
@@ -407,6 +470,7 @@ def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
         f"{name} must be a number in [{-LARGEST:g}, {LARGEST:g}], or a list of one such number for "
         f"each of {n_features} columns of X"
     )
+    value = in_column_order(name, value, names)
     try:
         numbers = np.asarray(value)
     except ValueError:  # ragged lists

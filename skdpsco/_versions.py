@@ -1,9 +1,11 @@
-"""What a bug report needs to know of the machine."""
+"""The version of this package, and what a bug report needs to know of the machine."""
 
 import platform
 import re
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
+
+__version__ = "0.1.0"
 
 
 def _installed(name: str) -> str:

@@ -23,7 +23,7 @@ def samplers():
 
 
 def drawing(source, names):
-    """Functions of a module that call a sampler that it imports, with the classes around them."""
+    """The functions of a module that call a sampler, with the classes around them."""
     tree = ast.parse(source)
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     taken = {

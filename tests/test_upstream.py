@@ -8,6 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 import pytest
 from numba import njit
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdpsco import PrivateLasso, PrivateSynthesizer, _kernels, _upstream
@@ -56,6 +58,16 @@ def test_stamps_of_cached_kernels():
     _upstream.stamp_cache(dispatcher, "stamp", "process", lambda args: False, len)
     assert dispatcher._cache._cache_file._source_stamp == (before, "stamp")
     assert dispatcher._cache._cache_file._data_name(7).endswith(".process-7.nbc")
+
+
+@pytest.mark.skipif(not hasattr(Pipeline, "set_callbacks"), reason="a new scikit-learn")
+def test_callbacks_are_found():
+    """Else searches fit estimators whose callbacks see records and count fits."""
+    hooks = dict.fromkeys(("setup", "teardown", "on_fit_task_begin", "on_fit_task_end"), print)
+    callback = type("Callback", (), hooks)()
+    pipeline = Pipeline([("model", PrivateLasso())]).set_callbacks(callback)
+    assert _upstream.callbacks_of(clone(pipeline)) == [callback]
+    assert _upstream.callbacks_of(PrivateLasso()) == []
 
 
 def test_what_is_inherited_from_scikit_learn():

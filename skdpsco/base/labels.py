@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
+from skdpsco._validation import declared
 
 _LABELS = "y must hold one label per record, all numbers or all strings."
 
@@ -31,6 +32,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         If y holds a label outside ``classes``, or ``classes`` are not at least two different
         labels.
     """
+    classes = declared("classes", classes)
     if classes is None:
         # Not called for declared classes, since it warns about the number of labels.
         quietly(_LABELS, check_classification_targets, y)
@@ -112,7 +114,7 @@ def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
     return factors
 
 
-def labels_note(classes: Any, declared: Any) -> str:
-    """Line of a report about the labels; ``declared`` is the parameter, None if not given."""
-    source = "read off y" if declared is None else "declared"
+def labels_note(classes: Any, given: Any) -> str:
+    """Line of a report about the labels; ``given`` is the parameter, None if not declared."""
+    source = "read off y" if given is None else "declared"
     return f"the {len(classes)} labels are public ({source})"

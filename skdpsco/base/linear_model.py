@@ -35,9 +35,13 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
-from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.calibration import calibration_pays, plan_calibration
+from skdpsco.scaling.calibration import (
+    TARGET_CURVES,
+    TargetCurve,
+    calibration_pays,
+    plan_calibration,
+)
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -130,6 +134,7 @@ class PrivateLinearModel(PrivateEstimator):
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _sample_weight: Any = None  # of a draft: as it was passed
+    _calibrates_balls: ClassVar[bool] = True  # also for a given radius
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -189,12 +194,17 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
-        bounds = check_feature_bound(self.feature_bound, n_features)
+        bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _feature_bounds(self, n_features: int) -> np.ndarray:
+        """One declared bound per column, checked."""
+        names = getattr(self, "feature_names_in_", None)
+        return check_feature_bound(self.feature_bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -257,9 +267,9 @@ class PrivateLinearModel(PrivateEstimator):
             return None
         if self.feature_bound is None:
             return None
-        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
-        return radius * largest * root / float(bound)
+        return radius * largest * root / check_bound("target_bound", bound)
 
     def _order(self) -> float:
         """The order of the ball's norm."""
@@ -278,14 +288,26 @@ class PrivateLinearModel(PrivateEstimator):
             and conditioning_pays(n, d, mu)
         )
 
-    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+    def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
-            and type(loss) in (Logistic, Squared)
-            and calibration_pays(n, d, mu, type(loss) is Squared)
+            and (self._calibrates_balls or isinstance(self.radius, str))
+            and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        """What targets calibration expects at a score; None if there is no calibration."""
+        return TARGET_CURVES.get(type(loss))
+
+    def _known_weight(self, n_samples: int) -> float:
+        """Sum of the weights of records in calibration, as far as public numbers tell."""
+        return float(n_samples)
+
+    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum."""
+        return y, float(n_samples)
 
     def _fit(
         self,
@@ -357,9 +379,10 @@ class PrivateLinearModel(PrivateEstimator):
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
-        if self._calibrates(loss, n, d, budget.mu):
+        curve, n_known = self._curve(loss), self._known_weight(n)
+        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
-                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
@@ -395,7 +418,8 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    targets, total = self._weighted(result, y, n)
+                    found = calibration.release(result, design, targets, total, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))

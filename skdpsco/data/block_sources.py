@@ -108,16 +108,39 @@ class RowGroups(NamedTuple):
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
-        import pyarrow.parquet
-
         names = [*self.features, *([] if self.target is None else [self.target])]
-        # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
-        with pyarrow.parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
+        table = _read_groups(self.path, self.groups, names)
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
         return ArrowRows(table, features, target, self.n_rows).read()
+
+
+class EncodedGroups(NamedTuple):
+    """Some row groups of a Parquet file, whose features a schema encodes."""
+
+    path: str
+    groups: tuple[int, ...]
+    schema: Any
+    target: str | None
+    n_rows: int
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        features = self.schema.features
+        names = [*features, *([] if self.target is None else [self.target])]
+        table = _read_groups(self.path, self.groups, names)
+        X = self.schema.encode(table.select(features))
+        return X, None if self.target is None else table.column(self.target).to_numpy()
+
+
+def _read_groups(path: str, groups: tuple[int, ...], names: list[str]) -> Any:
+    """An Arrow table of some columns of some row groups."""
+    import pyarrow.parquet
+
+    # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read_row_groups(list(groups), columns=names, use_threads=False)
 
 
 def check_block_size(value: Any) -> int | None:
@@ -324,20 +347,44 @@ def parquet_parts(
     paths: list[str], target: str | None, columns: Any, block_size: int | None
 ) -> Any:
     """Parts of Parquet files, of one row group or more each, and the names of the features."""
-    import pyarrow.parquet
-
-    check_files(paths)
     parts: list[RowGroups] = []
     names: Any = None
-    for path in paths:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            schema, metadata = file.schema_arrow, file.metadata
-            found, _, _ = arrow_columns(schema, target, columns)
-            if names not in (None, found):
-                raise ValueError(f"path: {path} has other columns than {paths[0]}.")
-            names = found
-            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    for path, file_schema, sizes in _opened_files(paths):
+        found, _, _ = arrow_columns(file_schema, target, columns)
+        if names not in (None, found):
+            raise ValueError(f"path: {path} has other columns than {paths[0]}.")
+        names = found
         for groups in merged(sizes, block_rows(len(found), block_size)):
             n_rows = sum(sizes[g] for g in groups)
             parts.append(RowGroups(path, tuple(groups), found, target, n_rows))
     return parts, names
+
+
+def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None) -> Any:
+    """Parts of Parquet files that a schema encodes, and the names of the features."""
+    parts: list[EncodedGroups] = []
+    names = tuple(schema.feature_names_out())
+    for path, file_schema, sizes in _opened_files(paths):
+        if target is not None and file_schema.names.count(target) != 1:
+            raise ValueError(
+                f"target must be the name of one column of {file_schema.names}, got {target!r}."
+            )
+        if absent := [name for name in schema.features if name not in file_schema.names]:
+            raise ValueError(f"path: {path} lacks the columns {absent} of the schema.")
+        schema.opened(file_schema.empty_table().select(schema.features))
+        for groups in merged(sizes, block_rows(len(names), block_size)):
+            n_rows = sum(sizes[g] for g in groups)
+            parts.append(EncodedGroups(path, tuple(groups), schema, target, n_rows))
+    return parts, names
+
+
+def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
+    """Of Parquet files, which must be different ones: path, Arrow's schema, rows of all groups."""
+    import pyarrow.parquet
+
+    check_files(paths)
+    for path in paths:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            metadata = file.metadata
+            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            yield path, file.schema_arrow, sizes

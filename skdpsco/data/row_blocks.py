@@ -16,6 +16,7 @@ from skdpsco.data.block_sources import (
     block_rows,
     check_apart,
     check_block_size,
+    encoded_parts,
     parquet_parts,
     rows_of_array,
     table_parts,
@@ -326,6 +327,7 @@ class RowBlocks:
         target: Any = None,
         *,
         columns: Any = None,
+        schema: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Self:
@@ -336,9 +338,13 @@ class RowBlocks:
         path : str, path or list of them
             No file may be named twice, by whatever path or link.
         target : str or None, default=None
-            Name of the column of the targets.
+            Name of the column of the targets; None means that of the schema, if there is one.
         columns : list of str or None, default=None
             Names of the features, numeric columns; None means all but the target.
+        schema : Schema or None, default=None
+            What is public about the columns. Its features are read and encoded, as a `TableEncoder`
+            does it, whenever a block is read; columns of the files that are no features are not
+            read. ``columns`` must be None then.
         block_size : int or None, default=None
             Row groups are put together up to so many rows, and never split; None as in
             `from_arrays`.
@@ -349,7 +355,14 @@ class RowBlocks:
         if not paths:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
-        parts, names = parquet_parts(files, target, columns, check_block_size(block_size))
+        rows = check_block_size(block_size)
+        if schema is None:
+            parts, names = parquet_parts(files, target, columns, rows)
+        elif columns is not None:
+            raise ValueError("columns must be None where a schema names the features.")
+        else:
+            target = schema.target if target is None else target
+            parts, names = encoded_parts(files, target, schema, rows)
         return cls(
             parts,
             sum(part.n_rows for part in parts),

@@ -389,12 +389,14 @@ class Schema:
         bounds = {c.name: c.bounds for c in self.columns.values() if c.kind != CATEGORY}
         if parameter in ("lower", "upper"):
             return {name: pair[parameter == "upper"] for name, pair in bounds.items()}
-        if parameter == "feature_bound":
+        if parameter in ("feature_bound", "bound"):
             return {name: max(map(abs, pair)) for name, pair in bounds.items()}
         if parameter == "groups":
             if self.groups is None:
                 raise ValueError("groups: the schema declares no groups.")
             return self.columns[self.groups].values()
+        if parameter not in ("classes", "target_bound"):
+            raise ValueError(f"{parameter} is nothing that a schema declares.")
         needed = "categories" if parameter == "classes" else "bounds"
         if self.target is None or self.is_regression != (needed == "bounds"):
             raise ValueError(f"{parameter}: the schema declares no target with {needed}.")

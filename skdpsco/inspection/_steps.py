@@ -13,6 +13,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Rand
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event
@@ -25,6 +26,7 @@ from ._record_wise import (
     UNKNOWN,
     bounds,
     dtypes_depend_on_values,
+    enlarges,
     fails_for,
     layout_of,
     layout_of_records,
@@ -42,6 +44,7 @@ DTYPES = (
     "booleans of X into floats, or use CategoricalDomainEncoder"
 )
 MAY_FAIL = "after a private step it may fail, once that is charged,"
+CALLBACKS = "its callbacks see records and models: remove them with set_callbacks()"
 GROUPS = (
     "for labels that are no groups, as it reads them from a column of what that step returns: pass "
     "the labels themselves"
@@ -175,6 +178,8 @@ class Walk:
             Note on the cost.
         """
         self.names.append(name)
+        if any(not _is_progress_bar(callback) for callback in callbacks_of(step)):
+            self.add(name, step, NOT_PRIVATE, CALLBACKS)
         if self.vouched(step, self._params.get(name), name=name):
             if private_steps(step) or _report_of(step) is not None:
                 raise ValueError(
@@ -255,6 +260,11 @@ class Walk:
         return True
 
 
+def _is_progress_bar(callback: Any) -> bool:
+    kind = type(callback)
+    return kind.__name__ == "ProgressBar" and kind.__module__.startswith("sklearn.")
+
+
 def _has_named_groups(step: Any) -> bool:
     """Whether a step, or the winner of a search, was fitted with groups from columns of its X."""
     winner = getattr(step, "best_estimator_", step)
@@ -330,6 +340,9 @@ def _join(name: str, child: str) -> str:
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
+    if getattr(step, "transform_input", None) and any(private_steps(e) for _, e in step.steps[:-1]):
+        passed = "for the arguments of fit that transform_input passes through its steps"
+        walk.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {passed}")
     before = walk.layout, walk.after_private, walk.bounded
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
@@ -339,7 +352,14 @@ def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     walk.layout, walk.after_private, walk.bounded = before
 
 
+def _add_weights(walk: Walk, name: str, step: FeatureUnion | ColumnTransformer) -> None:
+    if (walk.after_private or private_steps(step)) and enlarges(step):
+        weights = "for large values, which overflow; set transformer_weights to at most 1"
+        walk.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {weights}")
+
+
 def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
+    _add_weights(walk, name, step)
     for child, estimator in step.transformer_list:
         walk.visit(_join(name, child), estimator, note)
 
@@ -361,6 +381,7 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
         wrong.append(LAYOUT)
     if wrong:
         walk.add(name, step, NOT_PRIVATE, "; ".join(wrong))
+    _add_weights(walk, name, step)
     fitted = getattr(step, "transformers_", []) if walk.fitted else []
     clones = {child: estimator for child, estimator, _ in fitted}
     for child, estimator, _ in parts:

@@ -14,6 +14,7 @@ from skdpsco._validation import (
     check_target,
     check_weights,
     check_X_y,
+    declared,
 )
 from skdpsco.base.labels import as_targets, class_factors, encode_classes, labels_note
 from skdpsco.base.linear_model import (
@@ -53,7 +54,8 @@ def declared_classes(classes: Any) -> np.ndarray:
     """
     if classes is None:
         raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    return encode_classes(np.asarray(classes)[:0], classes)[0]
+    labels = declared("classes", classes)
+    return encode_classes(np.asarray(labels)[:0], labels)[0]
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
@@ -102,7 +104,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
             target = self._encode(y)
         n_classes = len(self.classes_)
-        loss = self._weighted(Logistic() if n_classes == 2 else Multinomial(n_classes))
+        loss = self._weighted_loss(Logistic() if n_classes == 2 else Multinomial(n_classes))
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
@@ -155,7 +157,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         factors = class_factors(self.class_weight, classes)
         return factors / factors.max()
 
-    def _weighted(self, loss: Any) -> Any:
+    def _weighted_loss(self, loss: Any) -> Any:
         """The loss for targets that hold weights, if there are any."""
         if not self._weighs():
             return loss

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     FLOATS,
@@ -47,6 +48,7 @@ BALL_SOLVERS: dict[str, Any] = {
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
@@ -250,6 +252,7 @@ class LpModel(PrivateLinearModel):
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
+    _calibrates_balls = False
     _largest_growth = 8.0
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import LARGEST, SMALLEST, check_bound, check_feature_bound
+from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.library import WEIGHTED, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
@@ -100,7 +100,7 @@ class CompositeModel(PrivateLinearModel):
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         if self.feature_bound is None:
             return None
-        return check_feature_bound(self.feature_bound, n_features)
+        return self._feature_bounds(n_features)
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)

@@ -57,8 +57,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
         grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
         where there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
@@ -89,10 +90,15 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is the logistic one of two classes and there are
+        records enough. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
     class_weight : dict or None, default=None
@@ -196,6 +202,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -217,6 +224,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
@@ -261,7 +269,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             raise ValueError(
                 f"class_weight and sample_weight are for losses of this package, not {loss!r}."
             )
-        loss = self._weighted(loss)
+        loss = self._weighted_loss(loss)
         notes = (*self._label_notes(), *self._assumptions(loss))
         coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)

@@ -39,9 +39,10 @@ class PrivateLogisticL1(LogisticClassifier):
         Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
         intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
         budget to choose a point on it.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
-        are measured in units of their bounds: the ball is
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. With one bound per column,
+        features are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
@@ -67,7 +68,7 @@ class PrivateLogisticL1(LogisticClassifier):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None

@@ -43,10 +43,12 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
@@ -80,7 +82,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None

@@ -255,7 +255,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
-        public = public_generator(self.random_state)
+        # A search within another one splits as it did when that one rehearsed it.
+        outer = self.ledger if isinstance(self.ledger, allotment.Grant) else None
+        public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
         n_validation = self._n_validation(len(data.y))
         validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
@@ -278,7 +280,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         budgets = [rho for rho, _ in parts]
         allotment.check_private(candidates, data, self.record_wise, budgets)
         allotted = [
-            [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
+            [allotment.allot(one, rho, self.delta, public) for rho in budgets] for one in candidates
         ]
         advice = in_parallel(
             (
@@ -299,7 +301,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
             def model(k: int, part: int) -> Any:
                 granted = allotment.granted(allotted[k][part])
-                return allotment.seed_steps(granted, rng, release.seeded)
+                return allotment.seed_noise(granted, rng) if release.seeded else granted
 
             scorer = release_scorer(plan.scores, scoring, validation.y, rng)
             tried = plan.draw(len(grid), rng)

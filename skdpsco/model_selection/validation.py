@@ -145,9 +145,10 @@ def private_cross_val_score(
     event = compose(
         RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1), scores.event, ZCDPEvent(scores.rho)
     )
-    order = public_generator(random_state).permutation(n)
+    public = public_generator(random_state)
+    order = public.permutation(n)
     folds = np.array_split(order, cv)
-    allotted = allotment.allot(estimator, rho_fit, budget.delta)
+    allotted = allotment.allot(estimator, rho_fit, budget.delta, public)
 
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
@@ -163,7 +164,9 @@ def private_cross_val_score(
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(payer, event, guarantee, seed, warnings=advice) as release:
         rng, seeded = release.rng, release.seeded
-        models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
+        models = [allotment.granted(allotted) for _ in folds]
+        if seeded:
+            models = [allotment.seed_noise(model, rng) for model in models]
         scorer = release_scorer(scores, score_by, data.y, rng)
         calls = (
             delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)

@@ -1,6 +1,5 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
-from collections.abc import Mapping
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -15,8 +14,10 @@ from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
     check_input_names,
     check_objects,
+    in_column_order,
     is_missing,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
@@ -27,7 +28,7 @@ HOLDS: dict[tuple[str, ...], type] = {
 }
 
 
-class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
@@ -37,11 +38,11 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categories : list, list of lists, or dict
+    categories : list, list of lists, dict, Series or Schema
         Public categories in the order of the output columns: one list for all columns of X, one
-        list per column, or a dict with one list per column name. A list holds different numbers or
-        different strings, and None or NaN if missing values should have a column of their own; both
-        stand for None, NaN and pandas.NA.
+        list per column, or a dict, a Series whose index holds strings, or a schema, with one list
+        per column name. A list holds different numbers or different strings, and None or NaN if
+        missing values should have a column of their own; both stand for None, NaN and pandas.NA.
     unknown : {"ignore"}, default="ignore"
         Values that are not declared become zeros only. There is no other choice, since an error or
         a warning would reveal that such a value occurs.
@@ -187,17 +188,10 @@ def _declared_categories(
     categories: Any, n_features: int, names: np.ndarray | None
 ) -> list[np.ndarray]:
     """One checked array of categories per column."""
-    if isinstance(categories, Mapping):
-        if names is None:
-            raise ValueError("categories is a dict, but the columns of X have no names.")
-        if set(categories) != set(names):
-            absent = [name for name in names if name not in categories]
-            other = [name for name in categories if name not in set(names)]
-            raise ValueError(
-                f"categories must have a list for every column of X and for no other; it lacks "
-                f"{absent}, and there are no columns {other}."
-            )
-        return [check_categories(f"categories[{name!r}]", categories[name]) for name in names]
+    given = in_column_order("categories", categories, names)
+    if names is not None and given is not categories:  # labelled
+        pairs = zip(names, given, strict=True)
+        return [check_categories(f"categories[{name!r}]", listed) for name, listed in pairs]
     if not is_list(categories):
         raise TypeError(
             f"categories must be a list, one list per column of X, or a dict of lists, got "

@@ -8,11 +8,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
+from skdpsco.base.documentation import Documented
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(Documented, TransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].
 
     Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and

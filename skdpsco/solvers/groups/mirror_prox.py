@@ -297,7 +297,8 @@ class GroupMirrorProx:
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
         coef = z[: problem.n_features]
-        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
+        sizes = np.array(problem.expected_sizes, dtype=np.float64)
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta, sizes=sizes)
 
     def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
         self.check(problem)

@@ -95,9 +95,14 @@ class TabulatedMoments:
         value = self.integral[j] + d * (self.values[j] + 0.5 * v * d) + (z - inside) * r
         return value, r, np.where(z == inside, v, 0.0)
 
+    @property
+    def linear(self) -> bool:
+        """Whether the response is the prediction itself, clipped."""
+        return len(self.knots) == 2 and np.array_equal(self.knots, self.values)
+
     def model(self, second_moments: np.ndarray, mean: np.ndarray) -> Any:
         """A model of the mean of phi, from moments of the features."""
-        if len(self.knots) == 2 and np.array_equal(self.knots, self.values):
+        if self.linear:
             return QuadraticModel(second_moments, mean)  # phi' is linear: exact for every x
         return GaussianModel(second_moments, mean, self.phi, TRAPEZOID)
 
