@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
-from skdpsco._typing import LedgerLike, Seed
+from skdpsco._typing import LedgerLike, Seed, Self
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -277,7 +277,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     feature_names_in_: np.ndarray
     privacy_: PrivacyReport
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, and fields of a loss, a penalty or a constraint.
 
         Parameters
@@ -298,7 +298,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         """
         for name in [one for one in params if "__" in one]:
             outer, _, field = name.partition("__")
-            value = params.get(outer, getattr(self, outer, None))
+            value: Any = params.get(outer, getattr(self, outer, None))
             if hasattr(value, "_replace") and field in value._fields:
                 params[outer] = value._replace(**{field: params.pop(name)})
             elif hasattr(value, "_replace"):

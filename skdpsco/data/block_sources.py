@@ -360,7 +360,7 @@ def parquet_parts(
     return parts, names
 
 
-def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None):
+def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None) -> Any:
     """Parts of Parquet files that a schema encodes, and the names of the features."""
     parts: list[EncodedGroups] = []
     names = tuple(schema.feature_names_out())
