@@ -249,15 +249,19 @@ class PrivateLinearModel(PrivateEstimator):
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
-        is_sparse = X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+        is_sparse = _is_sparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
-            and not is_sparse
+            and (not is_sparse or self._conditions_sparse(n, d, mu))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
+
+    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        """Whether sparse features do, too: if the solver can read rows less a centre."""
+        return False
 
     def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
@@ -334,7 +338,9 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
             centring = planned(
-                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+                lambda spend: plan_conditioning(
+                    n, d, Allowance(spend.rho).mu, scaled, _is_sparse(X)
+                )
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
@@ -376,7 +382,9 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    found = calibration.release(
+                        result.coef, result.radius, design, y, rng, units.sizes
+                    )
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))
@@ -560,6 +568,11 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
+def _is_sparse(X: Any) -> bool:
+    """Whether records are sparse, in blocks or not."""
+    return X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+
+
 def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
@@ -568,5 +581,5 @@ def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any
     if conditioning is not None and conditioning.mean_square is not None:
         known = tuple(conditioning.mean_square.tolist())
     return replace(
-        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+        problem, sparse=_is_sparse(X), centred=conditioning is not None, mean_square=known
     )

@@ -76,7 +76,9 @@ class CalibrationPlan:
         """A line for the report."""
         return f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores"
 
-    def release(self, coef: np.ndarray, radius: float | None, X: Any, y: Any, rng) -> Calibration:
+    def release(
+        self, coef: np.ndarray, radius: float | None, X: Any, y: Any, rng, sizes: Any = 1.0
+    ) -> Calibration:
         """A slope and a shift of the scores of ``coef``, flat with the intercept last.
 
         Parameters
@@ -88,13 +90,15 @@ class CalibrationPlan:
         X, y
             Records as the solver saw them.
         rng : numpy.random.Generator
+        sizes : float or ndarray of shape (n_features,), default=1.0
+            About three root mean squares of every feature.
         """
         w = coef.copy()
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
         shrunk = min(1.0, LONGEST / max(length, 1e-100))
         w *= shrunk
-        size = max(float(np.linalg.norm(w)), 1e-100)  # tiny squares would vanish
+        size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
         edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2

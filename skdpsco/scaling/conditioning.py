@@ -1,4 +1,4 @@
-"""A private centre and scales of dense features. Proof: docs/proofs/conditioning.md.
+"""A private centre and scales of features. Proof: docs/proofs/conditioning.md.
 
 Features on one side of 0 share a large common direction, along which gradients are long, and
 features that use little of their bounds are small compared with the noise. Reading records as
@@ -14,12 +14,20 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
-from skdpsco.data.design import Dense
+from skdpsco.data.design import CSR, CentredCSR, Dense, clipped
 from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import add_rows, common_bound, run_room
+from skdpsco.data.products import (
+    add_rows,
+    as_lengths,
+    common_bound,
+    norm_rows,
+    norms_of,
+    run_room,
+)
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
+from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
 # Shares of mu**2: of the norms of rows before and after centring, of the centre, of mean squares.
@@ -50,8 +58,11 @@ class Conditioning(NamedTuple):
     scale: np.ndarray
     mean_square: np.ndarray | None = None
 
-    def apply(self, X: Dense) -> Dense:
+    def apply(self, X: Dense | CSR) -> Dense | CentredCSR:
         """A copy of the records as solvers see them."""
+        if isinstance(X, CSR):  # no entry is clipped
+            data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
+            return sparse_less(X, data, self.centre / self.scale)
         values = np.empty_like(X.values)
         write_centred(X, self.centre, values)
         return Dense(values, self.scale, X.intercept)
@@ -74,6 +85,8 @@ class ConditioningPlan:
         Grids by the names of the releases.
     width : float
         Clipping width, in root mean squares.
+    sparse : bool
+        Whether records are sparse.
     share : float
         Share of mu**2 for all releases.
     """
@@ -83,6 +96,7 @@ class ConditioningPlan:
     n_features: int
     grids: dict[str, float]
     width: float
+    sparse: bool
     share: float
 
     part: ClassVar[str] = "conditioning"
@@ -133,7 +147,9 @@ def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
     return n_samples * mu >= LEAST_RATIO * math.sqrt(n_features)
 
 
-def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) -> ConditioningPlan:
+def plan_conditioning(
+    n_samples: int, n_features: int, mu: float, scaled: bool, sparse: bool = False
+) -> ConditioningPlan:
     """Spend a share of ``mu**2`` on the centre, on the norms of rows and on mean squares.
 
     Parameters
@@ -143,6 +159,8 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         Budget of the whole fit.
     scaled : bool
         Whether scales are released, too.
+    sparse : bool, default=False
+        Whether records are sparse.
 
     Raises
     ------
@@ -155,7 +173,7 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         parts["centred norm"] = (CENTRED_NORM_SHARE / N_CENTRED_COUNTS, N_CENTRED_COUNTS)
         parts["mean"] = (MEAN_SHARE, 1)
         worth = min(n * mu / (max(d, 1) * SQUARE_RATIO) - 1.0, 1.0)
-        if worth > 0.0:
+        if worth > 0.0 and not sparse:
             parts["squares"] = (SQUARE_SHARE * worth, 1)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
@@ -175,11 +193,11 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     }
     width = WIDTH * math.sqrt(max(n * mu / math.sqrt(d) / PLENTY_RATIO, 1.0))
     share = sum(share * count for share, count in parts.values())
-    return ConditioningPlan(event, n, d, grids, width, share)
+    return ConditioningPlan(event, n, d, grids, width, sparse, share)
 
 
 def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditioning:
-    """A centre and scales for dense records, in arrays or blocks."""
+    """A centre and scales for records in arrays or blocks."""
     n, d = plan.n_samples, plan.n_features
     X = in_pieces(X, y)
     nowhere = np.zeros(d)
@@ -188,13 +206,7 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
         """A norm that few rows exceed, by halving: 2**n_counts candidates up to the largest."""
         candidates = largest * 2.0 ** (np.arange(1 - 2**n_counts, 1) / 2.0)
         counts = map_reduce(X, y, longer_than, centre, candidates * (1.0 + 1e-9))
-        low, high = 0, len(candidates) - 1
-        while low < high:
-            middle = (low + high) // 2
-            count = counts[[middle]]
-            gaussian_mechanism(rng, count, plan.grids[name])
-            low, high = (low, middle) if count[0] <= plan.tolerated(name) else (middle + 1, high)
-        return float(candidates[high])
+        return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
     c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
     sums = map_reduce(X, y, shortened_sum, c)
@@ -214,8 +226,9 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
         sums = square + shrunk(sums - square, deviation)
         square = np.maximum(sums, LEAST_SQUARE * square)
     square *= c * c / n
-    # No feature is farther from its centre.
-    scale = np.minimum(plan.width * np.sqrt(square), 1.0 + np.abs(centre))
+    scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
+    if not plan.sparse:  # rare entries are what sparse records consist of
+        scale = np.minimum(plan.width * np.sqrt(square), scale)
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
 
 
@@ -228,25 +241,21 @@ def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 @without_gil
 def longer_than(X, y, centre, limits) -> np.ndarray:
     """How many centred rows are longer than each of the increasing ``limits``."""
-    norms = np.empty(len(y))
-    write_norms(X, centre, norms)
-    up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
-    return (len(norms) - up_to).astype(np.float64)
+    return count_above(centred_norms(X, len(y), centre), limits)
 
 
 @without_gil
 def shortened_sum(X, y, c) -> np.ndarray:
     """Sum of rows, shortened to norm ``c``, over ``c``."""
     total = np.zeros(len(X.bounds) + X.intercept)
-    add_over_norms(X, c, run_room(X, 1).Z, total)
+    add_over_norms(X, len(y), c, run_room(X, 1), total)
     return total[: len(X.bounds)] / X.bounds
 
 
 @without_gil
 def shortened_norms(X, y, centre, c) -> np.ndarray:
     """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-    norms = np.empty(len(y))
-    write_norms(X, centre, norms)
+    norms = centred_norms(X, len(y), centre)
     return np.square(np.minimum(norms / c, 1.0)).sum()[None]
 
 
@@ -256,6 +265,28 @@ def shortened_squares(X, y, centre, c) -> np.ndarray:
     total = np.zeros(len(centre))
     add_shortened_squares(X, centre, c, total)
     return total
+
+
+def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
+    """Rows of the same layout with other entries, less a centre."""
+    data = data.astype(X.data.dtype)
+    return CentredCSR(data, X.indices, X.indptr, np.ones(len(centre)), X.intercept, centre)
+
+
+def less(X: CSR, centre: np.ndarray) -> CentredCSR:
+    """Rows less a centre, in units of the bounds."""
+    return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
+
+
+def centred_norms(X: Dense | CSR, n: int, centre: np.ndarray) -> np.ndarray:
+    """The norms of n rows less a centre."""
+    norms = np.empty(n)
+    if isinstance(X, Dense):
+        write_norms(X, centre, norms)
+    else:
+        rows = less(X, centre)
+        norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
+    return norms
 
 
 @reduction
@@ -283,15 +314,15 @@ def write_norms(X, centre, out):
 
 
 @njit
-def add_over_norms(X, c, weights, out):
+def add_over_norms(X, n, c, room, out):
     """Add rows over their norms, or over ``c`` if that is more; yet to be divided by the bounds."""
-    over, centre = 1.0 / X.bounds, np.zeros(X.bounds.shape[0])
-    common = common_bound(X)
-    for start in range(0, X.values.shape[0], weights.shape[0]):
-        some = weights[: min(weights.shape[0], X.values.shape[0] - start)]
-        for i in range(some.shape[0]):
-            square = _square_norm(X.values, start + i, X.bounds, over, centre)
-            some[i, 0] = 1.0 / max(math.sqrt(square), c)
+    over, common = 1.0 / X.bounds, common_bound(X)
+    for start in range(0, n, room.Z.shape[0]):
+        size = min(room.Z.shape[0], n - start)
+        some, norms = room.Z[:size], room.numbers[:size]
+        norm_rows(X, start, over, norms)
+        for i in range(size):
+            some[i, 0] = 1.0 / max(norms[i], c)
         add_rows(X, start, common, some, out)
 
 
