@@ -168,8 +168,23 @@ class PrivateLinearModel(PrivateEstimator):
         """
         raise NotImplementedError
 
-    def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
-        """The radius, None for "auto", and one bound per column, both checked."""
+    def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:
+        """The radius, None for "auto", and one bound per column, both checked.
+
+        Bounds are None if they are to be found privately.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of them is out of range, or bounds are to be found for a radius in their units.
+        """
+        if self.feature_bound is None:
+            if not isinstance(self.radius, str):
+                raise ValueError(
+                    "feature_bound=None needs radius='auto', as a number is in units of the "
+                    "bounds. Declare feature_bound."
+                )
+            return None, None
         bounds = check_feature_bound(self.feature_bound, n_features)
         if isinstance(self.radius, str):
             return None, bounds
