@@ -15,9 +15,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.scaling.calibration import (
-    CALIBRATION_SHARE,
-    LEAST_RECORDS,
-    LEAST_RECORDS_REGRESSION,
+    CALIBRATION,
     calibration_pays,
     known_records,
     plan_calibration,
@@ -105,18 +103,19 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it():
     ratios = np.geomspace(5.0, 9e4, 200)
     known = [known_records(1000, 25, 5.0 * r / 1000) for r in ratios]
     assert (np.diff([k for k, _ in known]) >= 0.0).all()
-    assert max(share for _, share in known) == CALIBRATION_SHARE
-    assert known[-1][1] < CALIBRATION_SHARE / 100
+    assert max(share for _, share in known) == CALIBRATION.share
+    assert known[-1][1] < CALIBRATION.share / 100
     plans = [plan_calibration(1000, 25, 5.0 * r / 1000, False) for r in ratios]
     assert (np.diff([p.prior[0] for p in plans]) <= 0.0).all()
     assert plans[-1].prior[0] < 1e-3
 
 
 @pytest.mark.parametrize(
-    ("regression", "least"), [(False, LEAST_RECORDS), (True, LEAST_RECORDS_REGRESSION)]
+    ("regression", "least"),
+    [(False, CALIBRATION.least_records), (True, CALIBRATION.least_records_regression)],
 )
 def test_it_pays_from_some_records_on(regression, least):
-    few = least / math.sqrt(CALIBRATION_SHARE)
+    few = least / math.sqrt(CALIBRATION.share)
     assert not calibration_pays(1000, 10, 0.99 * few / 1000, regression)
     assert calibration_pays(1000, 10, 1.01 * few / 1000, regression)
     assert not calibration_pays(10**6, 1, 1.0, regression)  # there is nothing to mend

@@ -19,22 +19,57 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
-CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
-SURE_RATIO = 500.0  # of n mu over sqrt(d)
-MOST_RATIO = 1e5  # beyond which there is nothing to mend
-# n mu of the release, from which an offset is more than noise: of classes, which may be rare, and
-# of targets, which are centred before
-LEAST_RECORDS, LEAST_RECORDS_REGRESSION = 8.0, 25.0
-LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
-TOP, TYPICAL_SCORE = (
-    0.7,
-    0.4,
-)  # highest edge and typical score, in units of the coefficients' l2 norm
-# Deviations of slopes from 1 in units of 1 / ratio, and widths for offsets in units of those.
-CLASSES_PRIOR, REGRESSION_PRIOR = (50.0, 0.5), (20.0, 0.1)
-LEAST_SLOPE = 0.06  # of the link, in Newton steps
-RESIDUAL = 0.1  # mean square of what a regression leaves
-LONGEST = 1e4  # l1 norm of coefficients, beyond what any score needs
+
+class CalibrationTuning(NamedTuple):
+    """Constants of the plan and of the fit to the table: docs/proofs/calibration.md.
+
+    "Ratio" is n mu over the root of d.
+
+    Parameters
+    ----------
+    share : float
+        Share of mu**2, and less in proportion to 1 / ratio beyond
+    sure_ratio : float
+        this ratio.
+    most_ratio : float
+        Ratio beyond which there is nothing to mend.
+    least_records, least_records_regression : float
+        n mu of the release, from which an offset is more than noise: of classes, which may be rare,
+        and of targets, which are centred before.
+    level_records : float
+        n mu of the release for each range of scores on a side of 0,
+    max_levels : int
+        and the largest number of ranges.
+    top, typical_score : float
+        Highest edge and typical score, in units of the coefficients' l2 norm.
+    classes_prior, regression_prior : tuple of two floats
+        Expected deviation of slopes from 1, in units of 1 / ratio, and the width for offsets in
+        units of that.
+    least_slope : float
+        Least slope of the link in Newton steps.
+    residual : float
+        Mean square of what a regression leaves.
+    longest : float
+        l1 norm of coefficients, beyond what any score needs.
+    """
+
+    share: float = 0.05
+    sure_ratio: float = 500.0
+    most_ratio: float = 1e5
+    least_records: float = 8.0
+    least_records_regression: float = 25.0
+    level_records: float = 25.0
+    max_levels: int = 4
+    top: float = 0.7
+    typical_score: float = 0.4
+    classes_prior: tuple[float, float] = (50.0, 0.5)
+    regression_prior: tuple[float, float] = (20.0, 0.1)
+    least_slope: float = 0.06
+    residual: float = 0.1
+    longest: float = 1e4
+
+
+CALIBRATION = CalibrationTuning()
 
 
 class Calibration(NamedTuple):
@@ -96,19 +131,23 @@ class CalibrationPlan:
         w = coef.copy()
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
-        shrunk = min(1.0, LONGEST / max(length, 1e-100))
+        shrunk = min(1.0, CALIBRATION.longest / max(length, 1e-100))
         w *= shrunk
         size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
-        edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
+        edges = CALIBRATION.top * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - self.n_samples) / len(counts)  # n is public
-        sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])
+        sides = np.concatenate([[0.0], edges, [2.0 * CALIBRATION.top * size]])
         limits = np.append(-sides[:0:-1], sides)
-        b = max(-LONGEST, min(b, LONGEST))
+        b = max(-CALIBRATION.longest, min(b, CALIBRATION.longest))
         slope, shift = self.fitted(
-            typical_scores(limits, counts, TYPICAL_SCORE * size), counts, sums, b, variance
+            typical_scores(limits, counts, CALIBRATION.typical_score * size),
+            counts,
+            sums,
+            b,
+            variance,
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
@@ -127,7 +166,7 @@ class CalibrationPlan:
         P = np.column_stack([x - mean, np.ones(len(x))])
         for _ in range(100):
             rho, slopes = self.link(b + x + P @ theta)
-            own = RESIDUAL if self.squared else 1.0 - rho * rho
+            own = CALIBRATION.residual if self.squared else 1.0 - rho * rho
             variance = noise * (1.0 + rho * rho) + weights * own
             # Gaussian for the slope; for the offset Cauchy's: most are near 0, a few are far.
             precision = np.array([deviation**-2, 2.0 / (width**2 + theta[1] ** 2)])
@@ -148,21 +187,21 @@ class CalibrationPlan:
         if self.squared:
             return np.clip(z, -1.0, 1.0), np.ones_like(z)
         rho = np.tanh(0.5 * z)
-        return rho, np.maximum(0.5 * (1.0 - rho * rho), LEAST_SLOPE)
+        return rho, np.maximum(0.5 * (1.0 - rho * rho), CALIBRATION.least_slope)
 
 
 def calibration_pays(n_samples: int, n_features: int, mu: float, regression: bool) -> bool:
     """Whether an offset is more than noise, and calibration can still improve the scores."""
     ratio = n_samples * mu / math.sqrt(n_features)
     known, _ = known_records(n_samples, n_features, mu)
-    least = LEAST_RECORDS_REGRESSION if regression else LEAST_RECORDS
-    return ratio <= MOST_RATIO and known >= least
+    least = CALIBRATION.least_records_regression if regression else CALIBRATION.least_records
+    return ratio <= CALIBRATION.most_ratio and known >= least
 
 
 def known_records(n_samples: int, n_features: int, mu: float) -> tuple[float, float]:
     """``n mu`` of the release, and its share of ``mu**2``."""
     ratio = n_samples * mu / math.sqrt(n_features)
-    share = CALIBRATION_SHARE * min(1.0, SURE_RATIO / ratio)
+    share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio / ratio)
     return n_samples * mu * math.sqrt(share), share
 
 
@@ -184,11 +223,11 @@ def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) 
     """
     n = n_samples
     known, share = known_records(n, n_features, mu)
-    levels = min(max(1, round(known / LEVEL_RECORDS)), MAX_LEVELS)
+    levels = min(max(1, round(known / CALIBRATION.level_records)), CALIBRATION.max_levels)
     multiplier, event = share_mu(mu, {"table": (share, 1)})
     sensitivity = replace_one(n, 1.0, parts=2 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n)
-    scale, offset = REGRESSION_PRIOR if squared else CLASSES_PRIOR
+    scale, offset = CALIBRATION.regression_prior if squared else CALIBRATION.classes_prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n * mu))
     return CalibrationPlan(event, n, grid, levels, (deviation, offset * deviation), squared, share)
 

@@ -30,18 +30,51 @@ from skdpsco.privacy import Event
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
-# Shares of mu**2: of the norms of rows before and after centring, of the centre, of mean squares.
-NORM_SHARE, CENTRE_SHARE, CENTRED_NORM_SHARE = 0.02, 0.06, 0.02
-MEAN_SHARE, SQUARE_SHARE = 0.01, 0.05
-LEAST_MEAN = 0.02  # squared norm, in units of the square of the norm that few rows exceed
-SQUARE_RATIO = 20.0  # of n mu over d, from which mean squares are released; at twice that, for all
-# of their share
-LEAST_SQUARE = 0.02  # of a column, in units of the mean of all columns
-N_COUNTS, N_CENTRED_COUNTS = 3, 4  # of records with a large norm: 2**N_COUNTS candidates
-LEAST_RATIO = 5.0  # of n mu over sqrt(d), from which features are conditioned
-TAIL = 0.1  # share of the records that may be longer
-WIDTH = 3.0  # of what is clipped, in root mean squares, and more where noise is small
-PLENTY_RATIO = 1000.0  # of n mu over sqrt(d), from which the width grows
+
+class ConditioningTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/robustness.py.
+
+    Parameters
+    ----------
+    norm_share, centre_share, centred_norm_share, mean_share, square_share : float
+        Shares of mu**2: of the norm of rows, of the centre, of the norm of centred rows, of their
+        mean squared norm, and of the mean squares of columns.
+    n_counts, n_centred_counts : int
+        Counts of long rows that are released: one of k looks at 2**k norms.
+    least_ratio : float
+        n mu over the root of d, from which features are conditioned.
+    tail : float
+        Share of the records that may be longer than a norm.
+    least_mean : float
+        Least mean squared norm, in units of the square of the norm that few rows exceed.
+    square_ratio : float
+        n mu over d, from which mean squares of columns are released; at twice that, for all of
+        their share.
+    least_square : float
+        Least mean square of a column, in units of the mean of all columns.
+    width : float
+        Width of what is clipped, in root mean squares, and more where noise is small:
+    plenty_ratio : float
+        n mu over the root of d, from which the width grows.
+    """
+
+    norm_share: float = 0.02
+    centre_share: float = 0.06
+    centred_norm_share: float = 0.02
+    mean_share: float = 0.01
+    square_share: float = 0.05
+    n_counts: int = 3
+    n_centred_counts: int = 4
+    least_ratio: float = 5.0
+    tail: float = 0.1
+    least_mean: float = 0.02
+    square_ratio: float = 20.0
+    least_square: float = 0.02
+    width: float = 3.0
+    plenty_ratio: float = 1000.0
+
+
+CONDITIONING = ConditioningTuning()
 
 
 class Conditioning(NamedTuple):
@@ -126,10 +159,10 @@ class ConditioningPlan:
         """The smallest and the largest scale that may be found."""
         scales: tuple[float, ...] = (1.0,)
         if self.scaled:
-            smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
-            smallest *= math.sqrt(LEAST_MEAN)
+            smallest = self.width * 2.0 ** (1.0 + (1 - 2**CONDITIONING.n_centred_counts) / 2.0)
+            smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
-                smallest *= math.sqrt(LEAST_SQUARE)
+                smallest *= math.sqrt(CONDITIONING.least_square)
             scales = (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
         nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
         return tuple(
@@ -139,12 +172,12 @@ class ConditioningPlan:
     def tolerated(self, name: str) -> float:
         """Number of records that may be longer than a norm, above what noise makes of 0."""
         noise = deviation_on(self.grids[name])
-        return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
+        return max(CONDITIONING.tail * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
     """Whether a centre is more than noise."""
-    return n_samples * mu >= LEAST_RATIO * math.sqrt(n_features)
+    return n_samples * mu >= CONDITIONING.least_ratio * math.sqrt(n_features)
 
 
 def plan_conditioning(
@@ -168,13 +201,19 @@ def plan_conditioning(
         If the noise is too large for the grids.
     """
     n, d = n_samples, n_features
-    parts = {"norm": (NORM_SHARE / N_COUNTS, N_COUNTS), "centre": (CENTRE_SHARE, 1)}
+    parts = {
+        "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
+        "centre": (CONDITIONING.centre_share, 1),
+    }
     if scaled:
-        parts["centred norm"] = (CENTRED_NORM_SHARE / N_CENTRED_COUNTS, N_CENTRED_COUNTS)
-        parts["mean"] = (MEAN_SHARE, 1)
-        worth = min(n * mu / (max(d, 1) * SQUARE_RATIO) - 1.0, 1.0)
+        parts["centred norm"] = (
+            CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts,
+            CONDITIONING.n_centred_counts,
+        )
+        parts["mean"] = (CONDITIONING.mean_share, 1)
+        worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         if worth > 0.0 and not sparse:
-            parts["squares"] = (SQUARE_SHARE * worth, 1)
+            parts["squares"] = (CONDITIONING.square_share * worth, 1)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
     # Of two records the squares are nonnegative and add up to at most 1.
@@ -191,7 +230,9 @@ def plan_conditioning(
         )
         for name in parts
     }
-    width = WIDTH * math.sqrt(max(n * mu / math.sqrt(d) / PLENTY_RATIO, 1.0))
+    width = CONDITIONING.width * math.sqrt(
+        max(n * mu / math.sqrt(d) / CONDITIONING.plenty_ratio, 1.0)
+    )
     share = sum(share * count for share, count in parts.values())
     return ConditioningPlan(event, n, d, grids, width, sparse, share)
 
@@ -208,23 +249,23 @@ def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditi
         counts = map_reduce(X, y, longer_than, centre, candidates * (1.0 + 1e-9))
         return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
-    c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
+    c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
     sums = map_reduce(X, y, shortened_sum, c)
     deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # Towards 0, where the records are if nothing is known.
     centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
-    c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
+    c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
     mean = map_reduce(X, y, shortened_norms, centre, c)
     gaussian_mechanism(rng, mean, plan.grids["mean"])
-    square = np.full(d, max(float(mean[0]), LEAST_MEAN * n) / d)
+    square = np.full(d, max(float(mean[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
         sums = map_reduce(X, y, shortened_squares, centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards what all columns have in common.
         sums = square + shrunk(sums - square, deviation)
-        square = np.maximum(sums, LEAST_SQUARE * square)
+        square = np.maximum(sums, CONDITIONING.least_square * square)
     square *= c * c / n
     scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
     if not plan.sparse:  # rare entries are what sparse records consist of

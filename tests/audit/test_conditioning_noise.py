@@ -19,28 +19,22 @@ from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
 from skdpsco.scaling import quantiles
-from skdpsco.scaling.conditioning import (
-    CENTRE_SHARE,
-    CENTRED_NORM_SHARE,
-    MEAN_SHARE,
-    N_CENTRED_COUNTS,
-    N_COUNTS,
-    NORM_SHARE,
-    SQUARE_SHARE,
-    plan_conditioning,
-    release_conditioning,
-)
+from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning, release_conditioning
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 
 
 def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
-    each = [mu * math.sqrt(NORM_SHARE / N_COUNTS)] * N_COUNTS + [mu * math.sqrt(CENTRE_SHARE)]
+    each = [
+        mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_counts)
+    ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share)]
     if plan.scaled:
-        each += [mu * math.sqrt(CENTRED_NORM_SHARE / N_CENTRED_COUNTS)] * N_CENTRED_COUNTS
-        each += [mu * math.sqrt(MEAN_SHARE)]
-        each += [mu * math.sqrt(SQUARE_SHARE)] * (not plan.sparse)
+        each += [
+            mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
+        ] * CONDITIONING.n_centred_counts
+        each += [mu * math.sqrt(CONDITIONING.mean_share)]
+        each += [mu * math.sqrt(CONDITIONING.square_share)] * (not plan.sparse)
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
@@ -102,11 +96,11 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, n):
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)
-    assert largest[N_COUNTS] > 0.9  # of the centre
-    assert largest[:N_COUNTS].max() > 0.9
+    assert largest[CONDITIONING.n_counts] > 0.9  # of the centre
+    assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
         # Of the mean squared norm, and of squares.
-        assert (largest[N_COUNTS + 1 + N_CENTRED_COUNTS :] > 0.6).all()
+        assert (largest[CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts :] > 0.6).all()
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])
