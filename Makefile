@@ -10,6 +10,8 @@ XDIST := -n $(WORKERS) --dist worksteal
 # Statistical audits, and tests of workers and killed processes: `make audit` runs them
 AUDITS := tests/audit $(addprefix tests/test_,$(addsuffix .py, \
 	canaries joblib_processes ledger_processes workers))
+# Tests of the built documentation: `make docs` runs them
+SITE_TESTS := tests/test_site.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
@@ -24,7 +26,7 @@ FLOOR_VENV ?= .venv-floor
 FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 	&& { echo $$python; break; }; done)
-WHEEL_VENV := .venv-wheel
+SDIST_VENV := .venv-sdist
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
 # every worker of pytest would compile all tests again.
@@ -69,7 +71,7 @@ $(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
 
 .PHONY: test
 test: $(VENV)/.installed-test  ## run the tests but for audits (PYTEST_ARGS="-k name" for some)
-	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) --ignore=$(SITE_TESTS) $(PYTEST_ARGS)
 
 .PHONY: audit
 audit: $(VENV)/.installed-test  ## run statistical audits, and tests of workers and killed processes
@@ -89,19 +91,26 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/python -m ruff format --check
 	$(VENV)/bin/codespell
 	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m mypy --strict --follow-imports=silent tests/user_code.py
+	$(VENV)/bin/python -m pyright tests/user_code.py
+
+.PHONY: types
+types: $(VENV)/.installed-dev  ## count the public names whose types are known
+	$(VENV)/bin/python .ci/check_types.py
 
 .PHONY: floor
 floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies
 	$(FLOOR_VENV)/bin/python .ci/check_floor.py
 	$(FLOOR_VENV)/bin/python -m pytest $(XDIST) $(FLOOR_TESTS) $(PYTEST_ARGS)
 
-.PHONY: wheel
-wheel: $(VENV)/.installed-dev  ## build the wheel and try it in an empty environment
-	rm -rf dist $(WHEEL_VENV)
-	$(VENV)/bin/python -m build --wheel
-	$(call make_venv,$(PYTHON),$(WHEEL_VENV))
-	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl
-	$(WHEEL_VENV)/bin/python -I .ci/smoke.py
+.PHONY: sdist
+sdist: $(VENV)/.installed-dev  ## build source and wheel, and try them in an empty environment
+	rm -rf dist $(SDIST_VENV)
+	# The wheel is built from the source distribution, so that trying it tries both.
+	$(VENV)/bin/python -m build
+	$(call make_venv,$(PYTHON),$(SDIST_VENV))
+	$(SDIST_VENV)/bin/python -m pip install --quiet dist/*.whl
+	$(SDIST_VENV)/bin/python -I .ci/smoke.py
 
 .PHONY: bench
 bench: $(VENV)/.installed-test  ## run the benchmarks one by one
@@ -110,12 +119,13 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
 .PHONY: docs
-docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser
 	$(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(VENV)/bin/python -m pytest $(SITE_TESTS)
 
 .PHONY: clean
 clean:  ## remove what was built, but not the environments
-	rm -rf build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist docs/_build docs/api/generated docs/auto_examples .pytest_cache .mypy_cache .ruff_cache
 	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 .PHONY: help

@@ -22,8 +22,8 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design
-from skdpsco.data.map_reduce import map_reduce
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
+from skdpsco.data.record_sums import map_reduce
 from skdpsco.solvers import FrankWolfe
 
 N, D = 1500, 6

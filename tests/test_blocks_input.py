@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -18,10 +17,8 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco.data import record_sums
 from skdpsco.losses import Squared
-
-# The function of that name hides the module from a plain import.
-module = import_module("skdpsco.data.map_reduce")
 
 N, D = 1500, 6
 RNG = np.random.default_rng(0)
@@ -148,7 +145,7 @@ def test_lists_of_blocks_are_of_one_kind():
 def test_noise_is_drawn_once_and_here(monkeypatch):
     """No generator is sent anywhere, and no task runs outside of the caller's threads."""
     seen = []
-    original = module.Task.__call__
+    original = record_sums.Task.__call__
 
     def spy(self, X, y):
         seen.append(threading.get_ident())
@@ -160,7 +157,7 @@ def test_noise_is_drawn_once_and_here(monkeypatch):
         return before
 
     expected = fit(PrivateLasso(n_iter=4), X, Y)
-    monkeypatch.setattr(module.Task, "__call__", spy)
+    monkeypatch.setattr(record_sums.Task, "__call__", spy)
     found = fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=500))
     assert len(seen) > 3 * 4
     assert np.array_equal(found.coef_, expected.coef_)
@@ -187,7 +184,7 @@ def test_predictions_of_blocks_are_refused(make):
 
 def test_a_fit_that_fails_in_the_middle_keeps_the_charge(monkeypatch):
     calls = []
-    original = module.Task.__call__
+    original = record_sums.Task.__call__
 
     def fail(self, X, y):
         calls.append(self)
@@ -195,7 +192,7 @@ def test_a_fit_that_fails_in_the_middle_keeps_the_charge(monkeypatch):
             raise OSError("the disk is gone")
         return original(self, X, y)
 
-    monkeypatch.setattr(module.Task, "__call__", fail)
+    monkeypatch.setattr(record_sums.Task, "__call__", fail)
     ledger = Ledger(epsilon=5.0, delta=1e-5)
     model = PrivateLasso(ledger=ledger, delta=1e-6, n_iter=4)
     with pytest.raises(OSError, match="Block 2 of X: the disk is gone"):
@@ -215,13 +212,15 @@ def test_the_size_of_a_task_is_that_of_its_arrays():
     function = test_parameters
     w = np.zeros((4, 5))
     arguments = (Squared(), w, 3, (w, "name", (Squared(), 2.0)), None, np.array(1.0))
-    assert module.Task(np.ones(6), 0, None, function, arguments).n_floats == 6 + 20 + 20 + 1
+    assert record_sums.Task(np.ones(6), 0, None, function, arguments).n_floats == 6 + 20 + 20 + 1
 
 
 def test_results_do_not_show_their_values():
-    hidden = module.Hidden(np.array([123.25]))
+    hidden = record_sums.Hidden(np.array([123.25]))
     assert "123" not in repr(hidden) + str(hidden)
     assert hidden.__sizeof__() >= 8
     matrix = sparse.csr_matrix(X)
-    assert module.Hidden((matrix, Y)).__sizeof__() > matrix.data.nbytes + Y.nbytes
-    assert module.attempt(lambda: 1 / 0) == module.Failure(RuntimeError, "ZeroDivisionError")
+    assert record_sums.Hidden((matrix, Y)).__sizeof__() > matrix.data.nbytes + Y.nbytes
+    assert record_sums.attempt(lambda: 1 / 0) == record_sums.Failure(
+        RuntimeError, "ZeroDivisionError"
+    )

@@ -276,12 +276,15 @@ def test_bad_parameters(changed, error, match):
 
 def test_repr():
     ledger = Ledger(1, 1e-6)
-    assert repr(ledger) == "Ledger(epsilon=1, delta=1e-06, dataset='data')"
-    assert repr(Ledger(1, 1e-6, relation=ADD)).endswith(
-        "dataset='data', relation='add-or-remove-one')"
+    start = "Ledger(epsilon=1, delta=1e-06, dataset='data'"
+    state = "; spent epsilon=0 (rho=0), left epsilon=1 (rho=0.02436))"
+    assert repr(ledger) == start + state
+    assert "dataset='data', relation='add-or-remove-one'; spent" in repr(
+        Ledger(1, 1e-6, relation=ADD)
     )
     with ledger.parallel(2) as parts:
-        assert repr(parts[1]) == "Ledger(epsilon=1, delta=1e-06, dataset='data', part 1:1)"
+        assert repr(parts[1]) == f"{start}, part 1:1{state}"
+    assert repr(parts[1]) == f"{start}, part 1:1; its file cannot be read now)"
 
 
 # --- copies

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import pickle
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,9 @@ from scipy import sparse
 
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_target
+from skdpsco.data import record_sums
 from skdpsco.data.digests import WORDS, digest, new_key
 from skdpsco.data.row_blocks import BlockRecords
-
-# The function of that name hides the module from a plain import.
-module = import_module("skdpsco.data.map_reduce")
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)
@@ -27,7 +24,7 @@ SWAPPED = np.r_[600:N, :600]  # another order: every record enters two blocks of
 
 def change_in_the_middle(monkeypatch, change):
     """Call ``change`` after the first pass that follows the charge."""
-    original, calls = module.Task.__call__, []
+    original, calls = record_sums.Task.__call__, []
 
     def spy(self, *block):
         calls.append(self)
@@ -35,7 +32,7 @@ def change_in_the_middle(monkeypatch, change):
             change()
         return original(self, *block)
 
-    monkeypatch.setattr(module.Task, "__call__", spy)
+    monkeypatch.setattr(record_sums.Task, "__call__", spy)
 
 
 def refused_without_a_release(blocks):
@@ -162,9 +159,15 @@ def test_rows_of_an_array_are_refused_twice():
         (X[:, :3], X[:, :3]),
         (matrix, matrix),
         (frame, frame),
+        (frame[:700], frame[600:]),
     ):
         with pytest.raises(ValueError, match="blocks 0 and 1 hold the same rows"):
             RowBlocks.from_blocks([(one, Y[: one.shape[0]]), (two, Y[: two.shape[0]])])
+    for part in (X, frame):  # the rows of a third block are those of the first, less one
+        thirds = [(part[k::2], Y[k::2]) for k in range(3)]
+        with pytest.raises(ValueError, match="blocks 0 and 2 hold the same rows"):
+            RowBlocks.from_blocks(thirds)
+        assert RowBlocks.from_blocks(thirds[:2]).n_samples == N
     pair = X[:600], Y[:600]
     with pytest.raises(ValueError, match="blocks 0 and 1 hold the same rows"):
         PrivateLinearRegressor(n_samples=N).fit([pair, pair])

@@ -25,8 +25,8 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._validation import check_target
-from skdpsco.data.map_reduce import map_reduce
 from skdpsco.data.pieces import FAN_IN
+from skdpsco.data.record_sums import map_reduce
 from skdpsco.data.row_blocks import BlockRecords
 from skdpsco.preprocessing import PrivateFeatureSelector
 

@@ -8,14 +8,18 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     check_bound,
     check_feature_bound,
@@ -24,15 +28,20 @@ from skdpsco._validation import (
     check_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
-from skdpsco.data.map_reduce import BlockDesign
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
-from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.calibration import calibration_pays, plan_calibration
+from skdpsco.scaling.calibration import (
+    TARGET_CURVES,
+    TargetCurve,
+    calibration_pays,
+    plan_calibration,
+)
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -109,24 +118,37 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    coef_: np.ndarray
+    intercept_: Any  # a float for one target, else an array
+    n_iter_: int
+    n_rounds_: int
+    radius_: float
+    path_: RadiusPath
+    feature_bound_: np.ndarray
+    feature_range_: np.ndarray
+
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
+    _sample_weight: Any = None  # of a draft: as it was passed
+    _calibrates_balls: ClassVar[bool] = True  # also for a given radius
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
+
+    _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
 
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -139,7 +161,8 @@ class PrivateLinearModel(PrivateEstimator):
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
+            Only ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
+            ``max_weight`` that is declared, and for X in memory; for others it must be None.
 
         Returns
         -------
@@ -155,9 +178,10 @@ class PrivateLinearModel(PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
-        check_fit_params(fit_params)
+        weights = check_fit_params(self, fit_params)
         self._validate_params()
         draft = self._draft()
+        draft._sample_weight = weights
         draft.coef_, draft.intercept_ = draft._learn(X, y)
         return self._accept(draft)
 
@@ -185,12 +209,17 @@ class PrivateLinearModel(PrivateEstimator):
                     "bounds. Declare feature_bound."
                 )
             return None, None
-        bounds = check_feature_bound(self.feature_bound, n_features)
+        bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _feature_bounds(self, n_features: int) -> np.ndarray:
+        """One declared bound per column, checked."""
+        names = getattr(self, "feature_names_in_", None)
+        return check_feature_bound(self.feature_bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -253,9 +282,9 @@ class PrivateLinearModel(PrivateEstimator):
             return None
         if self.feature_bound is None:
             return None
-        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
-        return radius * largest * root / float(bound)
+        return radius * largest * root / check_bound("target_bound", bound)
 
     def _order(self) -> float:
         """The order of the ball's norm."""
@@ -278,14 +307,26 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether sparse features do, too: if the solver can read rows less a centre."""
         return False
 
-    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+    def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
-            and type(loss) in (Logistic, Squared)
-            and calibration_pays(n, d, mu, type(loss) is Squared)
+            and (self._calibrates_balls or isinstance(self.radius, str))
+            and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        """What targets calibration expects at a score; None if there is no calibration."""
+        return TARGET_CURVES.get(type(loss))
+
+    def _known_weight(self, n_samples: int) -> float:
+        """Sum of the weights of records in calibration, as far as public numbers tell."""
+        return float(n_samples)
+
+    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum."""
+        return y, float(n_samples)
 
     def _fit(
         self,
@@ -359,9 +400,10 @@ class PrivateLinearModel(PrivateEstimator):
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
-        if self._calibrates(loss, n, d, budget.mu):
+        curve, n_known = self._curve(loss), self._known_weight(n)
+        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
-                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
@@ -397,9 +439,8 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    found = calibration.release(
-                        result.coef, result.radius, design, y, rng, units.sizes
-                    )
+                    targets, total = self._weighted(result, y, n)
+                    found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))
@@ -439,6 +480,28 @@ class PrivateLinearModel(PrivateEstimator):
         ]
         return np.concatenate(parts) + self.intercept_
 
+    @available_if(lambda self: self._predicts_scores)
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds the coefficients, which have been released, and needs neither this package nor
+        Numba. Predictions agree up to rounding. What the fit guarantees is in ``privacy_`` only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            A `MinMaxScaler` that clips features to ``feature_range_``, unless
+            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
+            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(self)
+        return plain_pipeline(self)
+
     def _as_fitted(self, X: Any) -> Any:
         """Features clipped as in the fit."""
         if not getattr(self, "clip_features", False):
@@ -473,7 +536,9 @@ def refuse_blocks(X: Any) -> None:
 class ScoreMixin:
     """The score of a `PrivateLinearModel`."""
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
         Parameters
@@ -494,13 +559,13 @@ class ScoreMixin:
         """
         refuse_blocks(X)
         metric = accuracy_score if is_classifier(self) else r2_score
-        return score_by(metric, y, self.predict(X), sample_weight)
+        return score_by(metric, y, self.predict(X), sample_weight)  # type: ignore[attr-defined]
 
 
 class LinearRegressorMixin(ScoreMixin, RegressorMixin):
     """Predictions of a `PrivateLinearModel` of one target."""
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the linear model.
 
         Parameters
@@ -513,7 +578,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
         """
         return self._predictions(X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
@@ -524,7 +589,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
 
     classes_: np.ndarray
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
 
         Parameters
@@ -538,7 +603,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
         scores = self._predictions(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class with the largest score.
 
         Parameters
@@ -554,7 +619,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
 
@@ -13,7 +14,7 @@ CLIPPED = "columns are clipped to their public bounds, lower and upper"
 class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Base of private maps of single columns, each within public bounds; see the subclasses."""
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Release the parameters of the map of every column.
 
         Parameters

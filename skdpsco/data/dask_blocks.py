@@ -19,7 +19,8 @@ from dask.delayed import delayed
 from scipy import sparse
 
 from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
-from skdpsco.data.map_reduce import (
+from skdpsco.data.pieces import FAN_IN, add, tree_sum
+from skdpsco.data.record_sums import (
     Failure,
     Hidden,
     Reader,
@@ -28,7 +29,6 @@ from skdpsco.data.map_reduce import (
     check_n_records,
     values_of,
 )
-from skdpsco.data.pieces import FAN_IN, add, tree_sum
 
 MAX_BLOCKS = 2048  # if the block size is automatic: a task takes milliseconds of the scheduler
 INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once
@@ -252,7 +252,7 @@ class GraphBlocks:
     reader : Reader
     """
 
-    def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
+    def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader) -> None:
         self._parts = parts
         self._readers = _look_at(parts, n_samples, reader)
         list(_values_of_blocks(parts, self._readers, _compare))
@@ -303,7 +303,7 @@ class ClusterBlocks:
     reader : Reader
     """
 
-    def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
+    def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader) -> None:
         self._client = client
         readers = _look_at(parts, n_samples, reader, client)
         # A future keeps its graph: the block of a lost worker is read again, and compared.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # Numba's own
 from numba import types
-from numba.core.cgutils import int32_t, ir, voidptr_t
 from numba.extending import intrinsic, overload
 
 from skdpsco._clipping import clip
@@ -37,7 +37,12 @@ class Row:
         Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
     """
 
-    def __init__(self, X: Dense | CSR, row_norm: float):
+    inverse: np.ndarray
+    row_norm: float
+    columns: Any
+    values: Any
+
+    def __init__(self, X: Dense | CSR, row_norm: float) -> None:
         d = len(X.bounds)
         size = d + X.intercept
         unlimited = row_norm >= np.sqrt(d)  # as long as a row in [-1, 1] can be
@@ -84,10 +89,11 @@ def row_add(X, columns, values, size, factor, w, start):
 def _fetch_line(typing_context, address):
     def generate(context, builder, signature, arguments):
         # To read (0), often (3), data (1).
-        kind = ir.FunctionType(ir.VoidType(), [voidptr_t, int32_t, int32_t, int32_t])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [voidptr_t], kind)
-        pointer = builder.inttoptr(arguments[0], voidptr_t)
-        builder.call(function, [pointer, int32_t(0), int32_t(3), int32_t(1)])
+        number, line = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [line, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [line], kind)
+        pointer = builder.inttoptr(arguments[0], line)
+        builder.call(function, [pointer, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
     return types.void(types.intp), generate
@@ -204,7 +210,10 @@ class Records:
         Draws the order, independently of the data. None keeps that of the arrays.
     """
 
-    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None):
+    y: np.ndarray
+    taken: int
+
+    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None) -> None:
         self.X, self.y = X, y
         self.taken = 0
         # The permutation is computed, not stored: n numbers would exceed all other state.
@@ -235,7 +244,10 @@ class Blocks:
         Declared number of records, which is public.
     """
 
-    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int):
+    n_samples: int
+    taken: int
+
+    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int) -> None:
         self.n_samples, self.taken = n_samples, 0
         self._blocks = (prepare(*block) for block in blocks)
         self._X: Any = None

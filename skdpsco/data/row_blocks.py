@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
@@ -15,12 +16,13 @@ from skdpsco.data.block_sources import (
     block_rows,
     check_apart,
     check_block_size,
+    encoded_parts,
     parquet_parts,
     rows_of_array,
     table_parts,
 )
 from skdpsco.data.digests import new_key
-from skdpsco.data.map_reduce import BlockDesign, Hidden, LocalBlocks, Reader
+from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
 
 
 def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
@@ -161,6 +163,15 @@ class RowBlocks:
     True
     """
 
+    parts: list[Any]
+    n_samples: int
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    has_target: bool
+    sparse: bool
+    on_dask: bool
+    n_jobs: int | None
+
     def __init__(
         self,
         parts: list[Any],
@@ -172,7 +183,7 @@ class RowBlocks:
         sparse: bool = False,
         on_dask: bool = False,
         n_jobs: int | None = None,
-    ):
+    ) -> None:
         for name, size in (("records", n_samples), ("features", n_features)):
             if size < 1:
                 raise ValueError(f"X must have at least one of its {name}, got {size}.")
@@ -199,7 +210,14 @@ class RowBlocks:
         return (part.read() for part in self.parts)
 
     @classmethod
-    def from_arrays(cls, X, y=None, *, block_size=None, n_jobs=None):
+    def from_arrays(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an array, a `numpy.memmap`, a sparse matrix or a pandas frame: no copies.
 
         Parameters
@@ -231,7 +249,7 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_blocks(cls, blocks, *, n_jobs=None):
+    def from_blocks(cls, blocks: Any, *, n_jobs: int | None = None) -> Self:
         """Blocks that exist already.
 
         Parameters
@@ -271,7 +289,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_arrow(cls, table, target=None, *, columns=None, block_size=None, n_jobs=None):
+    def from_arrow(
+        cls,
+        table: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an Arrow table.
 
         Parameters
@@ -295,7 +321,16 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_parquet(cls, path, target=None, *, columns=None, block_size=None, n_jobs=None):
+    def from_parquet(
+        cls,
+        path: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        schema: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of Parquet files, which are read and decoded anew in every pass.
 
         Parameters
@@ -303,9 +338,13 @@ class RowBlocks:
         path : str, path or list of them
             No file may be named twice, by whatever path or link.
         target : str or None, default=None
-            Name of the column of the targets.
+            Name of the column of the targets; None means that of the schema, if there is one.
         columns : list of str or None, default=None
             Names of the features, numeric columns; None means all but the target.
+        schema : Schema or None, default=None
+            What is public about the columns. Its features are read and encoded, as a `TableEncoder`
+            does it, whenever a block is read; columns of the files that are no features are not
+            read. ``columns`` must be None then.
         block_size : int or None, default=None
             Row groups are put together up to so many rows, and never split; None as in
             `from_arrays`.
@@ -315,8 +354,15 @@ class RowBlocks:
         paths = [path] if isinstance(path, str | PathLike) else list(path)
         if not paths:
             raise ValueError("path must name at least one file.")
-        files = list(map(fspath, paths))
-        parts, names = parquet_parts(files, target, columns, check_block_size(block_size))
+        files = [fspath(one) for one in paths]
+        rows = check_block_size(block_size)
+        if schema is None:
+            parts, names = parquet_parts(files, target, columns, rows)
+        elif columns is not None:
+            raise ValueError("columns must be None where a schema names the features.")
+        else:
+            target = schema.target if target is None else target
+            parts, names = encoded_parts(files, target, schema, rows)
         return cls(
             parts,
             sum(part.n_rows for part in parts),
@@ -327,7 +373,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_dask(cls, X, y=None, *, target=None, block_size=None, n_samples=None):
+    def from_dask(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        target: Any = None,
+        block_size: int | None = None,
+        n_samples: int | None = None,
+    ) -> Self:
         """Blocks of a Dask array or data frame.
 
         With a client of `dask.distributed` the blocks stay in the memory of its workers during a
@@ -361,7 +415,7 @@ class RowBlocks:
             on_dask=True,
         )
 
-    def with_target(self, y) -> "RowBlocks":
+    def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")

@@ -1,21 +1,26 @@
 """Private group distributionally robust optimisation."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
+    BY_SCHEMA,
+    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     HasMethods,
     StrOptions,
+    check_bound,
     check_X_y,
 )
 from skdpsco.base.labels import encode_classes, labels_note
@@ -33,6 +38,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.scaling.calibration import CLASS_CURVE, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
@@ -101,9 +107,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|`` for the squared loss, to which targets are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
@@ -112,10 +119,16 @@ class PrivateGroupDRO(PrivateLinearModel):
         mu^2, if there is an intercept, ``solver`` is given by name and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. None takes columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is logistic or squared and there are records
+        enough. Records count as in the worst mixture of groups that was found. None keeps what the
+        solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (2,) or None, default=None
+    classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
     solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
@@ -203,19 +216,26 @@ class PrivateGroupDRO(PrivateLinearModel):
     True
     """
 
+    groups_: np.ndarray
+    group_weights_: np.ndarray
+    sensitive_columns_: tuple[Any, ...]
+    classes_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **{name: [str] for name in LEGAL},
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
         "average_weight": [Real],
         "cvar_level": [Real],
-        "target_bound": [Real],
+        "target_bound": [Real, BY_SCHEMA],
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
+    _calibrates_balls = False
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: what is public of the groups
 
@@ -225,28 +245,30 @@ class PrivateGroupDRO(PrivateLinearModel):
     def __init__(
         self,
         *,
-        loss="logistic",
-        groups=None,
-        group_membership="public",
-        group_prior=None,
-        objective="worst",
-        average_weight=0.0,
-        cvar_level=0.2,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        loss: Literal["logistic", "hinge", "squared", "absolute"] = "logistic",
+        groups: ArrayLike | None = None,
+        group_membership: Literal["public", "private"] = "public",
+        group_prior: ArrayLike | None = None,
+        objective: Literal["worst", "cvar", "average"] = "worst",
+        average_weight: float = 0.0,
+        cvar_level: float = 0.2,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.loss = loss
         self.groups = groups
         self.group_membership = group_membership
@@ -262,6 +284,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
@@ -269,7 +292,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, *, sensitive_features: Any = None
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -330,7 +355,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return self._unit() * coef, self._unit() * offset
 
     def _unit(self) -> float:
-        return 1.0 if classifies(self) else float(self.target_bound)
+        return 1.0 if classifies(self) else check_bound("target_bound", self.target_bound)
 
     def _order(self) -> float:
         return 2.0
@@ -365,8 +390,25 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.group_weights_ = result.theta
         return result
 
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        return {"logistic": CLASS_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
+
+    def _known_weight(self, n_samples: int) -> float:
+        """As many records as if all groups were as small as the smallest, and of equal weights."""
+        facts = self._facts
+        prior = facts.get("prior") or (1.0 / facts["n_groups"],)
+        smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
+        return float(min(facts["n_groups"] * smallest, n_samples))
+
+    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        rates = result.theta / result.sizes
+        rates /= rates.sum() if self._membership.overlapping else rates.max()
+        bound = 0.5 if classifies(self) else 1.0
+        targets = np.column_stack([y / bound, self._membership.matrix @ rates])
+        return targets, float(rates @ result.sizes)
+
     @available_if(classifies)
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second class, which is its log-odds for the logistic loss.
 
         Only classifiers have this method.
@@ -386,7 +428,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         scores = self._predictions(X)
         return scores[:, 0] if classifies(self) else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class, or the target.
 
         Parameters
@@ -402,7 +444,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class, available for the logistic loss only.
 
         Parameters
@@ -416,7 +458,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         z = self._scores(X)
         return np.column_stack([expit(-z), expit(z)])
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy, or R^2 of a regression, over all records; without noise.
 
         Parameters
@@ -433,7 +475,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         metric = accuracy_score if classifies(self) else r2_score
         return score_by(metric, y, self.predict(X), sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         if classifies(self):
@@ -485,7 +527,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _encode(self, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
         """Targets as the solver sees them, and what the report says about them."""
         if not classifies(self):
-            bound = float(self.target_bound)
+            bound = check_bound("target_bound", self.target_bound)
             return np.clip(y, -bound, bound) / bound, (f"targets are clipped to +-{bound:g}",)
         self.classes_, index = encode_classes(y, self.classes)
         if len(self.classes_) > 2:

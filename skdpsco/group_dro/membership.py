@@ -98,7 +98,7 @@ class Membership:
     """
 
     groups: list[Hashable]
-    matrix: sparse.csr_array
+    matrix: Any  # CSR
     overlapping: bool
 
     @property

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain, starmap
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     FLOATS,
@@ -20,7 +20,6 @@ from skdpsco._validation import (
     Interval,
     StrOptions,
     check_bound,
-    check_target,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -29,7 +28,6 @@ from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
 from skdpsco.data.row_blocks import BlockRecords, as_blocks
-from skdpsco.linear_model._classifier_regressor import encode_targets
 from skdpsco.losses import library as losses
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -50,6 +48,7 @@ BALL_SOLVERS: dict[str, Any] = {
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
@@ -185,7 +184,7 @@ class Stream:
         If a block is not as the first one, or there are more or fewer records than declared.
     """
 
-    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
+    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int) -> None:
         self.n_samples = n_samples
         self._pairs = _checked_blocks(blocks, read)
         self._first: Any = next(self._pairs, None)
@@ -247,11 +246,13 @@ class LpModel(PrivateLinearModel):
     n_samples: Any
     shuffle: bool
 
+    _encode_block: Any  # a function that returns the targets of a block
     _streaming = False  # whether the records of a draft come in blocks
 
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
+    _calibrates_balls = False
     _largest_growth = 8.0
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
@@ -281,8 +282,7 @@ class LpModel(PrivateLinearModel):
                     f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
                     f"{n_samples!r}."
                 )
-            labels = partial(encode_targets, classes=getattr(self, "classes", None))
-            records = BlockRecords(blocks, check_target if y_numeric else labels)
+            records = BlockRecords(blocks, self._encode_block)
             X, y, n_samples = records.read_once(), None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)

@@ -1,7 +1,10 @@
 """Private elastic net and ridge regression."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
@@ -29,11 +32,13 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
-    target_bound : float or None, default=None
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
@@ -128,24 +133,32 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        alpha=1.0,
-        l1_ratio=0.5,
-        feature_bound=1.0,
-        target_bound=None,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        alpha: float = 1.0,
+        l1_ratio: float = 0.5,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -187,11 +200,13 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn: against the sum over records.
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
-    target_bound : float or None, default=None
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
@@ -282,23 +297,31 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        alpha=1.0,
-        feature_bound=1.0,
-        target_bound=None,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        alpha: float = 1.0,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -1,7 +1,10 @@
 """Private least squares in an l1 ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -9,6 +12,7 @@ from skdpsco._validation import (
     PRIVATE_BOUND_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     check_bound,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.losses.library import Squared
@@ -35,13 +39,15 @@ class PrivateLasso(LinearRegressor):
         Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
         of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
-        are measured in units of their bounds: the ball is
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. With one bound per column,
+        features are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds a power of two for every column
         privately, for a twentieth of the budget; with too few records for that, about 1200 at
         epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
-    target_bound : float or None, default=None
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
@@ -130,24 +136,35 @@ class PrivateLasso(LinearRegressor):
         **TARGET_CONSTRAINTS,
     }
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateElasticNet(l1_ratio=1.0) has alpha."
+    )
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=None,
-        solver="stagewise",
-        n_iter="auto",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "stagewise",
+            "frank-wolfe",
+            "frank-wolfe-laplace",
+            "noisy-frank-wolfe",
+            "anytime-mirror-descent",
+        ]
+        | SolverLike = "stagewise",
+        n_iter: int | Auto = "auto",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -1,8 +1,11 @@
 """Private linear regression in an l_p ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.library import (
@@ -50,14 +53,15 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 for features
         that are in [-1, 1] or conditioned and targets in units of ``target_bound``, and up to 8 if
         there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
-    target_bound : float, default=1.0
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. To make do
         with one pass, no scale is found privately, so choose the bound tight, and centre y.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
@@ -85,6 +89,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is squared and there are records enough. None keeps
+        what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -148,28 +157,36 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 1.0
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateRidge or PrivateElasticNet has alpha."
+    )
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="squared",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        target_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        target_bound: float = 1.0,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -185,6 +202,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state

@@ -1,13 +1,19 @@
 """Private logistic regression in an l1 ball."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     PRIVATE_BOUND_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
@@ -34,9 +40,11 @@ class PrivateLogisticL1(LogisticClassifier):
         Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
         intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
         budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
-        are measured in units of their bounds: the ball is
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. With one bound per column,
+        features are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds a power of two for every column
         privately, for a twentieth of the budget; with too few records for that, about 1200 at
         epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
@@ -64,9 +72,16 @@ class PrivateLogisticL1(LogisticClassifier):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -127,26 +142,40 @@ class PrivateLogisticL1(LogisticClassifier):
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
 
+    @with_hints(
+        C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateLogisticRegression(penalty='l1') has C."
+    )
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        solver="stagewise",
-        n_iter="auto",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        solver: Literal[
+            "stagewise",
+            "frank-wolfe",
+            "frank-wolfe-laplace",
+            "noisy-frank-wolfe",
+            "anytime-mirror-descent",
+        ]
+        | SolverLike = "stagewise",
+        n_iter: int | Auto = "auto",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -159,5 +188,7 @@ class PrivateLogisticL1(LogisticClassifier):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state

@@ -1,9 +1,19 @@
 """Private logistic regression with a penalty."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMPOSITE_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    check_bound,
+    with_hints,
+)
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
@@ -33,10 +43,12 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
@@ -71,9 +83,17 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then, and solver
+        "moments" does not take weights.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -125,31 +145,43 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
     _planned_with = ("C", "n_iter")
 
+    @with_hints(alpha="The parameter `C` is the inverse weight of the penalty.")
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        C=1.0,
-        penalty="l2",
-        l1_ratio=0.5,
-        feature_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        C: float = 1.0,
+        penalty: Literal["l1", "l2", "elasticnet"] | None = "l2",
+        l1_ratio: float = 0.5,
+        feature_bound: ArrayLike | None = 1.0,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -166,6 +198,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -175,4 +209,4 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         if self.penalty is None or C == math.inf:
             return mixed_penalty(0.0, 0.0)
         ratio = {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[self.penalty]
-        return mixed_penalty(1.0 / (C * n_samples), ratio)
+        return mixed_penalty(1.0 / (C * n_samples * self._largest_weight()), ratio)

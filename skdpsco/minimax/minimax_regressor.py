@@ -1,10 +1,13 @@
 """Private linear regressions whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
@@ -58,9 +61,10 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
         features are in [-1, 1], or conditioned, and targets in units of ``target_bound``.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
         tight, and centre y.
     fit_intercept : bool, default=True
@@ -72,13 +76,24 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the only loss is squared and there are records enough.
+        Targets count as in the worst mixture of tasks that was found. None keeps what the solver
+        has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
-            "mirror-prox", "recursive-regularisation"} or object, default="auto"
-        See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
-        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
+    solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
+            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
+            default="auto"
+        "moments" is for the squared loss of one target: noisy moments in the l2 ball of the same
+        radius, which contains the l1 ball, for a loss that is linear in predictions beyond
+        ``target_bound``. For the others see `solve_variational_inequality`. "auto" is "moments" for
+        the loss "squared" of one target if there are enough records, and "mirror-descent" else. An
+        object with ``plan`` and ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of
+        games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0
@@ -148,22 +163,31 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="squared",
-        tasks=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "squared",
+        tasks: Literal["columns"] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal[
+            "auto",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.epsilon = epsilon
@@ -174,6 +198,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
@@ -196,7 +221,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
         return coef * unit, intercept * unit
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """R^2, on the worst column if y has several; without noise.
 
         Parameters

@@ -2,31 +2,37 @@
 
 from collections.abc import Mapping
 from math import fsum
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import gen_batches
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     CLIPPER_CONSTRAINTS,
     SMALLEST,
     check_bound,
     check_columns,
+    check_feature_bound,
     check_features,
     check_interval,
     check_width,
+    in_column_order,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.data.design import Dense, as_design
 
-BOUND_NAMES = ("lower", "upper")
+ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
-class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _Stateless(Documented, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A map of single records with public parameters, for which `fit` learns nothing."""
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters and X. Nothing is learnt.
 
         Parameters
@@ -47,7 +53,7 @@ class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._check(X, reset=True)
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.requires_fit = False
@@ -65,8 +71,10 @@ class RowClipper(_Stateless):
     ----------
     norm : {"l1", "l2", "max"}, default="l2"
         Norm of a record: the sum of magnitudes, the Euclidean norm, or the largest magnitude.
-    bound : float, default=1.0
-        Public radius of the ball, in [1e-100, 1e100], in units of X.
+    bound : float, dict, Series or Schema, default=1.0
+        Public radius of the ball, in [1e-100, 1e100], in units of X. A dict, a Series whose index
+        holds strings, or a schema gives bounds of columns by name: the radius is then that of the
+        longest record within them.
 
     Attributes
     ----------
@@ -90,15 +98,28 @@ class RowClipper(_Stateless):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLIPPER_CONSTRAINTS
 
-    def __init__(self, norm="l2", bound=1.0):
+    def __init__(
+        self, norm: Literal["l1", "l2", "max"] = "l2", bound: ArrayLike | Mapping[str, Any] = 1.0
+    ) -> None:
         self.norm = norm
         self.bound = bound
 
     def _check(self, X, reset: bool):
         self._validate_params()
-        return check_bound("bound", self.bound), check_features(self, X, reset)
+        X = check_features(self, X, reset)
+        if isinstance(self.bound, Real):
+            return check_bound("bound", self.bound), X
+        names = getattr(self, "feature_names_in_", None)
+        bounds = in_column_order("bound", self.bound, names)
+        if bounds is self.bound:
+            raise TypeError(
+                f"bound must be a positive number, or bounds by the names of columns, got "
+                f"{self.bound!r}."
+            )
+        bounds = check_feature_bound(bounds, X.shape[1], names)
+        return check_bound("bound", float(np.linalg.norm(bounds, ORDERS[self.norm]))), X
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip the norms of records.
 
         Parameters
@@ -141,9 +162,12 @@ class PublicBoundsScaler(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns, in units of X; values beyond them are clipped silently. They
-        must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
+        Public bounds of the columns, in units of X; values beyond them are clipped silently. A
+        dict, a Series whose index holds strings, or a schema gives the bound of every column by its
+        name; it is never matched by position. Bounds must be in [-1e100, 1e100], with ``upper -
+        lower`` at least 1e-100.
     feature_range : tuple of two floats, default=(-1.0, 1.0)
         The range onto which `lower` and `upper` are mapped, with the same limits.
 
@@ -166,7 +190,12 @@ class PublicBoundsScaler(_Stateless):
            [-1. ,  1. ]])
     """
 
-    def __init__(self, lower=-1.0, upper=1.0, feature_range=(-1.0, 1.0)):
+    def __init__(
+        self,
+        lower: ArrayLike = -1.0,
+        upper: ArrayLike = 1.0,
+        feature_range: tuple[float, float] = (-1.0, 1.0),
+    ) -> None:
         self.lower = lower
         self.upper = upper
         self.feature_range = feature_range
@@ -181,7 +210,7 @@ class PublicBoundsScaler(_Stateless):
     def _check(self, X, reset: bool, named: bool = True):
         """X, the bounds of its columns, and the range, as two pairs."""
         X = check_features(self, X, reset) if named else check_width(self, X)
-        bounds = check_bounds(self.lower, self.upper, X.shape[1])
+        bounds = check_bounds(self, X.shape[1])
         ends = check_pair("feature_range", self.feature_range)
         if not (isinstance(X, np.ndarray) or self._keeps_zeros()):
             raise ValueError(
@@ -190,12 +219,12 @@ class PublicBoundsScaler(_Stateless):
             )
         return X, bounds, ends
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._keeps_zeros()
         return tags
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds and map them onto `feature_range`.
 
         Parameters
@@ -215,7 +244,7 @@ class PublicBoundsScaler(_Stateless):
         X, bounds, ends = self._check(X, reset=False)
         return map_range(X, bounds, ends)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Clip into `feature_range` and map it onto the bounds.
 
         Parameters
@@ -244,10 +273,11 @@ class ColumnClipper(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float, array-like of shape (n_features,), dict or Series, default=-1.0, 1.0
-        Public bounds of the columns, in units of X. A dict, or a Series whose index holds strings,
-        gives the bound of every column by its name; it is never matched by position. Bounds must be
-        in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
+        Public bounds of the columns, in units of X. A dict, a Series whose index holds strings, or
+        a schema gives the bound of every column by its name; it is never matched by position.
+        Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
 
     Attributes
     ----------
@@ -268,16 +298,18 @@ class ColumnClipper(_Stateless):
            [18.  ,  1.  ]])
     """
 
-    def __init__(self, lower=-1.0, upper=1.0):
+    def __init__(
+        self,
+        lower: ArrayLike | Mapping[str, Any] = -1.0,
+        upper: ArrayLike | Mapping[str, Any] = 1.0,
+    ) -> None:
         self.lower = lower
         self.upper = upper
 
     def _check(self, X, reset: bool):
         """X, and the lower and upper bounds of its columns."""
         X = check_features(self, X, reset)
-        names = getattr(self, "feature_names_in_", None)
-        lower, upper = (in_column_order(end, getattr(self, end), names) for end in BOUND_NAMES)
-        lower, upper = check_bounds(lower, upper, X.shape[1])
+        lower, upper = check_bounds(self, X.shape[1])
         if not isinstance(X, np.ndarray) and ((lower > 0.0).any() or (upper < 0.0).any()):
             raise ValueError(
                 "X is sparse, but its zeros would not stay zeros. Choose bounds with 0 between "
@@ -285,7 +317,7 @@ class ColumnClipper(_Stateless):
             )
         return X, lower, upper
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds.
 
         Parameters
@@ -310,34 +342,6 @@ class ColumnClipper(_Stateless):
         return _rebuild(X, design, np.clip(design.data, lower[columns], upper[columns]))
 
 
-def in_column_order(name: str, value: Any, names: np.ndarray | None) -> Any:
-    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is labelled, and columns have no names, or names and labels are not the same.
-    """
-    index: Any = getattr(value, "index", ())
-    if hasattr(value, "to_dict") and all(isinstance(label, str) for label in index):
-        value = value.to_dict()
-    if not isinstance(value, Mapping):
-        return value
-    if names is None:
-        raise ValueError(
-            f"{name} gives bounds by the names of columns, but X has no column names. Give X as a "
-            f"data frame, or {name} as a list."
-        )
-    missing = [column for column in names if column not in value]
-    unknown = [label for label in value if label not in set(names)]
-    if missing or unknown:
-        raise ValueError(
-            f"{name} must give one bound for each column of X; it lacks {missing}, and X lacks "
-            f"{unknown}."
-        )
-    return [value[column] for column in names]
-
-
 def _rebuild(X, design, data: np.ndarray):
     """X with ``data`` in place of its entries."""
     if isinstance(design, Dense):
@@ -345,8 +349,8 @@ def _rebuild(X, design, data: np.ndarray):
     return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
 
 
-def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Public bounds of the columns, in increasing order.
+def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Public bounds ``lower`` and ``upper`` of the columns that a transformer has seen.
 
     Raises
     ------
@@ -354,8 +358,9 @@ def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, n
         If a bound is not a finite number, there is not one per column, or a lower bound is not
         below its upper one.
     """
-    lower = check_columns("lower", lower, n_features)
-    upper = check_columns("upper", upper, n_features)
+    names = getattr(transformer, "feature_names_in_", None)
+    lower = check_columns("lower", transformer.lower, n_features, names)
+    upper = check_columns("upper", transformer.upper, n_features, names)
     wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
     if len(wrong) > 0:
         j = wrong[0]
@@ -379,9 +384,10 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
     return check_interval(f"{name}[0]", pair[0], f"{name}[1]", pair[1])
 
 
-def map_range(X, source, target):
+def map_range(X: MatrixLike, source: Any, target: Any) -> Any:
     """Map the intervals ``source`` of columns onto ``target``, and values beyond to its ends."""
     ones = np.ones(X.shape[1])
+    columns: Any
     design = as_design(X, ones, False)
     if isinstance(design, Dense):
         data, columns = design.values, slice(None)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.mechanisms.samplers import exponential_grid
@@ -77,7 +79,12 @@ def centres(lower: float, upper: float, zero: float) -> np.ndarray:
 
 
 def release_range(
-    plan: RangePlan, x: np.ndarray, lower: float, upper: float, tails: tuple[float, float], rng
+    plan: RangePlan,
+    x: np.ndarray,
+    lower: float,
+    upper: float,
+    tails: tuple[float, float],
+    rng: np.random.Generator,
 ) -> tuple[float, float]:
     """Noisy range of one column, which is within its public bounds."""
     if plan.end_grid is None:
@@ -108,11 +115,13 @@ class PrivateQuantileClipper(ColumnTransform):
     ----------
     quantile_range : tuple of two floats, default=(0.01, 0.99)
         Quantiles at the ends of a range, in [0, 0.5) and (0.5, 1].
-    lower, upper : float or array-like of shape (n_features,), default=-1e6, 1e6
-        Public bounds of the columns, in units of X, to which values are clipped first. They may be
-        generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they are near zero
-        or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with ``upper -
-        lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1e6, 1e6
+        Public bounds of the columns, in units of X, to which values are clipped first. A dict, a
+        Series whose index holds strings, or a schema gives the bound of every column by its name.
+        Bounds may be generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they
+        are near zero or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with
+        ``upper - lower`` at least 1e-100.
     feature_range : tuple of two floats or None, default=None
         Range onto which the private ranges are mapped, such as (-1, 1). None only clips, and keeps
         the units.
@@ -165,20 +174,23 @@ class PrivateQuantileClipper(ColumnTransform):
     True
     """
 
+    lower_: np.ndarray
+    upper_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = PRIVATE_CONSTRAINTS
 
     def __init__(
         self,
         *,
-        quantile_range=(0.01, 0.99),
-        lower=-1e6,
-        upper=1e6,
-        feature_range=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        random_state=None,
-    ):
+        quantile_range: tuple[float, float] = (0.01, 0.99),
+        lower: ArrayLike = -1e6,
+        upper: ArrayLike = 1e6,
+        feature_range: tuple[float, float] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.quantile_range = quantile_range
         self.lower = lower
         self.upper = upper
@@ -202,7 +214,7 @@ class PrivateQuantileClipper(ColumnTransform):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
-        lower, upper = check_bounds(self.lower, self.upper, d)
+        lower, upper = check_bounds(self, d)
         if self.feature_range is not None:
             check_pair("feature_range", self.feature_range)
         plan = self._planned(
@@ -218,7 +230,7 @@ class PrivateQuantileClipper(ColumnTransform):
             ]
         self.lower_, self.upper_ = np.array(ranges).T.copy()
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the private ranges, and map them onto `feature_range` if there is one.
 
         Parameters
@@ -237,7 +249,7 @@ class PrivateQuantileClipper(ColumnTransform):
             ends = check_pair("feature_range", self.feature_range)
             return map_range(X, (self.lower_, self.upper_), ends)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Map `feature_range` back onto the private ranges; without it, clip only.
 
         Parameters

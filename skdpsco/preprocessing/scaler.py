@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.pieces import sum_error, sum_in_runs
@@ -47,7 +49,7 @@ def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> C
 
 
 def release_moments(
-    plan: ColumnMomentsPlan, U: np.ndarray, squares: bool, rng
+    plan: ColumnMomentsPlan, U: np.ndarray, squares: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Noisy means and variances of the columns of ``U``, which is within [-1, 1]."""
     n, d = U.shape
@@ -86,10 +88,12 @@ class PrivateStandardScaler(ColumnTransform):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
-        beyond them. They must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100. The
-        noise is proportional to ``upper - lower``.
+        beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
+        every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
+        1e-100. The noise is proportional to ``upper - lower``.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True
@@ -141,6 +145,12 @@ class PrivateStandardScaler(ColumnTransform):
     True
     """
 
+    lower_: np.ndarray
+    upper_: np.ndarray
+    mean_: np.ndarray
+    scale_: np.ndarray | None
+    var_: np.ndarray | None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         "with_mean": ["boolean"],
@@ -150,15 +160,15 @@ class PrivateStandardScaler(ColumnTransform):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        lower=-1.0,
-        upper=1.0,
-        with_mean=True,
-        with_std=True,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        lower: ArrayLike = -1.0,
+        upper: ArrayLike = 1.0,
+        with_mean: bool = True,
+        with_std: bool = True,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -174,7 +184,7 @@ class PrivateStandardScaler(ColumnTransform):
         with_std = bool(self.with_std)
         if not (self.with_mean or with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
-        lower, upper = check_bounds(self.lower, self.upper, d)
+        lower, upper = check_bounds(self, d)
         U = map_range(X, (lower, upper), (-1.0, 1.0))
         plan = self._planned(
             lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
@@ -190,7 +200,7 @@ class PrivateStandardScaler(ColumnTransform):
         self.var_ = None if var is None else self.scale_**2
         self.n_samples_seen_ = n
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds, subtract means and divide by standard deviations.
 
         Parameters
@@ -211,7 +221,7 @@ class PrivateStandardScaler(ColumnTransform):
                 X /= self.scale_
         return X
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Multiply by standard deviations and add means.
 
         Parameters

@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._kernels import njit
+from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -107,7 +109,9 @@ def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
     return np.abs(sum_in_runs(n, run)).reshape(T.shape[1], -1).max(axis=0)
 
 
-def draw_without_replacement(scores: np.ndarray, k: int, grid: float, rng) -> np.ndarray:
+def draw_without_replacement(
+    scores: np.ndarray, k: int, grid: float, rng: np.random.Generator
+) -> np.ndarray:
     """Mask of ``k`` candidates with large scores, chosen one after the other."""
     chosen = np.zeros(len(scores), dtype=bool)
     for _ in range(k):
@@ -130,14 +134,15 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         charged.
     task : {"classification", "regression"}, default="classification"
         Whether y holds labels or numbers.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
         Features are measured in units of their bounds, so that a feature that uses only a tenth of
-        its bound has a tenth of the score.
-    classes : array-like of shape (n_classes,) or None, default=None
+        its bound has a tenth of the score. A dict, a Series whose index holds strings, or a schema
+        gives the bound of every column by its name.
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels for a classification. None takes those that occur in y, which assumes that
         the set of labels in y is public.
-    target_bound : float or None, default=None
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
         finds the magnitude of y privately, for a twentieth of the budget. (With too few records
         for that, about 400 at epsilon 1, None means 1: declare a bound.)
@@ -190,6 +195,8 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
     array([0, 3])
     """
 
+    support_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
@@ -202,16 +209,16 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
     def __init__(
         self,
         *,
-        n_features_to_select=10,
-        task="classification",
-        feature_bound=1.0,
-        classes=None,
-        target_bound=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        random_state=None,
-    ):
+        n_features_to_select: int = 10,
+        task: Literal["classification", "regression"] = "classification",
+        feature_bound: ArrayLike = 1.0,
+        classes: ArrayLike | None = None,
+        target_bound: float | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.n_features_to_select = n_features_to_select
         self.task = task
         self.feature_bound = feature_bound
@@ -222,7 +229,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Select features.
 
         Parameters
@@ -253,8 +260,9 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         X, y = check_X_y(draft, X, y, y_numeric=regression)
         n, d = X.shape
         budget = self._budget()
-        bounds = check_feature_bound(self.feature_bound, d)
-        assumptions = ("features are clipped to their public feature_bound",)
+        names = getattr(draft, "feature_names_in_", None)
+        bounds = check_feature_bound(self.feature_bound, d, names)
+        assumptions: tuple[str, ...] = ("features are clipped to their public feature_bound",)
         target_bound = None
         if regression:
             if self.target_bound is not None:
@@ -282,7 +290,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
                 draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
         return self._accept(draft)
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Keep the selected features.
 
         Parameters
@@ -300,7 +308,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         check_is_fitted(self)
         return self.support_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

@@ -36,7 +36,7 @@ from .events import (
     ZCDPEvent,
     compose,
 )
-from .ledger import BudgetExceededError, Ledger, Remaining
+from .ledger import BudgetExceededError, Ledger, Remaining, Spent
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 from .sampling import PoissonSampledGaussianEvent
 
@@ -57,6 +57,7 @@ __all__ = [
     "RandomStoppingEvent",
     "Remaining",
     "RepeatedEvent",
+    "Spent",
     "Tries",
     "TruncatedNegativeBinomial",
     "ZCDPEvent",

@@ -1,46 +1,91 @@
-"""How a ledger shows its charges: as rows, a frame or a plot."""
+"""How a ledger shows its charges: as rows, a frame, CSV, a table in HTML or a plot."""
 
+import csv
+import io
+import json
 import reprlib
+from html import escape
 from typing import Any
 
-from ._rows import Charge
+import numpy as np
+
+from ._rows import Charge, running_totals
+from .accounting import zcdp_epsilon
 
 _NAMES = 15  # number of names that fit below a plot
 _COLOURS = 7
 _BIG = 2**63
+_SHORT_LINE = 80  # characters of the parameters of a charge in a frame to read
 
 
-def frame_of(charges: list[Charge]) -> Any:
+def rows_of(charges: list[Charge], delta: float) -> list[dict[str, Any]]:
+    """The charges, each with the epsilon of everything that was charged until then."""
+    totals = [total for total, _ in running_totals(charges)]
+    return [
+        {**charge._asdict(), "epsilon": zcdp_epsilon(total, delta)}
+        for charge, total in zip(charges, totals, strict=True)
+    ]
+
+
+def readable(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its parameters in a short line."""
+    words = ", ".join(f"{name}={value}" for name, value in row["parameters"].items())
+    return {**row, "parameters": brief(words, _SHORT_LINE)}
+
+
+def frame_of(rows: list[dict[str, Any]], columns: list[str]) -> Any:
     """The rows as a pandas DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "Ledger.history() needs pandas: pip install pandas. Ledger.charges() does not."
+            "Frames need pandas: pip install pandas. Ledger.charges() and Ledger.export() do not."
         ) from error
-    frame = pd.DataFrame(charges, columns=list(Charge._fields))
+    frame = pd.DataFrame(rows, columns=columns)
     frame["time"] = pd.to_datetime(frame["time"], utc=True)
     return frame
 
 
-def plot_charges(ledger: Any, ax: Any) -> Any:
+def csv_of(rows: list[dict[str, Any]], columns: list[str]) -> str:
+    """The rows as CSV, with their parameters as JSON."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "parameters": json.dumps(row["parameters"])} for row in rows)
+    return text.getvalue()
+
+
+def html_of(caption: str, table: list[tuple[str, ...]], notes: list[tuple[str, str]]) -> str:
+    """A table whose first row and column are headings, and lines of notes below."""
+    width = max(map(len, table))
+
+    def row(kind: str, name: str, *cells: str) -> str:
+        span = f" colspan='{width - len(cells)}'" if len(cells) < width - 1 else ""
+        inner = "".join(
+            f"<{kind}{span} style='text-align:left'>{escape(c)}</{kind}>" for c in cells
+        )
+        return f"<tr><th style='text-align:left'>{escape(name)}</th>{inner}</tr>"
+
+    head, *body = table
+    lines = [row("th", *head), *(row("td", *cells) for cells in body)]
+    lines += [row("td", *note) for note in notes]
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
+
+
+def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     """Plot one bar per charge, on top of the earlier ones, and the line of the budget."""
+    if unit not in ("epsilon", "rho"):
+        raise ValueError(f"unit must be 'epsilon' or 'rho', got {unit!r}.")
     ax = axes("Ledger.plot()", ax)
     charges = ledger.charges()
-    own: dict[str, float] = {}  # of each part
-    counted: dict[str, float] = {}  # of each partition: its dearest part
-    total, bottoms = 0.0, []
-    for charge in charges:
-        if charge.part is None:
-            bottoms.append(total)
-            total += charge.rho
-            continue
-        partition = charge.part.split(":")[0]
-        base = total - counted.get(partition, 0.0)  # parts stand side by side
-        bottoms.append(base + own.get(charge.part, 0.0))
-        own[charge.part] = own.get(charge.part, 0.0) + charge.rho
-        counted[partition] = max(counted.get(partition, 0.0), own[charge.part])
-        total = base + counted[partition]
+    in_rho = unit == "rho"
+
+    def height(rho: float) -> float:
+        return rho if in_rho else zcdp_epsilon(rho, ledger.delta)
+
+    starts = [start for _, start in running_totals(charges)]
+    bottoms = np.array(list(map(height, starts)))
+    tops = np.array([height(a + charge.rho) for a, charge in zip(starts, charges, strict=True)])
     numbers = range(1, len(charges) + 1)
     names = [brief(charge.estimator or "release", 40) for charge in charges]
     few = len(charges) <= _NAMES
@@ -52,9 +97,9 @@ def plot_charges(ledger: Any, ax: Any) -> Any:
     colour = [colours.get(group, "0.5") for group in groups]
     # What was spent before, so that a small charge can be seen.
     ax.vlines(numbers, 0.0, bottoms, color="0.9", linewidth=0.8, zorder=0)
-    heights = [charge.rho for charge in charges]
-    ax.bar(numbers, heights, bottom=bottoms, width=0.8, color=colour, edgecolor=colour)
-    ax.axhline(ledger.rho, color="C3", linestyle="--", label=f"budget, epsilon={ledger.epsilon:g}")
+    ax.bar(numbers, tops - bottoms, bottom=bottoms, width=0.8, color=colour, edgecolor=colour)
+    budget = getattr(ledger, unit)
+    ax.axhline(budget, color="C3", linestyle="--", label=f"budget, epsilon={ledger.epsilon:g}")
     if few:
         ax.set_xticks(numbers, [literal(name) for name in names], rotation=30, ha="right")
     else:
@@ -64,9 +109,14 @@ def plot_charges(ledger: Any, ax: Any) -> Any:
     for kind, shade in colours.items() if not few or len(kinds) > 1 else ():
         ax.scatter([], [], marker="s", color=shade, label=literal(kind))
     title = f"Privacy spent on {brief(ledger.dataset, 40)!r}"
-    ax.set(ylabel="rho (zCDP), summed", title=literal(title))
-    ax.set_ylim(0.0, 1.08 * max(total, ledger.rho))
+    if (weakest := ledger.weakest_relation()) != "replace-one":
+        title = f"{title}\n(neighbours: {weakest})"
+    total = "rho (zCDP), summed" if in_rho else f"total epsilon, delta={ledger.delta:g}"
+    ax.set(ylabel=total, title=literal(title))
+    ax.set_ylim(0.0, 1.08 * max([*tops, budget]))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9))
+    if ax.figure.get_layout_engine() is None:  # names below the axes would be cut
+        ax.figure.set_layout_engine("tight")
     return ax
 
 

@@ -78,7 +78,7 @@ class Charge(NamedTuple):
 
     time: str
     estimator: str
-    parameters: dict
+    parameters: dict[str, Any]
     event: str
     rho: float
     part: str | None
@@ -227,6 +227,32 @@ def charges_of(connection: Any, name: str) -> list[Charge]:
         charges.append(Charge(time, estimator, json.loads(words), event, rho, place, relation))
     read_account(connection, name, last)  # notices missing charges at the end
     return charges
+
+
+def n_charges_of(connection: Any, name: str) -> tuple[int, int]:
+    """Number of all charges, and of those that hold within groups only."""
+    count = "SELECT COUNT(*), COALESCE(SUM(relation = ?), 0) FROM charges WHERE dataset = ?"
+    return connection.execute(count, (WITHIN_GROUPS, name)).fetchone()
+
+
+def running_totals(charges: list[Charge]) -> list[tuple[float, float]]:
+    """What was spent in total, after every charge, and where the charge itself begins.
+
+    A charge on one part of a partition begins where this part ends: parts stand side by side.
+    """
+    spent, found = 0.0, []
+    parts: dict[tuple[str, str], float] = {}
+    dearest: dict[str, float] = {}
+    for charge in charges:
+        if charge.part is None:
+            start, spent = spent, Balance(spent).after(charge.rho).spent
+        else:
+            number, _, part = charge.part.partition(":")
+            before = Balance(spent, dearest.get(number, 0.0), parts.get((number, part), 0.0))
+            start = before.spent - before.dearest + before.own
+            spent, dearest[number], parts[number, part] = before.after(charge.rho)
+        found.append((spent, start))
+    return found
 
 
 def _last(connection: Any, name: str) -> bytes:

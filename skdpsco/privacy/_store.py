@@ -58,6 +58,7 @@ class Store:
         action: Callable[[sqlite3.Connection], Outcome],
         create: bool = False,
         thoroughly: bool = False,
+        patience: float | None = None,
     ) -> Outcome:
         """Run an action in a transaction, which is durable, or has no effect if the action raises.
 
@@ -72,6 +73,8 @@ class Store:
             Whether to create the file if it does not exist or is empty.
         thoroughly : bool, default=False
             Whether to look for damage in the whole file.
+        patience : float or None, default=None
+            Seconds to wait while others use the file; None for a minute.
 
         Returns
         -------
@@ -91,10 +94,10 @@ class Store:
         try:
             with _lock:
                 if self.path is None:
-                    return self._run(self._memory, action, create, thoroughly)
+                    return self._run(self._memory, action, create, thoroughly, patience)
                 connection = self._connect("rwc" if create else "rw")
                 try:
-                    result = self._run(connection, action, create, thoroughly)
+                    result = self._run(connection, action, create, thoroughly, patience)
                     _checkpoint(connection, create)
                     return result
                 finally:
@@ -120,10 +123,15 @@ class Store:
         return sqlite3.connect(uri, uri=True, timeout=0.0, isolation_level=None)
 
     def _run(
-        self, connection: sqlite3.Connection, action: Callable, create: bool, thoroughly: bool
+        self,
+        connection: sqlite3.Connection,
+        action: Callable,
+        create: bool,
+        thoroughly: bool,
+        patience: float | None,
     ) -> Any:
         try:
-            _begin(connection)
+            _begin(connection, _TIMEOUT if patience is None else patience)
             if create and self._is_new():
                 for statement in CREATE:
                     connection.execute(statement)
@@ -162,9 +170,9 @@ class Store:
             verify(connection)
 
 
-def _begin(connection: sqlite3.Connection) -> None:
-    """Begin a transaction when it is our turn."""
-    deadline = time.monotonic() + _TIMEOUT
+def _begin(connection: sqlite3.Connection, patience: float) -> None:
+    """Begin a transaction when it is our turn, at the latest after ``patience`` seconds."""
+    deadline = time.monotonic() + patience
     while True:
         try:
             # A commit survives a loss of power: the log is synchronised, and so are the directory

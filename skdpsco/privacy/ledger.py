@@ -9,7 +9,16 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ._checks import check_partition, check_relation
-from ._history import brief, frame_of, plain, plot_charges
+from ._history import (
+    brief,
+    csv_of,
+    frame_of,
+    html_of,
+    plain,
+    plot_charges,
+    readable,
+    rows_of,
+)
 from ._rows import (
     SCHEMA,
     Account,
@@ -18,6 +27,7 @@ from ._rows import (
     accounts,
     charges_of,
     close_partition,
+    n_charges_of,
     open_partition,
     read_account,
     read_part,
@@ -25,16 +35,26 @@ from ._rows import (
     write,
 )
 from ._store import IN_MEMORY, Store, absolute, check_dataset
-from .accounting import rho_of, zcdp_delta
+from .accounting import rho_of, zcdp_delta, zcdp_epsilon
 from .budget import Budget
 from .events import Event
 from .report import WITHIN_GROUPS, weakest
 
+_GLANCE = 0.2  # seconds that a repr waits for others who use the file
+_COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
 _SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated rhos leave 1e-9 free
 
 
 class BudgetExceededError(RuntimeError):
     """A charge would exceed the budget of a ledger. Nothing was charged, and nothing released."""
+
+
+class Spent(NamedTuple):
+    """What was charged to a ledger: all of it together is (epsilon, delta)-DP, and rho-zCDP."""
+
+    epsilon: float
+    delta: float
+    rho: float
 
 
 class Remaining(NamedTuple):
@@ -99,6 +119,13 @@ class Ledger:
     >>> f"{ledger.remaining().epsilon:.2f}"
     '0.88'
     """
+
+    epsilon: float
+    delta: float
+    rho: float
+    path: str | None
+    dataset: str
+    relation: str
 
     def __init__(
         self,
@@ -202,6 +229,17 @@ class Ledger:
         entry = Charge(now, brief(estimator), shown, brief(event, 1000), rho, None, relation)
         self._store.run(lambda connection: self._record(connection, entry))
 
+    def spent(self) -> Spent:
+        """What all charges so far cost together.
+
+        Returns
+        -------
+        spent : Spent
+            ``rho``, the sum of the charges, and ``epsilon``, which everything that was charged has
+            at the ledger's ``delta``. (Epsilons of single charges do not add up to it.)
+        """
+        return self._spent(self._store.run(self._charged))
+
     def remaining(self) -> Remaining:
         """What may still be spent.
 
@@ -210,7 +248,7 @@ class Ledger:
         remaining : Remaining
             ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``.
         """
-        return self._store.run(self._left)
+        return self._left(self._store.run(self._charged))
 
     def weakest_relation(self) -> str:
         """``relation``, or "replace-one within groups" once something was charged for it.
@@ -224,31 +262,79 @@ class Ledger:
         return self._store.run(lambda c: charges_of(c, self.dataset))
 
     def history(self) -> Any:
-        """All charges so far as a pandas DataFrame.
+        """All charges so far as a pandas DataFrame to read.
 
         Returns
         -------
         history : DataFrame
-            One row per charge, the oldest first. The columns are time, estimator, parameters,
-            event, rho, part (None for charges on all data) and relation.
+            One row per charge, the oldest first. The columns are time, estimator, parameters (in a
+            line of at most 80 characters), rho (of this charge), epsilon (of all charges up to this
+            one, at the ledger's delta), part (None for charges on all data) and relation.
 
         Raises
         ------
         ImportError
             If pandas is not installed; `charges` does not need it.
         """
-        return frame_of(self.charges())
+        rows = rows_of(self.charges(), self.delta)
+        return frame_of([readable(row) for row in rows], [c for c in _COLUMNS if c != "event"])
+
+    def to_frame(self) -> Any:
+        """Everything that `charges` returns, as a pandas DataFrame for programs.
+
+        Returns
+        -------
+        frame : DataFrame
+            The rows and columns of `history`, with the event of every charge, and with its
+            parameters as a dict.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        return frame_of(rows_of(self.charges(), self.delta), _COLUMNS)
+
+    def export(self, path: Any) -> None:
+        """Write the charges to a file, for archives, spreadsheets or auditors.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A name that ends in ".csv", for the columns of `to_frame`, or in ".json", for what
+            `to_json` returns. An existing file is replaced.
+
+        Raises
+        ------
+        ValueError
+            If the name ends otherwise, or is that of the ledger's own file.
+        OSError
+            If the file cannot be written.
+        """
+        path = absolute(path)
+        kind = os.path.splitext(path)[1].lower()
+        if kind not in (".csv", ".json"):
+            raise ValueError(f"path must end in .csv or .json, got {path!r}.")
+        if self.path is not None and os.path.realpath(path) == os.path.realpath(self.path):
+            raise ValueError(f"path must not be that of the ledger itself, got {path!r}.")
+        if kind == ".json":
+            text = self.to_json()
+        else:
+            text = csv_of(rows_of(self.charges(), self.delta), _COLUMNS)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
 
     def to_json(self) -> str:
         """The whole ledger as JSON, for archives or auditors; its relation is the weakest one."""
         name = self.dataset
-        remaining, charges = self._store.run(lambda c: (self._left(c), charges_of(c, name)))
+        spent, charges = self._store.run(lambda c: (self._charged(c), charges_of(c, name)))
         content = {
             "schema": SCHEMA,
             "dataset": name,
             "relation": weakest((charge.relation for charge in charges), self.relation),
             **{name: getattr(self, name) for name in ("epsilon", "delta", "rho")},
-            "remaining": remaining._asdict(),
+            "spent": self._spent(spent)._asdict(),
+            "remaining": self._left(spent)._asdict(),
             "charges": [charge._asdict() for charge in charges],
         }
         return json.dumps(content, indent=2)
@@ -299,18 +385,29 @@ class Ledger:
         finally:
             self._store.run(lambda c: close_partition(c, self.dataset, number))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, unit: str = "epsilon") -> Any:
         """Plot the charges one after the other, and the budget. This needs matplotlib.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
+        unit : {"epsilon", "rho"}, default="epsilon"
+            "epsilon" shows by how much every charge raised the epsilon of all charges together, at
+            the ledger's delta. Equal charges then look the smaller the more was spent before them.
+            "rho" shows what adds up.
 
         Returns
         -------
         ax : matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            If ``unit`` is neither of these.
+        ImportError
+            If matplotlib is not installed.
         """
-        return plot_charges(self, ax)
+        return plot_charges(self, ax, unit)
 
     # What the store runs
 
@@ -321,7 +418,7 @@ class Ledger:
     def _record(self, connection: Any, entry: Charge) -> None:
         balance = self._balance(connection).after(entry.rho)
         if not (entry.rho >= 0 and balance.spent <= self._limit):
-            left = self._left(connection)
+            left = self._left(self._charged(connection))
             raise BudgetExceededError(
                 f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
                 f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
@@ -357,9 +454,16 @@ class Ledger:
             raise ValueError("The block of Ledger.parallel that this part belongs to has ended.")
         return balance
 
-    def _left(self, connection: Any) -> Remaining:
+    def _charged(self, connection: Any) -> float:
+        """The rho that counts here: of everything, or for a part of what concerns its records."""
         spent, dearest, own = self._balance(connection)
-        rho = max(self.rho - (spent - dearest) - own, 0.0)
+        return (spent - dearest) + own
+
+    def _spent(self, rho: float) -> Spent:
+        return Spent(min(zcdp_epsilon(rho, self.delta), self.epsilon), self.delta, rho)
+
+    def _left(self, spent: float) -> Remaining:
+        rho = max(self.rho - spent, 0.0)
         try:
             return Remaining(Budget.from_rho(rho, self.delta).epsilon, self.delta, rho)
         except ValueError:  # too small for any epsilon
@@ -368,25 +472,76 @@ class Ledger:
     def __copy__(self) -> "Ledger":
         return self  # a copy would spend the budget a second time
 
-    def __deepcopy__(self, memo: dict) -> "Ledger":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":
         return self
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
             raise TypeError(IN_MEMORY)
         parameters = (self.epsilon, self.delta, self.path, self.dataset, self.relation, self._part)
         return _attached, parameters
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two objects stand for one ledger: the same part of a data set in one file."""
+        if self is other or not isinstance(other, Ledger):
+            return self is other
+        return self.path is not None and self._place() == other._place()
+
+    def __hash__(self) -> int:
+        return id(self) if self.path is None else hash(self._place())
+
+    def _place(self) -> tuple:
+        path = None if self.path is None else os.path.realpath(self.path)
+        return path, self.dataset, self._part
+
+    def _look(self) -> tuple[float, int, str] | None:
+        """What is spent, the number of charges and the weakest relation, unless that takes long."""
+
+        def look(connection: Any) -> tuple[float, int, str]:
+            n_charges, n_within = n_charges_of(connection, self.dataset)
+            relation = WITHIN_GROUPS if n_within else self.relation
+            return self._charged(connection), n_charges, relation
+
+        try:
+            return self._store.run(look, patience=_GLANCE)
+        except (ValueError, OSError, TypeError):  # damaged, in use or missing; another process
+            return None
+
     def __repr__(self) -> str:
         path = "" if self.path is None else f", path={self.path!r}"
-        # What was charged is in the file, and a repr should not wait for that.
-        usual = self.relation == "replace-one"
-        relation = "" if usual else f", relation={self.relation!r}"
+        found = self._look()
+        weakest_relation = self.relation if found is None else found[2]
+        relation = "" if weakest_relation == "replace-one" else f", relation={weakest_relation!r}"
         part = "" if self._part is None else f", part {self._part[0]}:{self._part[1]}"
+        state = "; its file cannot be read now"
+        if found is not None:
+            spent, left = self._spent(found[0]), self._left(found[0])
+            state = (
+                f"; spent epsilon={spent.epsilon:.4g} (rho={spent.rho:.4g}), "
+                f"left epsilon={left.epsilon:.4g} (rho={left.rho:.4g})"
+            )
         return (
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
-            f"dataset={self.dataset!r}{relation}{part})"
+            f"dataset={self.dataset!r}{relation}{part}{state})"
         )
+
+    def _repr_html_(self) -> str:
+        found = self._look()
+        amounts: list[tuple[str, Any]] = [("budget", self)]
+        notes = [("neighbours", self.relation)]
+        if found is None:
+            notes.append(("state", "The ledger cannot be read now."))
+        else:
+            spent, n_charges, relation = found
+            amounts += [("spent", self._spent(spent)), ("left", self._left(spent))]
+            if relation != self.relation:
+                notes = [("neighbours", f"{relation}: weakened by a charge from {self.relation}")]
+            notes.append(("charges", str(n_charges)))
+        if self.path is not None:
+            notes.append(("file", self.path))
+        head = ("", f"epsilon at delta={self.delta:g}", "rho (zCDP)")
+        rows = [(name, f"{a.epsilon:.4g}", f"{a.rho:.4g}") for name, a in amounts]
+        return html_of(f"Privacy budget of {self.dataset!r}", [head, *rows], notes)
 
 
 def _same_store(ledger: Ledger, part: tuple) -> Ledger:

@@ -13,8 +13,8 @@ import numpy as np
 
 from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSR, Dense, clip_scale
-from skdpsco.data.map_reduce import in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import depth_of
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import (
     gaussian_grid,
     gaussian_mechanism,
@@ -168,7 +168,9 @@ def plan_scales(
     )
 
 
-def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
+def release_scales(
+    plan: ScalePlan, X: Any, y: np.ndarray | None, rng: np.random.Generator
+) -> Scales:
     """Follow ``plan`` on the data."""
     n, X = plan.n_samples, in_pieces(X, y)
     scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known

@@ -14,8 +14,8 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, CentredCSR, Dense, clipped
-from skdpsco.data.map_reduce import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import (
     add_rows,
@@ -25,6 +25,7 @@ from skdpsco.data.products import (
     norms_of,
     run_room,
 )
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.scaling.quantiles import count_above, halve
@@ -237,7 +238,9 @@ def plan_conditioning(
     return ConditioningPlan(event, n, d, grids, width, sparse, share)
 
 
-def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditioning:
+def release_conditioning(
+    plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
+) -> Conditioning:
     """A centre and scales for records in arrays or blocks."""
     n, d = plan.n_samples, plan.n_features
     X = in_pieces(X, y)
@@ -280,13 +283,13 @@ def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 
 
 @without_gil
-def longer_than(X, y, centre, limits) -> np.ndarray:
+def longer_than(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
     """How many centred rows are longer than each of the increasing ``limits``."""
     return count_above(centred_norms(X, len(y), centre), limits)
 
 
 @without_gil
-def shortened_sum(X, y, c) -> np.ndarray:
+def shortened_sum(X: MatrixLike, y: TargetLike, c: Any) -> np.ndarray:
     """Sum of rows, shortened to norm ``c``, over ``c``."""
     total = np.zeros(len(X.bounds) + X.intercept)
     add_over_norms(X, len(y), c, run_room(X, 1), total)
@@ -294,14 +297,14 @@ def shortened_sum(X, y, c) -> np.ndarray:
 
 
 @without_gil
-def shortened_norms(X, y, centre, c) -> np.ndarray:
+def shortened_norms(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
     norms = centred_norms(X, len(y), centre)
     return np.square(np.minimum(norms / c, 1.0)).sum()[None]
 
 
 @without_gil
-def shortened_squares(X, y, centre, c) -> np.ndarray:
+def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
     total = np.zeros(len(centre))
     add_shortened_squares(X, centre, c, total)

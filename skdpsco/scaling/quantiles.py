@@ -47,7 +47,7 @@ def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     return (len(values) - count_up_to(values, candidates)).astype(np.float64)
 
 
-def halve(above: np.ndarray, tolerated: float, grid: float, rng) -> int:
+def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Generator) -> int:
     """Index of the smallest of 2**k candidates that at most ``tolerated`` values exceed.
 
     It releases k of the counts ``above`` with noise on ``grid``, each of sensitivity 1.
@@ -61,12 +61,14 @@ def halve(above: np.ndarray, tolerated: float, grid: float, rng) -> int:
     return high
 
 
-def choose(scores: np.ndarray, candidates: np.ndarray, grid: float, rng) -> float:
+def choose(
+    scores: np.ndarray, candidates: np.ndarray, grid: float, rng: np.random.Generator
+) -> float:
     """One of the candidates, by the exponential mechanism on ``grid``."""
     return float(candidates[choose_index(rng, scores, grid)])
 
 
-def choose_index(rng, scores: np.ndarray, grid: float) -> int:
+def choose_index(rng: np.random.Generator, scores: np.ndarray, grid: float) -> int:
     """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
     units = np.empty(len(scores), dtype=np.int64)
     return choose_score(scores, grid, Exponential(), rng, units)

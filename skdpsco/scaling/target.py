@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.map_reduce import BlockDesign, map_reduce
+from skdpsco.data.record_sums import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
@@ -169,7 +169,9 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     )
 
 
-def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -> Target:
+def release_target(
+    plan: TargetPlan, y: np.ndarray | None, rng: np.random.Generator, X: Any = None
+) -> Target:
     """Choose the bound, the centre and the scale, one after the other.
 
     ``y`` is None if the blocks ``X`` hold the targets.

@@ -1,4 +1,7 @@
-"""Sums of gradients at a point, clipped or not, in one pass over memory."""
+"""Sums of gradients at a point, clipped or not, in one pass over memory, and noisy steps with them.
+
+Proof: docs/proofs/frank_wolfe.md.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -9,7 +12,6 @@ from skdpsco._clipping import clip_records
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.map_reduce import map_reduce, without_gil
 from skdpsco.data.products import (
     add_rows,
     as_lengths,
@@ -20,6 +22,7 @@ from skdpsco.data.products import (
     norm_rows,
     run_room,
 )
+from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
@@ -113,7 +116,15 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
     return total
 
 
-def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
+def walk_vertices(
+    plan: Any,
+    problem: Any,
+    constraint: Any,
+    X: Any,
+    y: Any,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`.
 
     Every step computes the predictions of its point, ``scale[t]`` times the sum of the vertices.
@@ -158,7 +169,9 @@ def write_vertex(constraint, k, out):
     vertex(constraint, k, out)
 
 
-def walk_minimisers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+def walk_minimisers(
+    plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, progress: Any
+) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
     # Zeros: a minimiser that writes nothing must not release the former content of memory.
     w, v = np.zeros((2, problem.n_coefficients))

@@ -1,7 +1,8 @@
 """Private answers to many queries about a table, and synthetic records."""
 
 from functools import partial
-from typing import Any, ClassVar
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn import get_config
@@ -9,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
@@ -18,7 +20,7 @@ from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
 from skdpsco.synthesis.columns import PANDAS, POLARS, read_table
-from skdpsco.synthesis.domain import Bins, declare
+from skdpsco.synthesis.domain import Bins, Domain, declare
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
 SYNTHESIS_SOLVERS: dict[str, Any] = {
@@ -48,10 +50,11 @@ class PrivateSynthesizer(PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    domain : list, dict, int or Bins
+    domain : list, dict, Series, int, Bins or Schema
         Public declaration of what the columns may hold, which is required. A list has one entry per
-        column and a dict one per column name; a single int or `Bins` applies to all columns. An
-        entry is
+        column, and a dict, or a Series whose index holds strings, one per column name; a single int
+        or `Bins` applies to all columns. A schema has categories for its columns, and for numbers
+        16 bins of equal length, or one bin for each of up to 32 whole numbers. An entry is
 
         - an int k: the values are 0, ..., k - 1;
         - a list of categories, all numbers (or booleans) or all strings, and None or NaN if values
@@ -59,10 +62,13 @@ class PrivateSynthesizer(PrivateEstimator):
         - `Bins` of numbers.
 
         A value that is not in the domain is an error.
-    workload : "marginals", list of tuple, ndarray or list of callable, default="marginals"
+    workload : "marginals", "target", list of tuple, ndarray or list of callable, \
+            default="marginals"
         The queries:
 
         - "marginals": the tables of counts of all sets of ``order`` columns;
+        - "target": those of these tables that have the column ``target``, for records from which a
+          model of that column is to be learned;
         - tuples of columns, by name or position: the tables of counts of these columns;
         - an array of shape (n_queries, n_cells): means of functions of a record, given by their
           values on all cells of the domain. Cells are in C order, the last column varying
@@ -73,7 +79,9 @@ class PrivateSynthesizer(PrivateEstimator):
 
         Arrays and callables need a domain of at most 2**20 cells and 30 columns.
     order : int, default=3
-        Number of columns of each table, for "marginals".
+        Number of columns of each table, for "marginals" and "target".
+    target : str, int or None, default=None
+        Name or position of the column for ``workload="target"``.
     solver : str or object, default="auto"
         "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
         mixture of products to them, and projects. "select-measure" chooses tables or queries one
@@ -157,11 +165,18 @@ class PrivateSynthesizer(PrivateEstimator):
     True
     """
 
+    answers_: np.ndarray
+    tables_: tuple[tuple[int, ...], ...] | None
+    distribution_: Any
+    domain_: Domain
+    n_iter_: int
+
     _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
         **{name: COMMON_CONSTRAINTS[name] for name in ("epsilon", "delta", "ledger", "n_iter")},
         **{name: COMMON_CONSTRAINTS[name] for name in ("verbose", "random_state")},
         "domain": "no_validation",  # by `declare`
         "workload": "no_validation",
+        "target": [None, str, Integral],
         "order": "no_validation",
         "solver": [str, HasMethods(["plan", "run"])],
     }
@@ -169,29 +184,31 @@ class PrivateSynthesizer(PrivateEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        domain=None,
-        workload="marginals",
-        order=3,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        domain: Any = None,
+        workload: Any = "marginals",
+        order: int = 3,
+        target: Any = None,
+        solver: str | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
         self.domain = domain
         self.workload = workload
         self.order = order
+        self.target = target
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Release answers and a distribution.
 
         Parameters
@@ -223,7 +240,7 @@ class PrivateSynthesizer(PrivateEstimator):
         n, d = len(table.columns[0]), len(table.columns)
         budget = self._budget()
         domain = declare(self.domain, table)
-        workload = workload_of(self.workload, self.order, domain)
+        workload = workload_of(self.workload, self.order, self.target, domain)
         problem = problem_of("workload", domain, workload, n)
         codes = domain.encode(table.columns)
         available = self._available(budget)
@@ -245,7 +262,7 @@ class PrivateSynthesizer(PrivateEstimator):
         draft.tables_ = workload.columns(d) if isinstance(workload, Marginals) else None
         return self._accept(draft)
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Any:
         """Draw independent synthetic records, which costs no privacy budget.
 
         Parameters
@@ -277,7 +294,7 @@ class PrivateSynthesizer(PrivateEstimator):
         chosen = get_config()["transform_output"] if chosen is None else chosen
         return self.domain_.decode(codes, rng, None if chosen == "default" else chosen)
 
-    def query(self, q):
+    def query(self, q: Any) -> Any:
         """Answer a query, which costs no privacy budget.
 
         Parameters
@@ -335,7 +352,9 @@ class PrivateSynthesizer(PrivateEstimator):
             start = stop
         return self.distribution_.marginal(columns)
 
-    def set_output(self, *, transform=None):
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> Self:
         """Choose what `sample` returns.
 
         Parameters
@@ -360,7 +379,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self._sklearn_output_config = {"transform": transform}  # `clone` copies it
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True

@@ -99,7 +99,7 @@ class MultiplicativeWeights:
     Rates for Differentially-Private Stochastic Saddle-Point Problems. Theorem 1.1.
     """
 
-    def __init__(self, variant: str = BEST_RESPONSE):
+    def __init__(self, variant: str = BEST_RESPONSE) -> None:
         if variant not in VARIANTS:
             raise ValueError(f"variant must be one of {list(VARIANTS)}, got {variant!r}.")
         self.variant = variant
@@ -165,7 +165,12 @@ class MultiplicativeWeights:
         )
 
     def run(
-        self, plan: WeightsPlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+        self,
+        plan: WeightsPlan,
+        problem: QueryProblem,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         n, N = problem.n_samples, problem.n_cells
