@@ -11,7 +11,7 @@ XDIST := -n $(WORKERS) --dist worksteal
 AUDITS := tests/audit $(addprefix tests/test_,$(addsuffix .py, \
 	canaries joblib_processes ledger_processes workers))
 # Tests of the built documentation: `make docs` runs them
-SITE_TESTS := tests/test_site.py
+SITE_TESTS := tests/test_site.py tests/test_docstrings.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
@@ -71,7 +71,7 @@ $(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
 
 .PHONY: test
 test: $(VENV)/.installed-test  ## run the tests but for audits (PYTEST_ARGS="-k name" for some)
-	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) --ignore=$(SITE_TESTS) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(SITE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 .PHONY: audit
 audit: $(VENV)/.installed-test  ## run statistical audits, and tests of workers and killed processes

@@ -49,7 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",  # these run
-    "ignore_pattern": r"/(quickstart|benchmarks)",
+    "ignore_pattern": r"quickstart",
     "within_subsection_order": lambda name: [*EXAMPLES, name].index(name),
     "doc_module": ("skdpsco",),
     "reference_url": {"skdpsco": None},  # names in code lead to their pages

@@ -232,7 +232,7 @@ def test_a_link_is_the_curve_of_its_targets():
 
 def weights_of(model, result, y, **draft):
     vars(model).update(draft)
-    seen, total = model._weighted(result, y, len(y))
+    seen, total = model._calibration_targets(result, y, len(y))
     assert seen.shape == (len(y), 2)
     assert seen[:, 1].max() <= 1.0
     return seen, total
@@ -262,7 +262,7 @@ def test_records_of_classes_weigh_as_in_the_mixture():
 def test_targets_of_one_prediction_are_mixed():
     y = np.array([[1.0, -1.0], [0.5, 0.5]])
     result = MinimaxResult(np.zeros(1), 1, task_weights=np.array([[0.25, 0.75]]))
-    seen, total = PrivateMinimaxRegressor()._weighted(result, y, 2)
+    seen, total = PrivateMinimaxRegressor()._calibration_targets(result, y, 2)
     np.testing.assert_allclose(seen, [-0.5, 0.5])
     assert total == 2.0
 

@@ -133,8 +133,8 @@ class PrivateLinearModel(PrivateEstimator):
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
-    _sample_weight: Any = None  # of a draft: as it was passed
     _calibrates_balls: ClassVar[bool] = True  # also for a given radius
+    _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
@@ -254,7 +254,7 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
-    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
@@ -266,7 +266,7 @@ class PrivateLinearModel(PrivateEstimator):
         if radius is None:
             return self._auto_radius * self._growth(n_samples, len(bounds))
         name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
-        return check_bound(name, radius * float(bounds.max()) / self._unit())
+        return check_bound(name, radius * float(bounds.max()) / (self._unit() * target.scale))
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
@@ -324,7 +324,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Sum of the weights of records in calibration, as far as public numbers tell."""
         return float(n_samples)
 
-    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         """Targets in [-1, 1] for calibration, with weights of records or none, and their sum."""
         return y, float(n_samples)
 
@@ -439,7 +439,7 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    targets, total = self._weighted(result, y, n)
+                    targets, total = self._calibration_targets(result, y, n)
                     found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)

@@ -285,6 +285,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         Returns
         -------
         self : object
+            The estimator itself.
 
         Raises
         ------

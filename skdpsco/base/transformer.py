@@ -20,6 +20,7 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, which are clipped to the bounds.
         y : None
             Ignored.
 

@@ -65,7 +65,7 @@ def project(constraint, w):
 
 
 class L1Ball(NamedTuple):
-    """l1 ball around 0: its vertices are ``+radius e_j``, then ``-radius e_j``.
+    """Ball of the l1 norm around 0: its vertices are ``+radius e_j``, then ``-radius e_j``.
 
     Parameters
     ----------

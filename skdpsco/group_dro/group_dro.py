@@ -301,6 +301,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            Classes, or targets of a regression.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
                 str or list of str
             The group of every record, which must be given. Several columns define groups as their
@@ -400,7 +401,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
         return float(min(facts["n_groups"] * smallest, n_samples))
 
-    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         rates = result.theta / result.sizes
         rates /= rates.sum() if self._membership.overlapping else rates.max()
         bound = 0.5 if classifies(self) else 1.0
@@ -439,6 +440,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         Returns
         -------
         y : ndarray of shape (n_samples,)
+            The more probable class of every record, or its predicted target.
         """
         scores = self._scores(X)
         return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
@@ -465,7 +467,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            True classes or targets.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------

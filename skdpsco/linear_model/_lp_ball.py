@@ -381,7 +381,7 @@ class LpModel(PrivateLinearModel):
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
-        radius = self._ball_radius(n_samples, bounds)
+        radius = self._ball_radius(n_samples, bounds, target)
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
         row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
         n_columns = len(bounds) + intercept

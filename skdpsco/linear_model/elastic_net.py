@@ -27,8 +27,11 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    alpha : float, default=1.0
-        Weight of the penalty, >= 0, as in scikit-learn.
+    alpha : float, default=0.01
+        Weight of the penalty, >= 0, in scikit-learn's units: against half the mean squared
+        residual, for coefficients of X and y as given. scikit-learn's default, 1, leaves little of
+        a model where columns and target have deviations of about 1. In `PrivateRidge` the weight is
+        against the sum over records.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
@@ -136,7 +139,7 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
-        alpha: float = 1.0,
+        alpha: float = 0.01,
         l1_ratio: float = 0.5,
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,

@@ -92,7 +92,7 @@ class MinimaxModel(PrivateLinearModel):
         return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius = self._ball_radius(n_samples, bounds)
+        radius = self._ball_radius(n_samples, bounds, target)
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(
             loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
@@ -108,7 +108,7 @@ class MinimaxModel(PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve | None:
         return TARGET_CURVES.get(type(loss.losses[0])) if len(loss.losses) == 1 else None
 
-    def _weighted(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         weights = result.task_weights[0]
         if result.shares is None:
             return y @ weights, float(n_samples)

@@ -260,7 +260,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+            True classes, of one task or several.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------

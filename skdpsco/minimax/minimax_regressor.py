@@ -177,6 +177,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         clip_features: bool = True,
         solver: Literal[
             "auto",
+            "moments",
             "mirror-descent",
             "bias-reduced-mirror-descent",
             "boosted-mirror-descent",
@@ -230,10 +231,13 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+            True targets, of one task or several.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------
         score : float
+            At most 1; 0 is the score of the mean of y.
         """
         return self._worst(r2_score, X, y, sample_weight)

@@ -224,7 +224,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records, as the estimator takes them.
         y : array-like of shape (n_samples,)
+            Targets, as the estimator takes them.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -420,7 +422,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, as the estimator takes them.
         y : array-like of shape (n_samples,)
+            True targets.
 
         Returns
         -------

@@ -103,6 +103,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The encoder itself.
 
         Raises
         ------
@@ -126,6 +127,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Numbers, strings or both.
 
         Returns
         -------
@@ -161,6 +163,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
+            One name per column of what `transform` returns.
         """
         check_is_fitted(self)
         names = check_input_names(self, input_features)

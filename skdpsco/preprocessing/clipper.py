@@ -236,10 +236,12 @@ class PrivateQuantileClipper(ColumnTransform):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, in the units of the fit.
 
         Returns
         -------
         X_out : ndarray of shape (n_samples, n_features), float64
+            Columns within their ranges, or within `feature_range`.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
@@ -255,10 +257,12 @@ class PrivateQuantileClipper(ColumnTransform):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Columns as `transform` returns them.
 
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features), float64
+            Columns in the units of the fit.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False, named=False)

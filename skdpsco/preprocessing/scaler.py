@@ -206,10 +206,12 @@ class PrivateStandardScaler(ColumnTransform):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, in the units of the fit.
 
         Returns
         -------
         X_out : ndarray of shape (n_samples, n_features), float64
+            Columns in standard deviations from their means.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
@@ -227,10 +229,12 @@ class PrivateStandardScaler(ColumnTransform):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Columns as `transform` returns them.
 
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features), float64
+            Columns in the units of the fit.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False, named=False)

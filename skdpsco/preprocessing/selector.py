@@ -236,6 +236,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            Classes, or targets of a regression.
 
         Returns
         -------
@@ -300,6 +301,7 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         Returns
         -------
         X_out : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
+            The selected columns, in their order in X.
         """
         with np.errstate(all="ignore"):  # scikit-learn adds up all of X
             return super().transform(X)

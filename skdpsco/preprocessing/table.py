@@ -80,6 +80,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The encoder itself.
 
         Raises
         ------
@@ -106,6 +107,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
+            The features, in the order of `get_feature_names_out`.
 
         Raises
         ------
@@ -125,6 +127,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
+            One name per column of what `transform` returns.
         """
         return np.array(self._checked().feature_names_out(), dtype=object)
 

@@ -196,7 +196,7 @@ class CalibrationPlan:
         return Calibration(slope, shift)
 
     def fitted(
-        self, scores: Any, table: Any, total: float, b: Any, noise: Any
+        self, scores: Any, table: Any, total: float, b: float, noise: float
     ) -> tuple[float, float]:
         """Slope and shift that fit a table with noise of this variance, shrunk towards 1 and 0."""
         (x, spread), (counts, sums), curve = scores, table, self.curve

@@ -1,4 +1,7 @@
-"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md."""
+"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md.
+
+Counts by halving: docs/proofs/conditioning.md.
+"""
 
 import numpy as np
 

@@ -366,6 +366,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         self : object
+            The synthesizer itself.
 
         Raises
         ------
