@@ -58,6 +58,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "verbose": ["verbose"],
 }
+PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
+    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]]
+}
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
@@ -76,11 +79,11 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
     **CALIBRATION_CONSTRAINTS,
+    **PRIVATE_BOUND_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]],
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
