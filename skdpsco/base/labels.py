@@ -66,6 +66,19 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     return unique, index
 
 
+def declared_classes(classes: Any) -> np.ndarray:
+    """The classes of labels in blocks, sorted.
+
+    Raises
+    ------
+    ValueError
+        If they are not declared: labels of blocks are not looked at for them.
+    """
+    if classes is None:
+        raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
+    return encode_classes(np.asarray(classes)[:0], classes)[0]
+
+
 def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Targets as losses expect them: -1 and 1 for two classes, else class indices."""
     return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)

@@ -12,7 +12,7 @@ from skdpsco._validation import (
     check_target,
     check_X_y,
 )
-from skdpsco.base.labels import as_targets, encode_classes, labels_note
+from skdpsco.base.labels import as_targets, declared_classes, encode_classes, labels_note
 from skdpsco.base.linear_model import (
     LinearClassifierMixin,
     LinearRegressorMixin,
@@ -31,19 +31,6 @@ def encode_targets(y: np.ndarray, classes: Any) -> np.ndarray:
         If a label is not among ``classes``.
     """
     return as_targets(*encode_classes(y, classes))
-
-
-def declared_classes(classes: Any) -> np.ndarray:
-    """The classes of labels in blocks, sorted.
-
-    Raises
-    ------
-    ValueError
-        If they are not declared: labels of blocks are not looked at for them.
-    """
-    if classes is None:
-        raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    return encode_classes(np.asarray(classes)[:0], classes)[0]
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):

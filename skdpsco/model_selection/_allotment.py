@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
@@ -199,6 +200,8 @@ def _reach_noise(estimator: Any, part: Any) -> None:
 
 
 def _first_columns(X: Any, count: int) -> Any:
+    if isinstance(X, RowBlocks):
+        return X.map(FunctionTransformer(_first_columns, kw_args={"count": count}))
     return (X.iloc if hasattr(X, "iloc") else X)[:, :count]
 
 

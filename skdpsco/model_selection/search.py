@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._random import without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
+from skdpsco.data.row_blocks import first_record, is_blocks
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
@@ -67,7 +68,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         an equal share of the search's budget, and draws the winner by the exponential mechanism. It
         is faster, but gives each of many candidates little budget, so do not use it for parameters
         whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
-        with a ledger: ledgers count in zCDP, where random stopping is far more expensive.
+        with a ledger, as ledgers count in zCDP, where random stopping is far more expensive, and
+        for `RowBlocks`, where the number of passes would reveal that of the tries.
     scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
         None is "accuracy" for classifiers and "r2" for regressors. The latter is one minus the
         squared error, at most 1 per record, in units of a privately found scale of the target. For
@@ -148,6 +150,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     True
     """
 
+    _in_blocks = False  # of a draft: whether the records come in blocks
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         "estimator": [HasMethods(["fit"])],
@@ -203,13 +206,16 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.record_wise = record_wise
         self.random_state = random_state
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y=None, **fit_params):
         """Search, and fit the winner.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
+            Blocks of arrays or files, or an Arrow table, are searched by composition. Their
+            targets, and which part a record is in, are kept in memory, 16 bytes per record.
+        y : array-like of shape (n_samples,) or None
+            None if the blocks hold the targets.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -234,6 +240,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
+        self._in_blocks = is_blocks(X)
         grid = self._grid()
         candidates = self._candidates(grid)
         scorer = resolve_scorer(self.scoring, self.estimator)
@@ -261,7 +268,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
         budgets = [rho for rho, _ in parts]
-        allotment.check_private(candidates, data.X, self.record_wise, budgets)
+        allotment.check_private(candidates, first_record(data.X), self.record_wise, budgets)
         allotted = [
             [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
         ]
@@ -371,8 +378,14 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         return n_validation
 
     def _stops_at_random(self) -> bool:
-        automatic = self.ledger is None and not self.return_scores
-        return automatic if self.strategy == "auto" else self.strategy == "random-stopping"
+        automatic = self.ledger is None and not self.return_scores and not self._in_blocks
+        stops = automatic if self.strategy == "auto" else self.strategy == "random-stopping"
+        if stops and self._in_blocks:
+            raise ValueError(
+                "strategy must be 'composition' for RowBlocks: how often files are read would "
+                "reveal the number of tries."
+            )
+        return stops
 
     def _refits(self) -> bool:
         return not self._stops_at_random() if isinstance(self.refit, str) else bool(self.refit)

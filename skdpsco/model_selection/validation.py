@@ -12,6 +12,7 @@ from sklearn.utils.parallel import delayed
 
 from skdpsco._random import seed_of, without_warnings
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
+from skdpsco.data.row_blocks import first_record
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
@@ -51,7 +52,7 @@ class PrivateScore(NamedTuple):
 def private_cross_val_score(
     estimator: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     epsilon: float = 0.1,
     delta: float = 1e-6,
@@ -74,8 +75,9 @@ def private_cross_val_score(
     estimator : estimator
         A private estimator, or a pipeline whose steps are private or data-independent. (A search
         with strategy="auto" is assessed as one that has a ledger: by composition.)
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
+    y : array-like of shape (n_samples,) or None
+        None if the blocks hold the targets.
     epsilon, delta : float, default=0.1 and 1e-6
         Budget of the score alone.
     ledger : Ledger or None, default=None
@@ -130,7 +132,7 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta)
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
-    allotment.check_private([estimator], X, record_wise)
+    allotment.check_private([estimator], first_record(X), record_wise)
     rho_fit = float(declared_rho(estimator).sum())
     scorer = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=scorer is None)

@@ -5,7 +5,7 @@ from math import fsum
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils import gen_batches
 
 from skdpsco._validation import (
@@ -17,13 +17,15 @@ from skdpsco._validation import (
     check_interval,
     check_width,
 )
+from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.design import Dense, as_design
+from skdpsco.data.row_blocks import first_record
 
 BOUND_NAMES = ("lower", "upper")
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
-class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _Stateless(OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
     """A map of single records with public parameters, for which `fit` learns nothing."""
 
     def fit(self, X, y=None):
@@ -31,7 +33,8 @@ class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            `RowBlocks`, for instance; one record of them is checked.
         y : None
             Ignored.
 
@@ -44,7 +47,7 @@ class _Stateless(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError, TypeError
             For parameters out of range and for input that is not finite and numeric.
         """
-        self._check(X, reset=True)
+        self._check(first_record(X), reset=True)
         return self
 
     def __sklearn_tags__(self):

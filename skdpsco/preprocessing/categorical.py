@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,12 +15,14 @@ from skdpsco._validation import (
     check_objects,
     is_missing,
 )
+from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.row_blocks import first_record
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
 
 
-class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
@@ -80,8 +82,8 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Numbers, strings or both.
+        X : array-like of shape (n_samples, n_features), or blocks
+            Numbers, strings or both. Of blocks, `RowBlocks` for instance, one record is looked at.
         y : None
             Ignored.
 
@@ -97,7 +99,7 @@ class CategoricalDomainEncoder(TransformerMixin, BaseEstimator):
         """
         self._validate_params()
         _check_dtype(self.dtype)
-        _, dtypes = check_objects(self, X, reset=True)
+        _, dtypes = check_objects(self, first_record(X), reset=True)
         names = getattr(self, "feature_names_in_", None)
         declared = _declared_categories(self.categories, len(dtypes), names)
         for j, (categories, dtype) in enumerate(zip(declared, dtypes, strict=True)):

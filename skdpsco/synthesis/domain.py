@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,15 @@ from skdpsco._quiet import quietly
 from skdpsco._validation import LARGEST, check_positive_int, is_missing
 from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
-from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
+from skdpsco.synthesis.columns import (
+    ColumnTable,
+    as_list,
+    assemble,
+    columns_in,
+    public_dtype,
+    taken,
+    typed,
+)
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -100,6 +108,16 @@ class Bins:
 
 def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint"))
+
+
+class Encoder(NamedTuple):
+    """A transformer of blocks of records into codes."""
+
+    domain: "Domain"
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Codes of the records of a block, which has the columns of the domain."""
+        return self.domain.encode(columns_in(X))
 
 
 @dataclass(frozen=True, eq=False)
