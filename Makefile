@@ -24,7 +24,7 @@ FLOOR_VENV ?= .venv-floor
 FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 	&& { echo $$python; break; }; done)
-WHEEL_VENV := .venv-wheel
+SDIST_VENV := .venv-sdist
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
 # every worker of pytest would compile all tests again.
@@ -95,13 +95,14 @@ floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported de
 	$(FLOOR_VENV)/bin/python .ci/check_floor.py
 	$(FLOOR_VENV)/bin/python -m pytest $(XDIST) $(FLOOR_TESTS) $(PYTEST_ARGS)
 
-.PHONY: wheel
-wheel: $(VENV)/.installed-dev  ## build the wheel and try it in an empty environment
-	rm -rf dist $(WHEEL_VENV)
-	$(VENV)/bin/python -m build --wheel
-	$(call make_venv,$(PYTHON),$(WHEEL_VENV))
-	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl
-	$(WHEEL_VENV)/bin/python -I .ci/smoke.py
+.PHONY: sdist
+sdist: $(VENV)/.installed-dev  ## build source and wheel, and try them in an empty environment
+	rm -rf dist $(SDIST_VENV)
+	# The wheel is built from the source distribution, so that trying it tries both.
+	$(VENV)/bin/python -m build
+	$(call make_venv,$(PYTHON),$(SDIST_VENV))
+	$(SDIST_VENV)/bin/python -m pip install --quiet dist/*.whl
+	$(SDIST_VENV)/bin/python -I .ci/smoke.py
 
 .PHONY: bench
 bench: $(VENV)/.installed-test  ## run the benchmarks one by one

@@ -1,6 +1,7 @@
-"""Import the installed wheel and fit a tiny model. `make wheel` runs it, isolated from the tree."""
+"""Import the installed wheel and fit a tiny model. `make sdist` runs it, isolated from the tree."""
 
-from importlib.metadata import version
+import re
+from importlib.metadata import metadata, version
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import skdpsco
 package = Path(skdpsco.__file__).parent
 assert package.parent.name == "site-packages", f"not the wheel: {package}"
 assert (package / "py.typed").is_file(), "py.typed is missing"
+relative = re.findall(r"\]\((?!https://)[^)]*\)", metadata("skdpsco")["Description"])
+assert relative == [], f"links of the README that lead nowhere on a package index: {relative}"
 
 if hasattr(skdpsco, "PrivateLasso"):
     rng = np.random.default_rng(0)

@@ -17,6 +17,7 @@ copyright = f"2026, {author}"
 version = release = installed_version("skdpsco")
 
 extensions = [
+    "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -25,6 +26,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -38,6 +40,14 @@ numpydoc_show_class_members = False  # the template of a class lists its methods
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_reference_style = "author_year"
+bibtex_default_style = "unsrtalpha"
+
+plot_formats = [("png", 150)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
 
 copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor output are copied
 

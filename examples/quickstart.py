@@ -4,7 +4,8 @@ Private against non-private models on real data
 
 Fits `PrivateLogisticL1` and `PrivateLasso` to data sets that ship with scikit-learn, over a range
 of epsilon, and prints the test scores beside those of non-private models, the selected features
-and the privacy report. It saves a plot. Any CSV file with a header will do instead::
+and the privacy report. It saves a plot in the working directory. Any CSV file with a header will do
+instead, if pandas is installed::
 
     python examples/quickstart.py
     python examples/quickstart.py --csv FILE --target NAME --feature-bound age=0:100
@@ -14,7 +15,6 @@ and each test score, is a release: on data that deserve protection, fit once.
 """
 
 import argparse
-import csv
 import math
 import time
 import warnings
@@ -29,13 +29,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import PrivateLasso, PrivateLogisticL1, Schema
+from skdpsco.preprocessing import TableEncoder
 
 EPSILONS = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
 SHOWN = 10  # features
 FEW = 10  # distinct values that make a numeric target a class
-CATEGORIES = 20  # distinct values up to which a text column is one-hot encoded
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+CATEGORIES = 50  # distinct values up to which a text column is one-hot encoded
 
 # %%
 # Preparation
@@ -111,38 +111,6 @@ def diabetes():
 # ------------
 
 
-def read_table(path, target):
-    """Columns of a CSV file as lists of text, by name."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        file.seek(0)
-        delimiter = max(",;\t", key=first.count)
-        lines = [line for line in csv.reader(file, delimiter=delimiter) if line]
-    if len(lines) < 2:
-        raise ValueError(f"{path} needs a header and records.")
-    header, *records = [[cell.strip() for cell in line] for line in lines]
-    repeated = [name for name, count in Counter(header).items() if count > 1]
-    if repeated:
-        raise ValueError(f"{path} has two columns of the name {repeated[0]!r}.")
-    for number, record in enumerate(records, 1):
-        if len(record) != len(header):
-            raise ValueError(
-                f"Record {number} of {path} has {len(record)} cells, the header has {len(header)}."
-            )
-    if target not in header:
-        raise ValueError(f"{path} has no column {target!r}. Its columns: {', '.join(header)}.")
-    return dict(zip(header, map(list, zip(*records, strict=True)), strict=True))
-
-
-def as_numbers(cells):
-    """Finite numbers, or None if the cells are anything else."""
-    try:
-        numbers = np.array([float(cell) for cell in cells])
-    except ValueError:
-        return None
-    return numbers if np.isfinite(numbers).all() else None
-
-
 def parse_range(text, what):
     """Low and high of ``LOW:HIGH``, or of a number that bounds the absolute value."""
     try:
@@ -167,74 +135,85 @@ def parse_bounds(texts, names):
 
 def read_csv(options):
     """A problem from a CSV file, and what had to be assumed."""
-    table = read_table(options.csv, options.target)
-    for name in (*options.drop, *options.categorical):
-        if name not in table or name == options.target:
-            raise ValueError(f"{options.csv} has no feature {name!r}.")
-    table = {name: cells for name, cells in table.items() if name not in options.drop}
-    for name, cells in table.items():
-        empty = [i for i, cell in enumerate(cells, 1) if cell.lower() in MISSING]
-        if empty:
-            raise ValueError(
-                f"Column {name!r} has {len(empty)} missing values, the first in record {empty[0]}. "
-                f"Fill them{'' if name == options.target else f', or use --drop {name}'}."
-            )
-    target = table.pop(options.target)
-    if not table:
-        raise ValueError(f"{options.csv} has no features.")
-    if len(target) < 20:
-        raise ValueError(f"{options.csv} has {len(target)} records; privacy needs many more.")
+    import pandas as pd
 
-    bounds = parse_bounds(options.feature_bound, table)
-    columns, names, guessed, encoded = [], [], [], []
-    for name, cells in table.items():
-        numbers = as_numbers(cells)
-        values = sorted(set(cells))
-        if name in options.categorical or (numbers is None and len(values) <= CATEGORIES):
-            columns += [np.equal(cells, value).astype(float) for value in values]
-            names += [f"{name}={value}" for value in values]
-            encoded.append(name)
-        elif numbers is None:
-            i, cell = next((i, c) for i, c in enumerate(cells, 1) if as_numbers([c]) is None)
-            raise ValueError(
-                f"Column {name!r} is not numeric: record {i} has {cell!r}. It has {len(values)} "
-                f"distinct values; use --categorical {name} to encode them or --drop {name}."
-            )
-        else:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells would be lost
+        try:
+            frame = pd.read_csv(
+                options.csv,
+                sep=None,  # a comma, a semicolon or a tab
+                engine="python",
+                encoding="utf-8-sig",
+                skipinitialspace=True,
+                na_values=["?"],
+                index_col=False,
+            ).drop(columns=options.drop)
+        except (ValueError, KeyError, pd.errors.ParserWarning) as error:
+            raise ValueError(f"{options.csv} is not a table: {error}") from None
+    for name in (options.target, *options.categorical):
+        if name not in frame:
+            raise ValueError(f"{options.csv} has no column {name!r}: {', '.join(frame)}.")
+    if frame[options.target].isna().any():
+        raise ValueError(f"Column {options.target!r} has missing values, but is the target.")
+    if len(frame) < 20:
+        raise ValueError(f"{options.csv} has {len(frame)} records; privacy needs many more.")
+
+    features = frame.drop(columns=options.target)
+    bounds = parse_bounds(options.feature_bound, features)
+    columns, guessed, encoded = {}, [], []
+    for name, column in features.items():
+        columns[name] = {"missing": bool(column.isna().any())}
+        numeric = pd.api.types.is_numeric_dtype(column) and column.dtype != bool
+        if numeric and name not in options.categorical:
             if name not in bounds and None not in bounds:
                 guessed.append(name)
-            given = bounds.get(name, bounds.get(None))
-            columns.append(scaled(numbers, *(given or (numbers.min(), numbers.max()))))
-            names.append(name)
-    notes = []
-    if guessed:
-        notes.append(f"ranges of {', '.join(guessed)} (declare: --feature-bound NAME=LOW:HIGH)")
-    if encoded:
-        notes.append(f"categories of {', '.join(encoded)}")
+            found = bounds.get(name, bounds.get(None, (column.min(), column.max())))
+            columns[name]["bounds"] = list(map(float, found))
+            continue
+        features[name] = column.map(str, na_action="ignore")
+        columns[name]["categories"] = values = sorted(features[name].dropna().unique())
+        encoded.append(name)
+        if len(values) > CATEGORIES and name not in options.categorical:
+            raise ValueError(
+                f"Column {name!r} is not numeric and has {len(values)} distinct values; use "
+                f"--categorical {name} to encode them or --drop {name}."
+            )
+    missing = [name for name, declared in columns.items() if declared["missing"]]
+    notes = [
+        f"{what} of {', '.join(names)}{hint}"
+        for what, names, hint in (
+            ("ranges", guessed, " (declare: --feature-bound NAME=LOW:HIGH)"),
+            ("categories", encoded, ""),
+            ("that values are missing", missing, ""),
+        )
+        if names
+    ]
+    encoder = TableEncoder(Schema(columns))
+    X, names = encoder.fit_transform(features), list(encoder.get_feature_names_out())
 
-    X, title = np.column_stack(columns), Path(options.csv).stem
-    numbers, values = as_numbers(target), Counter(target)
+    target, title = frame[options.target], Path(options.csv).stem
+    numeric, counts = pd.api.types.is_numeric_dtype(target), target.value_counts()
     if options.task == "classification" or (
-        options.task is None and (numbers is None or len(values) <= FEW)
+        options.task is None and (not numeric or len(counts) <= FEW)
     ):
-        if len(values) < 2 or min(values.values()) < 2:
+        if len(counts) < 2 or counts.min() < 2:
             raise ValueError(
                 f"Every class of {options.target!r} needs two records, and there must be two "
                 "classes at least. If it is a number, use --task regression."
             )
-        notes.append("the labels")
-        return Problem(title, X, np.array(target), names), notes
-    if numbers is None:
+        return Problem(title, X, target.astype(str).to_numpy(str), names), [*notes, "the labels"]
+    if not numeric:
         raise ValueError(f"Target {options.target!r} is not numeric, as a regression needs it.")
     if options.target_bound is None:
-        low, high = numbers.min(), numbers.max()
+        low, high = float(target.min()), float(target.max())
         notes.append("the range of the target (declare: --target-bound LOW:HIGH)")
     else:
         low, high = parse_range(options.target_bound, "--target-bound")
     if low == high:
         raise ValueError(f"Target {options.target!r} is constant.")
-    half = float(high - low) / 2.0
-    return Problem(title, X, numbers - low - half, names, half), notes
+    half = (high - low) / 2.0
+    return Problem(title, X, target.to_numpy(float) - low - half, names, half), notes
 
 
 # %%
@@ -317,7 +296,7 @@ def parse(arguments):
     add("--target-bound", metavar="LOW:HIGH", help="public range of the target of a regression")
     add("--epsilon", type=float, nargs="+", default=EPSILONS, help="privacy budgets to compare")
     add("--splits", type=int, default=10, help="random splits, of which medians are taken")
-    add("--plot", type=Path, default=Path(__file__).with_suffix(".png"), help="where to save it")
+    add("--plot", type=Path, default=Path("quickstart.png"), help="where to save it")
     options = parser.parse_args(arguments)
     if (options.csv is None) != (options.target is None):
         parser.error("--csv and --target belong together")
@@ -335,13 +314,11 @@ def main(arguments=None):
     else:
         try:
             problem, notes = read_csv(options)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except OSError as error:
             parser.error(f"cannot read {options.csv}: {error}")
         except ValueError as error:
             parser.error(str(error))
         problems = [problem]
-    for note in notes:
-        print(f"Read off the file and treated as public, which the guarantee needs: {note}")
 
     epsilons = sorted(options.epsilon)
     shown = min(epsilons, key=lambda epsilon: abs(math.log(epsilon)))  # the closest to 1
@@ -372,6 +349,8 @@ def main(arguments=None):
         title = f"weights{towards}; epsilon = {shown:g}"
         draw(axes, problem, epsilons, private, free, weights, title)
     print(f"\nThe privacy report of the last model\n{model.privacy_}")
+    for note in notes:
+        print(f"It does not cover what was read off the file as if it was public: {note}")
     figure.savefig(options.plot, dpi=110)
     print(f"\nSaved {options.plot}. Took {time.perf_counter() - start:.1f} s.")
 

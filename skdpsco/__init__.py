@@ -1,7 +1,10 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
 from skdpsco._random import PrivacyWarning, UtilityWarning
+from skdpsco._versions import __version__ as __version__
+from skdpsco._versions import show_versions
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -15,11 +18,10 @@ from skdpsco.linear_model import (
 )
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.preprocessing.table import TableEncoder, make_private_pipeline
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
 from skdpsco.variational import solve_variational_inequality
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Bins",
@@ -41,6 +43,10 @@ __all__ = [
     "PrivateRidge",
     "PrivateSynthesizer",
     "RowBlocks",
+    "Schema",
+    "TableEncoder",
     "UtilityWarning",
+    "make_private_pipeline",
+    "show_versions",
     "solve_variational_inequality",
 ]

@@ -13,6 +13,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from skdpsco._upstream import stamp_cache
+
 # "numpy": a division by zero gives inf or nan. The default would raise an exception, and whether a
 # kernel raises on private data is a release that nobody has paid for. It also lets LLVM vectorise.
 _ERROR_MODEL: Final = "numpy"
@@ -111,14 +113,10 @@ def njit(function: Callable[..., Any]) -> Any:
         return plain(function)
     try:
         dispatcher: Any = numba.njit(cache=True, nogil=True, **_OPTIONS)(function)
-        cache, kind = dispatcher._cache, dispatcher._cache._impl
-        file, checked, index_key = cache._cache_file, kind.check_cachable, cache._index_key
-        file._source_stamp = (file._source_stamp, _digest(frozenset([function.__module__])))
-        file._data_name_pattern = f"{kind.filename_base}.{_PROCESS}-{{number:d}}.nbc"
+        stamp = _digest(frozenset([function.__module__]))
+        stamp_cache(dispatcher, stamp, _PROCESS, _of_this_package, _digest_of_classes)
     except (AttributeError, RuntimeError):
         return plain(function)
-    kind.check_cachable = lambda code: _of_this_package(code.signature.args) and checked(code)
-    cache._index_key = lambda args, codegen: (index_key(args, codegen), _digest_of_classes(args))
     return dispatcher
 
 

@@ -32,6 +32,13 @@ _PUBLIC = (
     "y should be a 1d array, got an array of shape",
 )
 
+# What scikit-learn recommends, such as the means of the columns, would not be private.
+MISSING = (
+    "Input X contains NaN, and missing values are not supported. Put a public constant in their "
+    "place, for instance with SimpleImputer(strategy='constant', fill_value=0.0, "
+    "add_indicator=True): means and medians of the data are not private."
+)
+
 
 def quietly(
     instead: str | Callable[[Exception], str],
@@ -75,6 +82,8 @@ def score_by(metric: Callable[..., Any], y: Any, predicted: np.ndarray, weights:
 
 
 def _public(error: Exception, instead: str | Callable[[Exception], str]) -> Exception:
+    if str(error).startswith("Input X contains NaN"):
+        return ValueError(MISSING)
     if str(error).startswith(_PUBLIC) or isinstance(error, (MemoryError, ImportError)):
         error.__cause__ = error.__context__ = None
         return error

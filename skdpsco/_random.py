@@ -4,15 +4,20 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numba.extending import overload
-from numba.np.random.generator_core import next_uint64 as _next_uint64
 from randomgen import AESCounter
+from sklearn.utils import check_random_state
 
 from skdpsco._kernels import inner
+from skdpsco._upstream import next_word
+
+# Where texts of utility warnings go; None shows them.
+_advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
 
 
 class PrivacyWarning(UserWarning):
@@ -35,8 +40,13 @@ def warn_utility(message: str, stacklevel: int = 3) -> None:
     Warns
     -----
     UtilityWarning
+        Not within `collected_advice`.
     """
-    warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
+    advice = _advice.get()
+    if advice is None:
+        warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
+    elif message not in advice:
+        advice.append(message)
 
 
 def warn_privacy(message: str, stacklevel: int = 3) -> None:
@@ -55,6 +65,27 @@ def warn_privacy(message: str, stacklevel: int = 3) -> None:
     warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
 
 
+def warn_of_version(name: str, stored: str, current: str) -> None:
+    """Warn that a pickled estimator comes from another version of this package.
+
+    Parameters
+    ----------
+    name : str
+        Its class.
+    stored, current : str
+
+    Warns
+    -----
+    InconsistentVersionWarning
+    """
+    warnings.warn(
+        f"This {name} was pickled by skdpsco {stored}, and is loaded by {current}: its parameters "
+        "and attributes may have another meaning. What it has released keeps its guarantee.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
 @contextmanager
 def without_warnings():
     """Show none within: their number would tell how many fits there are.
@@ -68,16 +99,13 @@ def without_warnings():
 
 @contextmanager
 def collected_advice() -> Iterator[list[str]]:
-    """Keep the texts of `UtilityWarning` in a list, for one warning later; show all others."""
+    """Keep what `warn_utility` is told in a list, for one warning later; of this thread only."""
     advice: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    token = _advice.set(advice)
+    try:
         yield advice
-    for one in caught:
-        if not issubclass(one.category, UtilityWarning):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif str(one.message) not in advice:
-            advice.append(str(one.message))
+    finally:
+        _advice.reset(token)
 
 
 class _SecretAESCounter(AESCounter):
@@ -113,6 +141,14 @@ def seed_of(random_state: Any) -> int | None:
     if random_state < 0:
         raise ValueError(f"random_state must be a non-negative integer, got {random_state!r}.")
     return int(random_state)
+
+
+def public_generator(random_state: Any) -> np.random.RandomState:
+    """Source of what is public, such as a split: one of its own where no ``random_state`` is given.
+
+    The state of NumPy's global generator would tell how often a fit was tried.
+    """
+    return np.random.RandomState() if random_state is None else check_random_state(random_state)
 
 
 def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.Generator, bool]:
@@ -158,7 +194,7 @@ def next_uint64(rng):
 
 @overload(next_uint64)
 def _next_uint64_in_kernels(rng):
-    return lambda rng: _next_uint64(rng.bit_generator)
+    return lambda rng: next_word(rng.bit_generator)
 
 
 @inner

@@ -1,21 +1,22 @@
-"""Checks of what users pass in. The only file that imports private names of scikit-learn."""
+"""Checks of what users pass in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _num_samples,
-    check_array,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, validate_data
 
 from ._quiet import quietly
+from ._upstream import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    feature_names_in,
+    num_samples,
+    safe_indexing,
+)
 
 FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes the first
 
@@ -23,6 +24,20 @@ FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes th
 SMALLEST, LARGEST = 1e-100, 1e100
 # Noise grows with every step: automatic rules ask for far fewer, and a path keeps all its points.
 MAX_ITER = 10_000
+
+
+class _Known(HasMethods):
+    """Objects known by a method, with a name for messages."""
+
+    def __init__(self, method: str, name: str):
+        super().__init__(method)
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BY_SCHEMA = _Known("declared", "a Schema")  # whose module is above this one
 
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -34,7 +49,7 @@ _FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_CONSTRAINTS,
     "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like"],
+    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like", BY_SCHEMA],
     "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
     "solver": [
         StrOptions({"stagewise", *_FRANK_WOLFE, "anytime-mirror-descent"}),
@@ -44,9 +59,13 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
-    "target_bound": [None, Interval(Real, 0, None, closed="neither")]
+    "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
-CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like"]}
+CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like", BY_SCHEMA]}
+WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
+    "class_weight": [None, dict, str],  # a string is refused with a hint
+    "max_weight": [None, Interval(Real, 0, None, closed="neither")],
+}
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
 CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
@@ -68,6 +87,46 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+def declared(name: str, value: Any) -> Any:
+    """What a `Schema` declares for the parameter ``name``; any other value as it is."""
+    return value.declared(name) if hasattr(value, "declared") else value
+
+
+def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
+    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
+
+    Labelled are a dict, a Series whose index holds strings, and a `Schema`, which may declare more
+    columns.
+
+    Raises
+    ------
+    ValueError
+        If it is labelled, and columns have no names, or names and labels are not the same.
+    """
+    may_have_more = hasattr(value, "declared")
+    is_series = hasattr(value, "to_dict") and not hasattr(value, "columns")
+    if may_have_more:
+        value = value.declared(name)
+    elif is_series and all(isinstance(label, str) for label in value.index):
+        value = value.to_dict()
+    if not isinstance(value, Mapping):
+        return value
+    if names is None:
+        raise ValueError(
+            f"{name} is given by the names of columns, but X has no column names. Give X as a data "
+            f"frame, or {name} as a list."
+        )
+    columns = list(names)
+    missing = [column for column in columns if column not in value]
+    unknown = [] if may_have_more else [label for label in value if label not in columns]
+    if missing or unknown:
+        raise ValueError(
+            f"{name} must have one entry for each column of X and no others; it lacks {missing}, "
+            f"and X lacks {unknown}."
+        )
+    return [value[column] for column in columns]
+
+
 def check_bound(name: str, value: Any) -> float:
     """A positive number that is neither NaN nor beyond what float64 sums can hold.
 
@@ -78,6 +137,7 @@ def check_bound(name: str, value: Any) -> float:
     ValueError
         If it is out of range.
     """
+    value = declared(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
@@ -86,8 +146,8 @@ def check_bound(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
-    """One bound per column, from a number or from one number per column.
+def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None) -> np.ndarray:
+    """One bound per column, from a number or from one number per column, labelled or in order.
 
     Raises
     ------
@@ -98,6 +158,7 @@ def check_feature_bound(value: Any, n_features: int) -> np.ndarray:
     """
     if isinstance(value, Real):
         return np.full(n_features, check_bound("feature_bound", value))
+    value = in_column_order("feature_bound", value, names)
     try:
         bounds = np.asarray(value)
     except ValueError:  # ragged lists
@@ -137,23 +198,67 @@ def check_n_iter(value: Any) -> int | None:
     return int(value)
 
 
-def check_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse sample weights, which change every sensitivity, and unknown names.
+def with_hints(**hints: str) -> Callable[..., Any]:
+    """Decorate ``__init__`` to say what takes the place of parameters that users look for.
+
+    The signature stays what it is.
+
+    Parameters
+    ----------
+    **hints : str
+        For the name of such a parameter, a sentence.
+    """
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @wraps(init)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            for name in hints.keys() & params.keys():
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
+            init(self, *args, **params)
+
+        return __init__
+
+    return decorate
+
+
+def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
+    """The sample weights, which need a declared bound; refuse unknown names.
 
     Raises
     ------
     ValueError
-        If there are sample weights.
+        If there are sample weights, and the estimator has no ``max_weight``.
     TypeError
         If an argument is unknown.
     """
-    if fit_params.pop("sample_weight", None) is not None:
-        raise ValueError(
-            "sample_weight is not supported: a weighted record has another influence than the one "
-            "that the noise was calibrated for. Pass sample_weight=None."
-        )
+    weights = fit_params.pop("sample_weight", None)
     if fit_params:
         raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
+    if weights is not None and getattr(estimator, "max_weight", None) is None:
+        hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
+        raise ValueError(
+            "sample_weight is not supported: a weighted record has another influence than the one "
+            f"that the noise was calibrated for. Pass sample_weight=None{hint}."
+        )
+    return weights
+
+
+def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
+    """Sample weights, clipped to ``max_weight`` and as a share of it.
+
+    Raises
+    ------
+    TypeError
+        If ``max_weight`` is not a number.
+    ValueError
+        If ``max_weight`` is out of range, or the weights are not one number >= 0 per record.
+    """
+    largest = check_bound("max_weight", max_weight)
+    message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
+    weights = quietly(message, np.asarray, weights, dtype=np.float64)
+    if weights.shape != (n_samples,) or not (weights >= 0.0).all() or np.isinf(weights).any():
+        raise ValueError(message)
+    return np.minimum(weights, largest) / largest
 
 
 def check_X_y(
@@ -293,17 +398,22 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
 def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
     """``rows`` of what has one entry per record; anything else as it is."""
     try:
-        per_record = _num_samples(values) == n_samples
+        per_record = num_samples(values) == n_samples
     except TypeError:  # a number, None
         per_record = False
-    return _safe_indexing(values, rows) if per_record else values
+    return safe_indexing(values, rows) if per_record else values
 
 
 # --- transformers
 
 CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
     "norm": [StrOptions({"l1", "l2", "max"})],
-    "bound": [Interval(Real, 0, None, closed="neither")],
+    "bound": [
+        Interval(Real, 0, None, closed="neither"),
+        dict,
+        _Known("to_dict", "a Series"),
+        BY_SCHEMA,
+    ],
 }
 ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
     "unknown": [StrOptions({"ignore"})],  # an error would tell that a value occurs
@@ -336,7 +446,9 @@ def check_width(estimator: Any, X: Any) -> Any:
     return X
 
 
-def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
+def check_columns(
+    name: str, value: Any, n_features: int, names: Iterable[Any] | None
+) -> np.ndarray:
     """One finite number per column, from a number or from one number per column.
 
     Raises
@@ -350,6 +462,7 @@ def check_columns(name: str, value: Any, n_features: int) -> np.ndarray:
         f"{name} must be a number in [{-LARGEST:g}, {LARGEST:g}], or a list of one such number for "
         f"each of {n_features} columns of X"
     )
+    value = in_column_order(name, value, names)
     try:
         numbers = np.asarray(value)
     except ValueError:  # ragged lists
@@ -385,7 +498,9 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN or pandas.NA."""
-    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+    if isinstance(value, Real):
+        return bool(value != value)
+    return value is None or type(value).__name__ == "NAType"  # pandas, which may be absent
 
 
 def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
@@ -396,7 +511,7 @@ def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
     ValueError
         If ``input_features`` are not those of the fit.
     """
-    return _check_feature_names_in(estimator, input_features)
+    return feature_names_in(estimator, input_features)
 
 
 def check_positive_int(name: str, value: Any, also: str = "") -> int:

@@ -2,6 +2,8 @@
 
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from skdpsco import (
     PrivateRidge,
     UtilityWarning,
 )
+from skdpsco._random import collected_advice, warn_utility
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.privacy import Budget
 
@@ -56,6 +59,26 @@ def test_each_number_has_its_own_sentence():
     assert "a radius 100000 times as large" in line
     assert advice_on(FINE._replace(reach=0.01)) == ()
     assert len(advice_on(FINE._replace(mu=1e-3, delta=0.1, reach=1e-5))) == 3
+
+
+def test_threads_keep_their_own_advice():
+    """Candidates of a search may be rehearsed in threads, at the same time."""
+    both, here = Barrier(2), warnings.showwarning
+
+    def rehearsed(text):
+        with collected_advice() as advice:
+            both.wait(10)
+            warn_utility(text)
+            warn_utility(text)
+            both.wait(10)
+        return advice
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+        warnings.simplefilter("error")
+        assert list(pool.map(rehearsed, ("a", "b"))) == [["a"], ["b"]]
+    assert warnings.showwarning is here
+    with pytest.warns(UtilityWarning, match="c"):
+        warn_utility("c")
 
 
 CLASSES = {"classes": [0, 1]}

@@ -91,7 +91,7 @@ def test_plans_keep_to_the_budget(fresh):
     solver = AnytimeMirrorDescent(fresh)
     spent = 0
     for (n, d), loss, radius in itertools.product(
-        ((1, 1), (2, 3), (51, 3), (3000, 40), (200_000, 20)), LOSSES, (0.01, 1.0, 30.0)
+        ((1, 1), (51, 3), (200_000, 20)), LOSSES, (0.01, 30.0)
     ):
         problem = Problem(loss, L1Ball(radius), n, d)
         for budget in (Budget(1e-3, 1e-12), Budget(1.0, 1e-6), Budget(100.0, 1e-2), NOISELESS):
@@ -106,7 +106,7 @@ def test_plans_keep_to_the_budget(fresh):
             assert hash(plan) == hash(twin)
             with pytest.raises(dataclasses.FrozenInstanceError):
                 plan.n_iter = 3
-    assert spent > 50
+    assert spent > 15
 
 
 @FRESH

@@ -92,10 +92,10 @@ BAD_PARAMETERS = [
             [1, 1, 1, 1j],
             [1, None, 1, 1],
             [[1], [1, 2]],
-            {"one": 1.0},
             np.ones(4, dtype=object),
         )
     ),
+    ("feature_bound", {"one": 1.0}, "feature_bound is given by the names of columns, but X has no"),
     ("feature_bound", [1, 0, 1, 1], r"feature_bound must be in .*that of column 1 is 0"),
     ("feature_bound", [1, 1, 1, NAN], r"feature_bound must be in .*that of column 3 is nan"),
     ("feature_bound", [-1.0, 1, 1, INF], r"feature_bound must be in .*that of column 0 is -1"),
@@ -124,7 +124,7 @@ BAD_TARGET_BOUNDS = [
 ]
 TWO_LABELS = "classes must be a list of at least two different labels, all numbers or all strings"
 BAD_CLASSES = [
-    *((v, "classes.* None or an array-like") for v in ("ab", 3, True)),
+    *((v, "classes.* None, an array-like or a Schema") for v in ("ab", 3, True)),
     *((v, TWO_LABELS) for v in ([], [0], [1, 0, 1], [[0, 1]], [[0], [1, 2]], {"a": 1}, [None, 1])),
     *((v, TWO_LABELS) for v in ([0, "a"], ["a", NAN], [0, 1, True], [np.array([0]), 1, 2])),
     *((v, "classes must be finite") for v in ([0, 1, NAN], [0, 1, INF])),
@@ -199,7 +199,7 @@ NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
 LEGAL = "X must be an array, a sparse matrix or a data frame of shape .n_samples, n_features., "
 REAL = "Complex data not supported: X must be real"
 BAD_X = {
-    "NaN": (with_entry(NAN), "Input X contains NaN"),
+    "NaN": (with_entry(NAN), "Input X contains NaN, and .* a public constant .* not private"),
     "infinity": (with_entry(-INF), "Input X contains infinity"),
     "None": ([[None] * D] * N, "X contains NaN"),
     "sparse NaN": (sparse.csr_array(with_entry(NAN)), "X contains NaN"),

@@ -21,6 +21,8 @@ from skdpsco import (
     PrivateMonotoneGLM,
     PrivateSynthesizer,
     RowBlocks,
+    Schema,
+    TableEncoder,
 )
 from skdpsco.group_dro import group_report
 from skdpsco.inspection import GroupLossDisplay
@@ -335,6 +337,25 @@ def test_transformers_do_not_tell(name):
     step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)))
     methods = [getattr(step, m) for m in ("transform", "inverse_transform") if hasattr(step, m)]
     calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
+    assert leaks(calls) == {}
+
+
+def tables():
+    """Frames whose first column holds a canary."""
+    for name, X in matrices():
+        yield f"array: {name}", X
+    for name, values in vectors():
+        for make in (pd.DataFrame, pl.DataFrame):
+            frame = attempted(lambda make=make, v=values: make({"a": v, "b": BINARY, "y": BINARY}))
+            if frame is not None:
+                yield f"{make.__module__}: {name}", frame
+
+
+@pytest.mark.parametrize("declared", [{"bounds": [0, 1]}, ["u", "v"], [0, 1], "boolean"])
+def test_tables_do_not_tell(declared):
+    schema = Schema({"a": declared, "b": "boolean", "y": [0, 1]}, target="y")
+    uses = (schema.validate, TableEncoder(schema).fit_transform, Schema.from_public)
+    calls = [(f"{use.__name__}: {c}", lambda u=use, X=X: u(X)) for c, X in tables() for use in uses]
     assert leaks(calls) == {}
 
 

@@ -289,6 +289,18 @@ def test_names_of_the_fit():
     assert RadiusPathDisplay.from_estimator(model).names[:2] == ["a", "c"]
 
 
+def test_path_of_a_pipeline():
+    model = PrivateLasso(epsilon=1e4)
+    named = make_pipeline(StandardScaler(), make_pipeline(model)).fit(X, Y)
+    assert RadiusPathDisplay.from_estimator(named).names[:2] == ["x0", "x2"]
+    silent = make_pipeline(FunctionTransformer(), model).fit(X, Y)
+    display = RadiusPathDisplay.from_estimator(silent, feature_names=list("abcd"))
+    assert display.names[:2] == ["a", "c"]
+    assert RadiusPathDisplay.from_estimator(silent).names[:2] == ["x0", "x2"]
+    with pytest.raises(ValueError, match="path_"):
+        RadiusPathDisplay.from_estimator(make_pipeline(StandardScaler(), Lasso()).fit(X, Y))
+
+
 def test_bad_paths():
     model = PrivateLasso().fit(X, Y)
     with pytest.raises(NotFittedError):

@@ -18,7 +18,11 @@ PAGES = sorted(
     for path in DOCS.rglob(kind)
     if not BUILT & set(path.relative_to(DOCS).parts) and "_templates" not in path.parts
 )
-MARKDOWN = [ROOT / "README.md", *(path for path in PAGES if path.suffix == ".md")]
+MARKDOWN = [
+    ROOT / "README.md",
+    *sorted((ROOT / ".github").glob("*.md")),
+    *(path for path in PAGES if path.suffix == ".md"),
+]
 # An underscore between signs, as in the norm ‖x‖_p, and a later one that ends the emphasis.
 EMPHASIS = re.compile(r"(?<![\w\\])_\S.*?(?<![\s\\])_(?!\w)", re.DOTALL)
 

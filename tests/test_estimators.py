@@ -25,7 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
-from skdpsco import PrivacyWarning, PrivateLasso, PrivateLogisticL1
+import skdpsco.base.private_estimator
+from skdpsco import PrivacyWarning, PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1
+from skdpsco.losses import Huber, Quantile
 from skdpsco.solvers import FrankWolfe
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
@@ -431,6 +433,28 @@ def test_copies(Estimator, make, route):
         assert_array_equal(model.path_.radius, other.path_.radius)
         assert_array_equal(model.path_.coef, other.path_.coef)
         assert_array_equal(model.path_.intercept, other.path_.intercept)
+
+
+def test_a_pickle_of_another_version_says_so(monkeypatch):
+    model = PrivateLasso(epsilon=0.5)
+    stored = pickle.dumps(model)
+    assert vars(pickle.loads(stored)) == vars(model)  # no trace of the version
+    monkeypatch.setattr(skdpsco.base.private_estimator, "__version__", "9.9")
+    assert vars(copy.copy(model)) == vars(model)
+    with pytest.warns(UserWarning, match=r"PrivateLasso was pickled by skdpsco 0\.1\.0, .* 9\.9"):
+        pickle.loads(stored)
+
+
+def test_fields_of_a_loss_are_set_like_parameters():
+    model = PrivateLinearRegressor(loss=Quantile(0.5), target_bound=1.0)
+    assert model.set_params(loss__level=0.9) is model
+    assert model.loss == Quantile(0.9)
+    assert clone(model).set_params(loss=Huber(2.0), loss__delta=3.0).loss == Huber(3.0)
+    with pytest.raises(ValueError, match=r"has no field 'tau': \('level',\)"):
+        model.set_params(loss__tau=0.1)
+    assert model.loss == Quantile(0.9)
+    with pytest.raises(ValueError, match="Invalid parameter 'unknown'"):
+        model.set_params(unknown__level=0.9)
 
 
 @BOTH

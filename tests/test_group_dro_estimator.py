@@ -296,9 +296,12 @@ def test_group_report():
     assert report.difference() == pytest.approx(report.group_max() - report.group_min())
     frame = report.to_frame()
     assert frame.loc["north", "score"] == by_hand[0]
+    assert frame.loc["overall"].tolist() == [len(y), report.overall]
+    html, north = report._repr_html_(), group == "north"
+    assert html.count("<tr>") == 4
+    assert f">north</th><td style='text-align:left'>{north.sum()}</td>" in html
     assert str(report).splitlines()[-1].startswith("overall")
     recall = group_report(fitted, X, y, sensitive_features=group, metric=recall_score)
-    north = group == "north"
     assert recall.by_group[0] == recall_score(y[north], predicted[north])
     regression = model(loss="squared").fit(X, y, sensitive_features=group)
     error = np.square(y - regression.predict(X))

@@ -101,7 +101,7 @@ def test_every_bit_of_other_numbers(path, table, column, row):
         (number,) = connection.execute(f"SELECT {column} FROM {table} WHERE {row}").fetchone()
         connection.close()
         before = [part.remaining().rho for part in parts]
-        for bit in range(64):
+        for bit in (*range(0, 48, 6), *range(48, 64)):  # some of the fraction, all others
             wrong = flipped(number, bit)
             if wrong != wrong:
                 continue

@@ -14,6 +14,8 @@ from sklearn.preprocessing import FunctionTransformer
 import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
+from skdpsco.base.private_estimator import warn_of_uncounted_fits
+from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.privacy import (
     Budget,
     BudgetExceededError,
@@ -266,3 +268,25 @@ def test_a_part_pays_for_a_fit(Estimator):
     assert ledger.remaining().rho == pytest.approx(ledger.rho - one, rel=1e-6)
     with pytest.raises(ValueError, match="has ended"):
         model_of(Estimator, parts[0]).fit(X, Y)
+
+
+def test_a_validation_without_a_ledger_warns_once():
+    model, grid = PrivateLogisticL1(classes=[0, 1], n_iter=1), {"radius": [1.0, 2.0]}
+    y = (X[:, 0] > 0).astype(int)
+    private = PrivateGridSearchCV(model, grid, strategy="composition")
+
+    def warned(fit):
+        warn_of_uncounted_fits.cache_clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit()
+        return sum("Nothing counts the fits" in str(one.message) for one in caught)
+
+    with_ledger = clone(model).set_params(ledger=Ledger(50.0, 1e-5))
+    assert warned(lambda: cross_val_score(model, X, y, cv=2)) == 1
+    assert warned(lambda: GridSearchCV(make_pipeline(model), {}, cv=2).fit(X, y)) == 1
+    assert warned(lambda: cross_val_score(private, X, y, cv=2)) == 1
+    assert warned(lambda: cross_val_score(with_ledger, X, y, cv=2)) == 0
+    assert warned(lambda: private.fit(X, y)) == 0
+    assert warned(lambda: private_cross_val_score(model, X, y, cv=2)) == 0
+    assert warned(lambda: model.fit(X, y)) == 0

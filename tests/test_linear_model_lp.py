@@ -91,6 +91,8 @@ def problem_of(Estimator, y=None, **params):
 @scikit_learn_checks(PrivateLinearRegressor(), others=[PrivateLinearClassifier()])
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):
+    if "check_class_weight_classifiers" in repr(check):
+        pytest.skip("It asks for 100 steps and passes 50 records, each of which is read once.")
     check(estimator)
 
 

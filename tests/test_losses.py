@@ -238,7 +238,7 @@ def fw_curvature(loss, radius, seed=0):
     unit = np.zeros((K, d))
     unit[0, 0] = radius
     largest = 0.0
-    for trial in range(600):
+    for trial in range(240):
         ends = rng.laplace(size=(2, K, d)) ** 3
         ends *= radius / np.abs(ends).sum(axis=(1, 2), keepdims=True)
         x = rng.choice([-1.0, 1.0], d)

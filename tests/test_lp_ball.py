@@ -144,7 +144,7 @@ def distance(w, exact, v):
     return float((square / sum(Decimal(x) ** 2 for x in v)).sqrt())
 
 
-@pytest.mark.parametrize("p", [1.001, *BETWEEN, 1e5])
+@pytest.mark.parametrize("p", [1.001, *BETWEEN[::2], 1e5])
 def test_projection_error_bounds_the_rounding(p):
     D, worst, sizes = 5, 0.0, []
     with localcontext() as context:

@@ -22,10 +22,10 @@ from skdpsco.model_selection import (
     PrivateGridSearchCV,
     PrivateScorer,
     _fitting,
+    _selection,
     make_private_scorer,
     private_cross_val_score,
 )
-from skdpsco.model_selection import search as search_module
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     PrivateFeatureSelector,
@@ -80,17 +80,49 @@ def test_right_candidate_wins(options, refit):
 
 @pytest.mark.parametrize("bound", [None, 2.0, 50.0])
 @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e4])
-def test_clipped_r2_has_the_scale_of_the_target(bound, unit):
+def test_squared_errors_have_the_scale_of_the_target(bound, unit):
     target_bound = None if bound is None else bound * unit
     grid = {"radius": [unit * radius for radius in GRID["radius"]]}
     model = PrivateLasso(target_bound=target_bound)
     search = searched(model, unit * TARGET, grid, **COMPOSITION)
     assert search.best_index_ == 2
-    scale = search.scorer_.record_score.keywords["scale"]
+    scale = search.scorer_.record_score.target.scale
     assert 0.3 * unit < scale < 6.0 * unit
     score = search.scorer_(search.best_estimator_, X, unit * TARGET)
-    assert 0.9 < score <= 1.0
-    assert (search.scorer_.lower, search.scorer_.upper) == (0.0, 1.0)
+    assert -0.1 < score <= 0.0
+    assert (search.scorer_.lower, search.scorer_.upper) == (-1.0, 0.0)
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_scores_of_pure_noise_say_that_there_is_nothing(skewed):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 3))
+    y = np.expm1(rng.normal(size=4000)) if skewed else rng.uniform(-1, 1, 4000)
+    result = private_cross_val_score(PrivateLasso(epsilon=2.0), X, y, epsilon=50.0, cv=2)
+    assert abs(result.score) < 0.03 + 5 * result.noise_std < 0.2
+    classifier = PrivateLogisticL1(epsilon=2.0, classes=[False, True])
+    labels = rng.uniform(size=4000) < 0.5
+    result = private_cross_val_score(classifier, X, labels, epsilon=50.0, cv=2)
+    assert abs(result.score - 0.5) < 0.05
+
+
+def test_r2_is_that_of_scikit_learn_where_nothing_is_clipped():
+    model = PrivateLasso(epsilon=HUGE, radius=2.0)
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (4000, 3))
+    y = X[:, 0] - 0.5 * X[:, 1] + rng.uniform(-0.5, 0.5, 4000)
+    expected = model.fit(X, y).score(X, y)
+    result = private_cross_val_score(model, X, y, epsilon=HUGE, cv=2)
+    assert result.score == pytest.approx(expected, abs=0.02)
+    grid = {"radius": [1e-3, 2.0]}
+    search = searched(model, y, grid, X=X, return_scores=True)
+    assert search.best_score_ == pytest.approx(expected, abs=0.05)
+    worst = search.cv_results_["mean_test_score"][0]
+    assert abs(worst) < 0.05
+    bounded = "neg_clipped_squared_error"
+    search = searched(model, y, grid, X=X, return_scores=True, scoring=bounded)
+    assert -0.5 < search.best_score_ < -0.01
+    assert search.best_index_ == 1
 
 
 def log_likelihood(y, proba):
@@ -115,7 +147,7 @@ def test_a_scorer_that_need_not_clip_is_refused():
         def records(self, estimator, X, y):
             return np.full(len(y), np.nan)
 
-    with pytest.raises(TypeError, match="scoring must be 'accuracy', 'r2' or a result of"):
+    with pytest.raises(TypeError, match="scoring must be 'accuracy', 'r2', 'neg_"):
         searched(PrivateLogisticL1(), LABELS, scoring=Unbounded(log_likelihood, -3.0, 0.0))
 
 
@@ -218,7 +250,7 @@ def test_noisy_scores():
 
 def test_ties_of_clipped_scores_are_broken_by_the_noise(monkeypatch):
     noisy = np.array([1.5, 3.0, 2.0]), 0.1
-    monkeypatch.setattr(search_module, "noisy_means", lambda *args: noisy)
+    monkeypatch.setattr(_selection, "noisy_means", lambda *args: noisy)
     search = searched(PrivateLogisticL1(), LABELS, return_scores=True)
     assert search.best_index_ == 1
     assert search.cv_results_["mean_test_score"].tolist() == [1.0, 1.0, 1.0]
@@ -362,7 +394,7 @@ def test_pipelines(case):
     result = private_cross_val_score(
         clone(pipeline).set_params(**{name: 2.0}), data, TARGET, epsilon=HUGE, cv=2
     )
-    assert -1e-9 <= result.score <= 1.0
+    assert -10.0 < result.score <= 1.0  # models of little budget may be worse than the mean
 
 
 def test_bound_of_a_transformed_target_is_not_one_of_y():

@@ -90,7 +90,7 @@ BAD_OPTIONS = [
     *(({"random_state": v}, "random_state") for v in (-1, "x", 1.5, np.random.default_rng(0))),
     ({"scoring": "roc_auc"}, "scoring='roc_auc' has no known sensitivity"),
     ({"scoring": "r2"}, "scoring='r2' does not fit a PrivateLogisticL1"),
-    *(({"scoring": v}, "scoring must be 'accuracy', 'r2' or") for v in (5, ["accuracy"], max)),
+    *(({"scoring": v}, "scoring must be 'accuracy', 'r2', 'neg_") for v in (5, ["accuracy"], max)),
 ]
 
 

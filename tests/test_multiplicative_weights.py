@@ -158,7 +158,7 @@ def test_without_noise_answers_are_those_of_the_data(variant, shape, workload):
     codes = np.stack([np.minimum(rng.poisson(1, 400), s - 1) for s in shape], axis=1)
     problem = QueryProblem(shape, workload, 400)
     first, second = (
-        error(problem, codes, budget=HUGE, variant=variant, n_iter=n_iter) for n_iter in (100, 3000)
+        error(problem, codes, budget=HUGE, variant=variant, n_iter=n_iter) for n_iter in (100, 1500)
     )
     assert second < 0.05
     assert second < 0.5 * first

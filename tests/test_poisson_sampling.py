@@ -280,7 +280,7 @@ def test_many_small_steps_have_a_tight_distribution(event, least, most):
     assert least < epsilon_of(event, 1e-6, "pld") < most
 
 
-@pytest.mark.parametrize(("z", "q"), [(0.11, 1e-6), (0.11, 0.5), (2000.0, 0.5)])
+@pytest.mark.parametrize(("z", "q"), [(0.11, 1e-6), (2000.0, 0.5)])
 def test_the_size_of_a_distribution_has_a_bound(z, q):
     """And with it time and memory: a million steps take about two seconds."""
     event = RepeatedEvent(PoissonSampledGaussianEvent(z, q), 10**6)

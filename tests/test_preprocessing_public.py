@@ -154,7 +154,7 @@ def extreme_rows(norm, bound):
 
 
 @each_norm
-@pytest.mark.parametrize("bound", [1.0, np.sqrt(2), 0.1, 3.7e20, 1e-100, 1e100])
+@pytest.mark.parametrize("bound", [1.0, np.sqrt(2), 3.7e20, 1e-100])
 def test_norms_are_exactly_within_the_bound(norm, bound):
     X = extreme_rows(norm, bound)
     clipper = RowClipper(norm, bound)

@@ -128,7 +128,7 @@ NUMBER = "must be a number in .*, or a list of one such number for each of 3 col
 ENDS = r"feature_range\[0\] must be"
 CATEGORIES = "must be a list of at least one category, all different"
 BAD_COLUMNS = [
-    *(NAN, INF, -INF, 1e101, 10**400, "1", None, 1j, True, {"a": 1}),
+    *(NAN, INF, -INF, 1e101, 10**400, "1", None, 1j, True),
     *([], [1, 2], [[1]], [[1], [1, 2]], [True] * 3, ["a"] * 3, [1, NAN, 1], [1, None, 2]),
 ]
 BAD_LISTS = [
@@ -146,6 +146,8 @@ BAD_PARAMETERS = [
         for name in ("lower", "upper")
         for v in BAD_COLUMNS
     ),
+    (PublicBoundsScaler({"a": 0}), "lower is given by the names of columns, but X has no"),
+    (PublicBoundsScaler(0, {"a": 1}), "upper is given by the names of columns, but X has no"),
     (PublicBoundsScaler(1, 1), "lower must be less than upper.*those of column 0 are 1 and 1"),
     (PublicBoundsScaler(0, [1, 2, -3]), "less than upper.*those of column 2 are 0 and -3"),
     (PublicBoundsScaler(0, 1e-101), "lower must be less than upper, by at least 1e-100"),
@@ -169,7 +171,10 @@ BAD_PARAMETERS = [
         for j, v in enumerate([[["a", 1], [1], [1]], [[1], [], [1]], [[1], [2], [[3]]]])
     ),
     *((CategoricalDomainEncoder(v), "for each of 3 columns") for v in ([[1]], [[1]] * 4)),
-    (CategoricalDomainEncoder({"a": [1]}), "categories is a dict, but the columns of X have no"),
+    (
+        CategoricalDomainEncoder({"a": [1]}),
+        "categories is given by the names of columns, but X has no",
+    ),
     (CategoricalDomainEncoder(["a"]), "Column 0 of X has dtype float64, which holds none of"),
     (CategoricalDomainEncoder([[1], [2], ["1"]]), "Column 2 .* Numbers and strings differ"),
     *((CategoricalDomainEncoder([1], unknown=v), "unknown.*'ignore'") for v in ("error", None)),
@@ -198,7 +203,7 @@ def test_categories_are_required():
 def test_names_in_a_dict():
     X = pd.DataFrame(RECORDS, columns=["a", "b", "c"])
     lists = {"a": [1], "b": [1], "d": [1]}
-    match = r"it lacks \['c'\], and there are no columns \['d'\]"
+    match = r"it lacks \['c'\], and X lacks \['d'\]"
     with pytest.raises(ValueError, match=match):
         CategoricalDomainEncoder(lists).fit(X)
     with pytest.raises(ValueError, match=r"categories\['c'\] must be a list"):

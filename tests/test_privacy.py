@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import itertools
+import json
 import math
 import pickle
 import sys
@@ -40,6 +41,7 @@ from skdpsco.privacy import (
     zcdp_rho,
 )
 from skdpsco.privacy.accounting import _mills, _shrink
+from skdpsco.privacy.report import PrivacyReport
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -560,3 +562,13 @@ def test_pure_dp_covers_the_laplace_mechanism(count):
     assert epsilon >= pld
     if count == 200:  # many small losses are nearly Gaussian, so the charge is not far off
         assert epsilon < 1.25 * pld
+
+
+def test_a_report_as_json():
+    report = PrivacyReport(1.0, 1e-6, 0.02, ZCDPEvent(0.02), False, ("one", "two"))
+    found = json.loads(report.to_json())
+    assert found == report.to_dict()
+    assert found["event"] == repr(report.event)
+    assert (
+        PrivacyReport(**{**found, "event": report.event, "assumptions": ("one", "two")}) == report
+    )

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import skdpsco
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PUBLIC = sorted(m.name for m in pkgutil.iter_modules(skdpsco.__path__) if m.name[0] != "_")
 INTERNAL = {"scaling"}  # what fits release before their solver runs; nothing to call
 ROWS = [
@@ -47,10 +49,10 @@ def test_the_readme_names_what_users_import():
     users = {name for name in exported() if name.startswith("Private")}
     results = {"PrivateEstimator", "PrivateScore", "PrivateScorer"}  # made, or derived from
     assert users - results <= told
-    top = set(skdpsco.__all__) - {"PrivacyWarning", "UtilityWarning"}
+    top = set(skdpsco.__all__) - {"PrivacyWarning", "UtilityWarning", "show_versions"}
     assert top == {name for names, package in ROWS for name in names if package == "skdpsco"}
     for package in set(PUBLIC) - INTERNAL:
-        assert f"`skdpsco.{package}`" in README, package
+        assert f"`skdpsco.{package}`" in README + REFERENCE, package
     for name in top:  # the same object as in its sub-package
         (package,) = exported()[name]
         assert getattr(importlib.import_module(f"skdpsco.{package}"), name) is getattr(

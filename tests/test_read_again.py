@@ -159,9 +159,15 @@ def test_rows_of_an_array_are_refused_twice():
         (X[:, :3], X[:, :3]),
         (matrix, matrix),
         (frame, frame),
+        (frame[:700], frame[600:]),
     ):
         with pytest.raises(ValueError, match="blocks 0 and 1 hold the same rows"):
             RowBlocks.from_blocks([(one, Y[: one.shape[0]]), (two, Y[: two.shape[0]])])
+    for part in (X, frame):  # the rows of a third block are those of the first, less one
+        thirds = [(part[k::2], Y[k::2]) for k in range(3)]
+        with pytest.raises(ValueError, match="blocks 0 and 2 hold the same rows"):
+            RowBlocks.from_blocks(thirds)
+        assert RowBlocks.from_blocks(thirds[:2]).n_samples == N
     pair = X[:600], Y[:600]
     with pytest.raises(ValueError, match="blocks 0 and 1 hold the same rows"):
         PrivateLinearRegressor(n_samples=N).fit([pair, pair])

@@ -2,6 +2,7 @@
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse, special
 from sklearn.base import clone
@@ -32,6 +33,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
+from skdpsco import Schema
 from skdpsco.inspection import privacy_report
 from skdpsco.inspection._record_wise import RULES, layout_of, layout_of_records
 from skdpsco.preprocessing import (
@@ -39,6 +41,7 @@ from skdpsco.preprocessing import (
     ColumnClipper,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 
 # Record 3 of a data set is replaced. Neighbours differ in what a transformer might look at: extreme
@@ -75,6 +78,11 @@ DOCUMENTS = [replaced(TEXT, "zebra " * 50), replaced(TEXT, "")]
 DICTS = np.array([{"a": float(i), "b": 1.0} for i in range(8)], object)
 MAPPINGS = [replaced(DICTS, {"zebra": 1e6})]
 NUMERIC = DENSE + SPARSE + SIGNED
+TABLES = [
+    tuple(pd.DataFrame({"x": X[:, 0], "colour": w[:, 0]}) for X, w in zip(*pairs, strict=True))
+    for pairs in ((DENSE[0], COLOURS[0]), (HOLES[0], COLOURS[1]))
+]
+TABLE = Schema({"x": {"bounds": [0, 1], "missing": True}, "colour": ["red", "blue"]})
 KNOTS = np.linspace([0.0] * 4, [1.0] * 4, 4)
 
 WHITELIST = [
@@ -127,6 +135,8 @@ WHITELIST = [
         for kind in ("constant", "linear", "continue", "periodic")
     ],
     (SplineTransformer(knots=KNOTS, degree=1, include_bias=False), DENSE),
+    (TableEncoder(TABLE), TABLES),
+    (TableEncoder(TABLE, sparse_output=True), TABLES),
     (TfidfTransformer(use_idf=False), NUMERIC[:4]),
     (TfidfTransformer(use_idf=False, sublinear_tf=True, norm=None), SPARSE),
     (TfidfVectorizer(vocabulary=["cat", "dog", "the"], use_idf=False), DOCUMENTS),

@@ -1,9 +1,12 @@
 """What searches and cross-validation do not trust: layouts, fits, and what a process remembers."""
 
+import importlib
 import pickle
 import sys
 import warnings
+from collections import Counter
 from itertools import combinations, product
+from typing import ClassVar
 
 import joblib
 import numpy as np
@@ -30,6 +33,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+from sklearn.utils import check_random_state
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.group_dro import PrivateGroupDRO
@@ -42,14 +46,16 @@ from skdpsco.model_selection import (
     make_private_scorer,
     private_cross_val_score,
 )
+from skdpsco.model_selection._fitting import Part
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
     PrivateFeatureSelector,
+    PrivateQuantileClipper,
     PrivateStandardScaler,
     PublicBoundsScaler,
 )
-from skdpsco.privacy import NoOpEvent, Poisson, _cache
+from skdpsco.privacy import NoOpEvent, Poisson, ZCDPEvent, _cache
 from skdpsco.solvers.lp_ball import tree as _tree
 from skdpsco.solvers.synthesis import contrasts as _contrasts
 
@@ -197,6 +203,18 @@ def test_a_step_that_may_fail_for_what_a_private_one_returns_is_refused(step):
         assert privacy_report(harmless, X=codes).private  # it fails before the charge, if at all
 
 
+def test_all_models_of_an_average_are_rehearsed():
+    """What fails in the second one must not fail after the charge."""
+    lasso, codes = PrivateLasso(target_bound=1.0), np.where(X > 0, 1.0, -1.0)
+    encoder = OneHotEncoder(categories=[[-1.0, 1.0]] * 3, sparse_output=False)
+    average = VotingRegressor([("a", lasso), ("b", make_pipeline(encoder, lasso))])
+    PrivateGridSearchCV(average, {}, **SEARCH).fit(codes, codes[:, 0])
+    codes[5] = 7.0
+    refuses(average, "Found unknown categories", X=codes, y=X[:, 0])
+    wrong = VotingRegressor([("a", lasso), ("b", PrivateLasso(radius=-1.0))])
+    refuses(wrong, "The 'radius' parameter", y=X[:, 0])
+
+
 def test_steps_that_cannot_fail_may_follow_private_ones():
     ignores = OneHotEncoder(categories=[[-1.0, 1.0]] * 3, handle_unknown="ignore")
     model = clone(MODEL)
@@ -224,7 +242,14 @@ def test_a_step_that_may_overflow_after_a_private_one_needs_bounds(step):
         [("scaled", PrivateStandardScaler(), [0])], remainder="passthrough"
     )
     refuses(make_pipeline(passed_on, step, MODEL), "put a ColumnClipper before it", X=large)
+    union = FeatureUnion([("selected", SELECTOR)], transformer_weights={"selected": -2.0})
+    refuses(make_pipeline(union, MODEL), "set transformer_weights to at most 1", X=large)
+    refuses(make_pipeline(union, step, MODEL), "set transformer_weights to at most 1", X=large)
+    weights = {"transformer_weights": {"c0": np.inf}}
+    refuses(make_pipeline(SELECTOR, columns("passthrough", **weights), MODEL), "at most 1")
+    union = clone(union).set_params(transformer_weights={"selected": 1.0})
     clipped = (
+        make_pipeline(union, MODEL),
         make_pipeline(SELECTOR, ColumnClipper(), step, MODEL),
         make_pipeline(ColumnClipper(), make_pipeline(SELECTOR), step, MODEL),
         make_pipeline(PrivateStandardScaler(), step, MODEL),
@@ -240,6 +265,7 @@ def test_a_step_that_may_overflow_after_a_private_one_needs_bounds(step):
     "step",
     [
         PolynomialFeatures((1, 4)),
+        PolynomialCountSketch(gamma=1e100),
         SplineTransformer(knots=np.array([[-1.0] * 3, [1.0] * 3]), extrapolation="continue"),
         TfidfTransformer(use_idf=False, sublinear_tf=True),
     ],
@@ -255,6 +281,61 @@ def test_steps_within_a_search_that_may_fail_may_not_follow_private_ones():
     codes = np.where(X > 0, 1.0, -1.0)
     assert privacy_report(inner, X=codes).private
     refuses(make_pipeline(PrivateStandardScaler(), inner), "may fail, once that is charged")
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_groups_are_not_read_from_what_a_private_step_returns():
+    """Whether a clipped label is that of a group depends on values, and is known too late."""
+    frame = pd.DataFrame({"a": X[:, 0], "g": (X[:, 1] > 0).astype(float)})
+    clipper = PrivateQuantileClipper(lower=-1.0, upper=1.0).set_output(transform="pandas")
+    model = PrivateGroupDRO(
+        classes=[0, 1], groups=[0.0, 1.0], group_membership="private", conditioning=None
+    )
+    pipeline = Pipeline([("clip", clipper), ("model", model)])
+    inner = Pipeline([("clip", clipper), ("model", PrivateGridSearchCV(model, {}, **SEARCH))])
+    for estimator, names in ((pipeline, "g"), (pipeline, ["g"]), (inner, "g")):
+        names = {"model__sensitive_features": names}
+        ledger = Ledger(50.0, 1e-6)
+        search = PrivateGridSearchCV(estimator, {}, ledger=ledger, **SEARCH)
+        with pytest.raises(ValueError, match="pass the labels themselves"):
+            search.fit(frame, Y, **names)
+        with pytest.raises(ValueError, match="pass the labels themselves"):
+            private_cross_val_score(estimator, frame, Y, ledger=ledger, fit_params=names)
+        assert ledger.charges() == []
+    labels = {"model__sensitive_features": frame["g"]}
+    assert PrivateGridSearchCV(pipeline, {}, **SEARCH).fit(frame, Y, **labels).privacy_
+    first = Pipeline([("clip", ColumnClipper().set_output(transform="pandas")), ("model", model)])
+    assert PrivateGridSearchCV(first, {}, **SEARCH).fit(frame, Y, model__sensitive_features="g")
+
+    # A fit that succeeded tells by its attributes.
+    whole = PrivateFeatureSelector(n_features_to_select=2, classes=[0, 1])
+    for last in (model, inner["model"]):
+        selected = Pipeline([("whole", whole.set_output(transform="pandas")), ("model", last)])
+        for groups, private in ((frame["g"], True), ("g", False)):
+            selected.fit(frame, Y, model__sensitive_features=groups)
+            assert privacy_report(selected).private == private
+    assert privacy_report(first.fit(frame, Y, model__sensitive_features="g")).private
+
+
+def test_maps_of_targets_need_bounds_of_their_own_after_a_private_step():
+    """Targets of 1e308 would overflow, whatever an earlier step has clipped."""
+    target = TransformedTargetRegressor(
+        PrivateLasso(), transformer=GaussianRandomProjection(1, random_state=0), check_inverse=False
+    )
+    assert privacy_report(target).private  # it fails before the charge, if at all
+    scaled = make_pipeline(PrivateStandardScaler(), target)
+    refuses(scaled, "put a ColumnClipper before it", y=1e308 * X[:, 0])
+    clip = make_pipeline(ColumnClipper(), target.transformer)
+    target = clone(target).set_params(transformer=clip)
+    assert privacy_report(make_pipeline(PrivateStandardScaler(), target)).private
+
+
+def test_fits_of_a_search_warn_of_nothing_in_whatever_thread():
+    """Filters of warnings belong to the process, and other threads may change them."""
+    part = Part(X, Y, {})
+    allotted = _allotment.allot(MODEL, 1e-4, 1e-6, np.random.RandomState(0))
+    assert "80 records" in _allotment.rehearse(allotted, part)[0]
+    assert _allotment.fit_granted(_allotment.granted(allotted), part).privacy_
 
 
 @pytest.mark.parametrize("bad", [[3], [0, 5, 9], list(range(20))])
@@ -341,16 +422,17 @@ def test_a_fit_that_charges_nothing_is_refused_before_the_charge():
 
 
 class NotPrivateLasso(PrivateLasso):
-    """Charges nothing."""
+    """Charges nothing but in a rehearsal."""
 
     def fit(self, X, y):
+        if isinstance(self.ledger, _allotment._Rehearsal):
+            self.ledger.charge(ZCDPEvent(1e-6))
         return self
 
 
 @pytest.mark.parametrize("options", [{}, {"return_scores": True}, {"strategy": "random-stopping"}])
 def test_a_fit_that_charges_nothing_and_was_not_rehearsed_releases_nothing(options):
     lasso = PrivateLasso(target_bound=1.0)
-    # The rehearsal ends at the first regressor.
     voting = VotingRegressor([("a", lasso), ("own", NotPrivateLasso(target_bound=1.0))])
     search = PrivateGridSearchCV(voting, {}, **{**SEARCH, **options})
     match = r"^own, a NotPrivateLasso, .* charged it 0 times"
@@ -377,6 +459,44 @@ def test_a_fitted_estimator_without_a_report_is_not_private():
         report = privacy_report(estimator.fit(X, Y))
         assert not report.private
         assert "without a report" in report.steps[0].note
+
+
+class Draws(TransformerMixin, BaseEstimator):
+    """Draws a number when it is fitted, and remembers it for the test."""
+
+    seen: ClassVar[list] = []
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        self.seen.append(check_random_state(self.random_state).randint(2**31))
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_fits_are_the_rehearsed_ones_up_to_the_first_noise():
+    """Else random features may overflow that did not when they were rehearsed."""
+    random = Pipeline([("draws", Draws()), ("model", MODEL)])
+    inner = PrivateGridSearchCV(random, {}, record_wise=["draws"], strategy="composition")
+    for estimator, n_seeds, declared in (
+        (random, 2, {"record_wise": ["draws"]}),
+        (inner, 4, {}),
+        (make_pipeline(PublicBoundsScaler(), inner), 4, {}),
+    ):
+        for random_state in (None, 0):
+            Draws.seen.clear()
+            search = PrivateGridSearchCV(estimator, {}, random_state=random_state, **SEARCH)
+            search.set_params(**declared).fit(X, Y)
+            counts = Counter(Draws.seen)
+            assert len(counts) == n_seeds  # of training parts and of all records
+            assert set(counts.values()) == {2 if estimator is random else 3}
+        Draws.seen.clear()
+        private_cross_val_score(estimator, X, Y, epsilon=5.0, cv=2, **declared)
+        assert min(Counter(Draws.seen).values()) > 1
 
 
 # --- what a process remembers
@@ -423,11 +543,13 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
     seen = []
     for n_tries in tries:
         force_tries(monkeypatch, n_tries)
+        np.random.seed(3)  # noqa: NPY002
         search.fit(X, Y)
-        seen.append(process_state())
+        seen.append((process_state(), str(np.random.get_state())))  # noqa: NPY002
     assert seen[0] == seen[1]
-    caches = [value for value in seen[0].values() if type(value).__name__ == "CacheInfo"]
-    assert ("skdpsco.solvers.lp_ball.tree", "nodes") in seen[0]
+    state, _ = seen[0]
+    caches = [value for value in state.values() if type(value).__name__ == "CacheInfo"]
+    assert ("skdpsco.solvers.lp_ball.tree", "nodes") in state
     assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
 
 
@@ -445,6 +567,36 @@ def test_a_candidate_is_allotted_once(monkeypatch):
         PrivateGridSearchCV(MODEL, {}, strategy="random-stopping").fit(X, Y)
         counts.append(len(calls))
     assert counts[0] == counts[1] > 0
+
+
+class Callback:
+    """Follows the protocol of scikit-learn's callbacks."""
+
+    def setup(self, estimator, context):
+        pass
+
+    teardown = on_fit_task_begin = on_fit_task_end = setup
+
+
+@pytest.mark.skipif(not hasattr(Pipeline, "set_callbacks"), reason="a new scikit-learn")
+def test_callbacks_are_refused():
+    """They are given records and fitted models, by all clones, and may keep scores of them."""
+    bar = importlib.import_module("sklearn.callback").ProgressBar
+    for callback, private in ((Callback(), False), (object.__new__(bar), True)):
+        pipeline = make_pipeline(PublicBoundsScaler(), MODEL).set_callbacks(callback)
+        assert privacy_report(pipeline).private == private
+        inner = make_pipeline(PublicBoundsScaler(), PrivateGridSearchCV(pipeline, {}))
+        for estimator in (pipeline, make_pipeline(Normalizer(), pipeline), inner):
+            refuses(estimator, r"remove them with set_callbacks\(\)")
+    accepts(pipeline.set_callbacks())
+
+
+@pytest.mark.skipif(not hasattr(Pipeline([]), "transform_input"), reason="a new scikit-learn")
+def test_arguments_are_not_passed_through_private_steps():
+    steps = [("scaler", PrivateStandardScaler()), ("model", MODEL)]
+    refuses(Pipeline(steps, transform_input=["groups"]), "transform_input")
+    steps[0] = ("scaler", PublicBoundsScaler())
+    assert privacy_report(Pipeline(steps, transform_input=["groups"])).private
 
 
 # --- shared memory

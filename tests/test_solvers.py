@@ -72,7 +72,9 @@ def budgets():
 def test_plans_keep_to_the_budget(solver):
     cases = list(itertools.product(budgets(), problems(solver), (None, 1, 30)))
     gaussian = mixed = 0
-    for (epsilon, delta), problem, n_iter in cases[::7]:  # 7 has no factor in common with the grid
+    for (epsilon, delta), problem, n_iter in cases[
+        ::37
+    ]:  # 37 has no factor in common with the grid
         budget = Budget(epsilon, delta)
         # 400 000 roundings of half a unit need more than this budget has.
         smallest = (epsilon, delta, n_iter) == (1e-3, 1e-12, 30)
@@ -95,8 +97,8 @@ def test_plans_keep_to_the_budget(solver):
         allowance = Allowance(budget.rho).minus(GaussianEvent(3.0 / budget.rho**0.5))
         plan = solver.plan(problem, allowance, n_iter)
         assert rho_of(plan.event) <= allowance.rho * (1 + 1e-12)
-    assert (gaussian > 50) == (not isinstance(solver, FrankWolfe))
-    assert (mixed > 50) == (not isinstance(solver, NoisyFrankWolfe))
+    assert (gaussian > 9) == (not isinstance(solver, FrankWolfe))
+    assert (mixed > 9) == (not isinstance(solver, NoisyFrankWolfe))
 
 
 def test_allowance_subtracts():
@@ -351,17 +353,16 @@ def reference(X, y, C):
 
 @seeded_fits
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("C", [np.inf, 0.06, 0.005])
 @pytest.mark.parametrize(
-    ("parameters", "tolerance"),
+    ("parameters", "C", "tolerance"),
     [
-        ({}, 0.003),
-        ({"n_iter": 300}, 0.02),  # coordinates are selected
-        ({"solver": "frank-wolfe", "n_iter": 3000}, 0.02),
-        ({"solver": "noisy-frank-wolfe", "n_iter": 3000}, 0.02),
+        *(({}, C, 0.003) for C in (np.inf, 0.06, 0.005)),
+        ({"n_iter": 300}, 0.06, 0.02),  # coordinates are selected
+        ({"solver": "frank-wolfe", "n_iter": 3000}, 0.06, 0.02),
+        ({"solver": "noisy-frank-wolfe", "n_iter": 3000}, 0.005, 0.02),
     ],
 )
-def test_logistic_without_noise_is_that_of_scikit_learn(n_classes, C, parameters, tolerance):
+def test_logistic_without_noise_is_that_of_scikit_learn(n_classes, parameters, C, tolerance):
     X, y = classification(n_classes)
     exact = reference(X, y, C)
     model = PrivateLogisticL1(

@@ -1,11 +1,13 @@
 """Labels of a classification, their numbers, and the targets that follow from them."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
+from skdpsco._validation import declared
 
 _LABELS = "y must hold one label per record, all numbers or all strings."
 
@@ -30,6 +32,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         If y holds a label outside ``classes``, or ``classes`` are not at least two different
         labels.
     """
+    classes = declared("classes", classes)
     if classes is None:
         # Not called for declared classes, since it warns about the number of labels.
         quietly(_LABELS, check_classification_targets, y)
@@ -76,15 +79,56 @@ def declared_classes(classes: Any) -> np.ndarray:
     """
     if classes is None:
         raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    return encode_classes(np.asarray(classes)[:0], classes)[0]
+    labels = declared("classes", classes)
+    return encode_classes(np.asarray(labels)[:0], labels)[0]
 
 
-def as_targets(classes: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Targets as losses expect them: -1 and 1 for two classes, else class indices."""
-    return 2.0 * index - 1.0 if len(classes) == 2 else index.astype(np.float64)
+def as_targets(
+    classes: np.ndarray, index: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Targets as losses expect them: -1 and 1 for two classes, else class indices.
+
+    With ``weights`` in [0, 1] they are those of `Weighted` and of `WeightedMultinomial`.
+    """
+    if len(classes) == 2:
+        signs = 2.0 * index - 1.0
+        return signs if weights is None else signs * weights
+    return index.astype(np.float64) if weights is None else index + weights / 2.0
 
 
-def labels_note(classes: Any, declared: Any) -> str:
-    """Line of a report about the labels; ``declared`` is the parameter, None if not given."""
-    source = "read off y" if declared is None else "declared"
+def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
+    """The weight of each class.
+
+    Parameters
+    ----------
+    class_weight : dict or None
+        Weights by label; those of other classes are 1.
+    classes : ndarray of shape (n_classes,)
+
+    Raises
+    ------
+    ValueError
+        If it is a string, names another label, or a weight is not a number in [1e-6, 1e6].
+    """
+    factors = np.ones(len(classes))
+    if class_weight is None:
+        return factors
+    if isinstance(class_weight, str):
+        raise ValueError(
+            f"class_weight={class_weight!r} would count the labels of the data. Declare a dict of "
+            "weights, such as one over the share that is publicly known of each class."
+        )
+    for label, weight in class_weight.items():
+        places = np.flatnonzero([label == one for one in classes.tolist()])
+        if len(places) == 0:
+            raise ValueError(f"class_weight has a label {label!r} that is not among the classes.")
+        if not isinstance(weight, Real) or not 1e-6 <= float(weight) <= 1e6:
+            raise ValueError(f"class_weight must hold numbers in [1e-6, 1e6], got {weight!r}.")
+        factors[places] = weight
+    return factors
+
+
+def labels_note(classes: Any, given: Any) -> str:
+    """Line of a report about the labels; ``given`` is the parameter, None if not declared."""
+    source = "read off y" if given is None else "declared"
     return f"the {len(classes)} labels are public ({source})"

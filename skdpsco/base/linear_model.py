@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
@@ -24,6 +26,7 @@ from skdpsco._validation import (
     check_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
@@ -115,8 +118,11 @@ class PrivateLinearModel(PrivateEstimator):
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
+    _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
+
+    _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
 
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
@@ -139,7 +145,8 @@ class PrivateLinearModel(PrivateEstimator):
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
-            Only ``sample_weight=None`` is allowed.
+            Only ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
+            ``max_weight`` that is declared, and for X in memory; for others it must be None.
 
         Returns
         -------
@@ -155,9 +162,10 @@ class PrivateLinearModel(PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
-        check_fit_params(fit_params)
+        weights = check_fit_params(self, fit_params)
         self._validate_params()
         draft = self._draft()
+        draft._sample_weight = weights
         draft.coef_, draft.intercept_ = draft._learn(X, y)
         return self._accept(draft)
 
@@ -170,12 +178,17 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
         """The radius, None for "auto", and one bound per column, both checked."""
-        bounds = check_feature_bound(self.feature_bound, n_features)
+        bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
         radius = check_bound("radius", self.radius)
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
+
+    def _feature_bounds(self, n_features: int) -> np.ndarray:
+        """One declared bound per column, checked."""
+        names = getattr(self, "feature_names_in_", None)
+        return check_feature_bound(self.feature_bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -238,9 +251,9 @@ class PrivateLinearModel(PrivateEstimator):
             return None
         if self.feature_bound is None:
             return None
-        largest = float(check_feature_bound(self.feature_bound, n_features).max())
+        largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
-        return radius * largest * root / float(bound)
+        return radius * largest * root / check_bound("target_bound", bound)
 
     def _order(self) -> float:
         """The order of the ball's norm."""
@@ -415,6 +428,28 @@ class PrivateLinearModel(PrivateEstimator):
             for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
+
+    @available_if(lambda self: self._predicts_scores)
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds the coefficients, which have been released, and needs neither this package nor
+        Numba. Predictions agree up to rounding. What the fit guarantees is in ``privacy_`` only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            A `MinMaxScaler` that clips features to ``feature_range_``, unless
+            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
+            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(self)
+        return plain_pipeline(self)
 
     def _as_fitted(self, X: Any) -> Any:
         """Features clipped as in the fit."""

@@ -1,16 +1,19 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsco._random import generator, warn_privacy, warn_utility
+from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
+from skdpsco._versions import __version__
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -19,6 +22,9 @@ from skdpsco.solvers import Allowance, check_cost
 # Smaller budgets need more noise than the grids of the Gaussian mechanism hold; larger ones give no
 # privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
+
+
+VERSION_KEY = "_skdpsco_version"  # in the state of a pickled estimator
 
 
 def check_budget(epsilon: Any, delta: Any) -> Budget:
@@ -142,6 +148,29 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
+def fitted_by_validation() -> bool:
+    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
+
+    It leaves no other mark on the fits that it makes.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@cache  # so that a process warns once, not for every fit
+def warn_of_uncounted_fits() -> None:
+    """Say that the budgets of several fits add up, where nothing adds them up."""
+    warn_privacy(
+        "scikit-learn's searches and cross-validation fit the same records many times, and their "
+        "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
+        "PrivateGridSearchCV or private_cross_val_score of skdpsco.model_selection."
+    )
+
+
 @contextmanager
 def releasing(
     payer: Payer,
@@ -190,13 +219,16 @@ def releasing(
     UtilityWarning
         For each of ``warnings``.
     PrivacyWarning
-        If the noise is reproducible, and at a ledger's first charge for neighbours within groups.
+        If the noise is reproducible, at a ledger's first charge for neighbours within groups, and
+        once where scikit-learn's search or cross-validation fits without a ledger.
     """
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
     ledger, name, parameters, relation = payer
+    if ledger is None and fitted_by_validation():
+        warn_of_uncounted_fits()
     if ledger is not None:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
@@ -234,6 +266,42 @@ class PrivateEstimator(BaseEstimator):
     ledger: Any
     random_state: Any
     verbose: int  # only for estimators that call `_follow`
+
+    def set_params(self, **params):
+        """Set parameters, and fields of a loss, a penalty or a constraint.
+
+        Parameters
+        ----------
+        **params : dict
+            As in scikit-learn. Fields of NamedTuples are named like parameters of nested objects:
+            ``set_params(loss__level=0.9)`` for ``loss=Quantile(0.5)``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter or field.
+        """
+        for name in [one for one in params if "__" in one]:
+            outer, _, field = name.partition("__")
+            value = params.get(outer, getattr(self, outer, None))
+            if hasattr(value, "_replace") and field in value._fields:
+                params[outer] = value._replace(**{field: params.pop(name)})
+            elif hasattr(value, "_replace"):
+                raise ValueError(f"{outer}={value!r} has no field {field!r}: {value._fields}.")
+        return super().set_params(**params)
+
+    def __getstate__(self):
+        return {**super().__getstate__(), VERSION_KEY: __version__}
+
+    def __setstate__(self, state):
+        version = state.pop(VERSION_KEY, __version__)
+        if version != __version__:
+            warn_of_version(type(self).__name__, version, __version__)
+        super().__setstate__(state)
 
     def _budget(self) -> Budget:
         if isinstance(self.ledger, type):

@@ -10,13 +10,25 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.row_blocks import BlockRecords, blocks_of, read_features
+from skdpsco.data.row_blocks import (
+    BlockRecords,
+    RowBlocks,
+    blocks_of,
+    is_arrow,
+    read_features,
+)
 
 CLIPPED = "columns are clipped to their public bounds, lower and upper"
 
 
 class BlockTransformerMixin(TransformerMixin):
     """A transformer of arrays and frames that transforms blocks too: with `RowBlocks.map`."""
+
+    _reads_arrow = False  # whether Arrow tables are frames for it, and not blocks
+
+    def _blocks_of(self, X: Any) -> RowBlocks | None:
+        """X as blocks, if it is no frame or array."""
+        return None if self._reads_arrow and is_arrow(X) else blocks_of(X)
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)  # scikit-learn's wrapper knows arrays and frames only
@@ -27,7 +39,7 @@ class BlockTransformerMixin(TransformerMixin):
 def _also_of_blocks(transform: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(transform)
     def wrapped(self, X):
-        blocks = blocks_of(X)
+        blocks = self._blocks_of(X)
         return transform(self, X) if blocks is None else blocks.map(self)
 
     return wrapped
@@ -47,7 +59,7 @@ def _fit_transform(self, X, y=None, **fit_params):
     -------
     X_out : what `transform` returns
     """
-    blocks = blocks_of(X)
+    blocks = self._blocks_of(X)
     if blocks is None:
         return super(BlockTransformerMixin, self).fit_transform(X, y, **fit_params)
     return self.fit(blocks, y, **fit_params).transform(blocks)

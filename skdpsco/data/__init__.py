@@ -5,5 +5,14 @@ from .pieces import replace_one
 from .record_stream import one_pass
 from .record_sums import map_reduce
 from .row_blocks import RowBlocks
+from .schema import Schema
 
-__all__ = ["RowBlocks", "as_design", "columns_of", "map_reduce", "one_pass", "replace_one"]
+__all__ = [
+    "RowBlocks",
+    "Schema",
+    "as_design",
+    "columns_of",
+    "map_reduce",
+    "one_pass",
+    "replace_one",
+]

@@ -7,7 +7,6 @@ A part describes where one block is read from. It has ``n_rows``, its number of 
 import mmap
 import os
 from collections.abc import Iterator
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -152,16 +151,39 @@ class RowGroups(NamedTuple):
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
-        import pyarrow.parquet
-
         names = [*self.features, *([] if self.target is None else [self.target])]
-        # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
-        with pyarrow.parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
+        table = _read_groups(self.path, self.groups, names)
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
         return ArrowRows(table, features, target, self.n_rows, self.framed).read()
+
+
+class EncodedGroups(NamedTuple):
+    """Some row groups of a Parquet file, whose features a schema encodes."""
+
+    path: str
+    groups: tuple[int, ...]
+    schema: Any
+    target: str | None
+    n_rows: int
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        features = self.schema.features
+        names = [*features, *([] if self.target is None else [self.target])]
+        table = _read_groups(self.path, self.groups, names)
+        X = self.schema.encode(table.select(features))
+        return X, None if self.target is None else table.column(self.target).to_numpy()
+
+
+def _read_groups(path: str, groups: tuple[int, ...], names: list[str]) -> Any:
+    """An Arrow table of some columns of some row groups."""
+    import pyarrow.parquet
+
+    # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read_row_groups(list(groups), columns=names, use_threads=False)
 
 
 def check_block_size(value: Any) -> int | None:
@@ -266,17 +288,19 @@ def check_apart(blocks: list[Any]) -> None:
 
     The check compares addresses, not values: different records may have equal values.
     """
-    spans = [(*_span(X), number) for number, X in enumerate(blocks)]
-    for (place, _, stop, i), (other, start, _, j) in pairwise(sorted(spans)):
-        if place != other or start >= stop:
-            continue
-        if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
-            continue
-        first, second = sorted((i, j))
-        raise ValueError(
-            f"blocks {first} and {second} hold the same rows: a record must be in one block. (In a "
-            "copy it is another record, and counts as two.)"
-        )
+    spans = sorted((*_span(X), number) for number, X in enumerate(blocks))
+    before: list[tuple[str, int, int, int]] = []  # spans that end after the next one starts
+    for place, start, stop, j in spans:
+        before = [span for span in before if span[0] == place and span[2] > start]
+        for *_, i in before if start < stop else ():
+            if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
+                continue  # rows of one lie between those of the other
+            first, second = sorted((i, j))
+            raise ValueError(
+                f"blocks {first} and {second} hold the same rows: a record must be in one block. "
+                "(In a copy it is another record, and counts as two.)"
+            )
+        before.append((place, start, stop, j))
 
 
 def _span(X: Any) -> tuple[str, int, int]:
@@ -297,11 +321,14 @@ def _span(X: Any) -> tuple[str, int, int]:
 
 
 def _entries(X: Any) -> Any:
+    """The array that tells where the rows are."""
+    if hasattr(X, "iloc") and X.shape[1] > 0:
+        return X.iloc[:, 0].to_numpy()  # of a frame whose columns may lie apart
     return getattr(X, "data", X) if sparse.issparse(X) else X
 
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether arrays share memory: rows of one may lie between those of the other."""
+    """Whether arrays share memory."""
     most: Any = 10_000
     try:
         return np.shares_memory(first, second, max_work=most)
@@ -359,21 +386,45 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
 
 def parquet_parts(paths: list[str], target: str | None, columns: Any, block_size: int | None):
     """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
-    import pyarrow.parquet
-
-    check_files(paths)
     parts: list[RowGroups] = []
     known: Any = None
-    for path in paths:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            schema, metadata = file.schema_arrow, file.metadata
-            names, _, _, text = arrow_columns(schema, target, columns)
-            if known not in (None, (names, text)):
-                raise ValueError(f"path: {path} has other columns than {paths[0]}.")
-            known = names, text
-            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    for path, file_schema, sizes in _opened_files(paths):
+        names, _, _, text = arrow_columns(file_schema, target, columns)
+        if known not in (None, (names, text)):
+            raise ValueError(f"path: {path} has other columns than {paths[0]}.")
+        known = names, text
         for groups in merged(sizes, block_rows(len(names), block_size)):
             n_rows = sum(sizes[g] for g in groups)
             frames = text is not None
             parts.append(RowGroups(path, tuple(groups), names, target, n_rows, frames))
     return parts, *known
+
+
+def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None):
+    """Parts of Parquet files that a schema encodes, and the names of the features."""
+    parts: list[EncodedGroups] = []
+    names = tuple(schema.feature_names_out())
+    for path, file_schema, sizes in _opened_files(paths):
+        if target is not None and file_schema.names.count(target) != 1:
+            raise ValueError(
+                f"target must be the name of one column of {file_schema.names}, got {target!r}."
+            )
+        if absent := [name for name in schema.features if name not in file_schema.names]:
+            raise ValueError(f"path: {path} lacks the columns {absent} of the schema.")
+        schema.opened(file_schema.empty_table().select(schema.features))
+        for groups in merged(sizes, block_rows(len(names), block_size)):
+            n_rows = sum(sizes[g] for g in groups)
+            parts.append(EncodedGroups(path, tuple(groups), schema, target, n_rows))
+    return parts, names
+
+
+def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
+    """Of Parquet files, which must be different ones: path, Arrow's schema, rows of all groups."""
+    import pyarrow.parquet
+
+    check_files(paths)
+    for path in paths:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            metadata = file.metadata
+            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            yield path, file.schema_arrow, sizes

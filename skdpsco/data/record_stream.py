@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # Numba's own
 from numba import types
-from numba.core.cgutils import int32_t, ir, voidptr_t
 from numba.extending import intrinsic, overload
 
 from skdpsco._clipping import clip
@@ -84,10 +84,11 @@ def row_add(X, columns, values, size, factor, w, start):
 def _fetch_line(typing_context, address):
     def generate(context, builder, signature, arguments):
         # To read (0), often (3), data (1).
-        kind = ir.FunctionType(ir.VoidType(), [voidptr_t, int32_t, int32_t, int32_t])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [voidptr_t], kind)
-        pointer = builder.inttoptr(arguments[0], voidptr_t)
-        builder.call(function, [pointer, int32_t(0), int32_t(3), int32_t(1)])
+        number, line = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [line, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [line], kind)
+        pointer = builder.inttoptr(arguments[0], line)
+        builder.call(function, [pointer, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
     return types.void(types.intp), generate

@@ -19,6 +19,7 @@ from skdpsco.data.block_sources import (
     block_rows,
     check_apart,
     check_block_size,
+    encoded_parts,
     framed,
     parquet_parts,
     rows_of_array,
@@ -48,7 +49,7 @@ def blocks_of(X: Any, y: Any = None) -> "RowBlocks | None":
         blocks = X
     elif _on_dask(X):
         blocks, y = RowBlocks.from_dask(X, y), None
-    elif _in_arrow(X):
+    elif is_arrow(X):
         blocks = RowBlocks.from_arrow(X)
     else:
         return None
@@ -81,14 +82,15 @@ def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
 
 def is_blocks(X: Any) -> bool:
     """Whether `as_blocks` returns blocks for X."""
-    return isinstance(X, RowBlocks) or _on_dask(X) or _in_arrow(X)
+    return isinstance(X, RowBlocks) or _on_dask(X) or is_arrow(X)
 
 
 def _on_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
 
 
-def _in_arrow(X: Any) -> bool:
+def is_arrow(X: Any) -> bool:
+    """Whether X is an Arrow table."""
     return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
@@ -556,7 +558,9 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_parquet(cls, path, target=None, *, columns=None, block_size=None, n_jobs=None):
+    def from_parquet(
+        cls, path, target=None, *, columns=None, schema=None, block_size=None, n_jobs=None
+    ):
         """Blocks of Parquet files, which are read and decoded anew in every pass.
 
         Parameters
@@ -564,10 +568,14 @@ class RowBlocks:
         path : str, path or list of them
             No file may be named twice, by whatever path or link.
         target : str or None, default=None
-            Name of the column of the targets.
+            Name of the column of the targets; None means that of the schema, if there is one.
         columns : list of str or None, default=None
             Names of the features; None means all but the target. Columns that are not numeric
-            have to be encoded before a fit: see `map`.
+            have to be encoded before a fit: see `map`, or give a ``schema``.
+        schema : Schema or None, default=None
+            What is public about the columns. Its features are read and encoded, as a `TableEncoder`
+            does it, whenever a block is read; columns of the files that are no features are not
+            read. ``columns`` must be None then.
         block_size : int or None, default=None
             Row groups are put together up to so many rows, and never split; None as in
             `from_arrays`.
@@ -578,7 +586,14 @@ class RowBlocks:
         if not paths:
             raise ValueError("path must name at least one file.")
         files = list(map(fspath, paths))
-        parts, names, text = parquet_parts(files, target, columns, check_block_size(block_size))
+        rows, text = check_block_size(block_size), None
+        if schema is None:
+            parts, names, text = parquet_parts(files, target, columns, rows)
+        elif columns is not None:
+            raise ValueError("columns must be None where a schema names the features.")
+        else:
+            target = schema.target if target is None else target
+            parts, names = encoded_parts(files, target, schema, rows)
         return cls(
             parts,
             sum(part.n_rows for part in parts),

@@ -12,11 +12,13 @@ from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
 from skdpsco._validation import (
+    BY_SCHEMA,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     HasMethods,
     StrOptions,
+    check_bound,
     check_target,
     check_X_y,
 )
@@ -116,9 +118,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|`` for the squared loss, to which targets are clipped.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
@@ -130,7 +133,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (2,) or None, default=None
+    classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
     solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
@@ -227,7 +230,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         "group_prior": [None, "array-like"],
         "average_weight": [Real],
         "cvar_level": [Real],
-        "target_bound": [Real],
+        "target_bound": [Real, BY_SCHEMA],
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
@@ -365,7 +368,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return records, None, notes, membership, columns
 
     def _unit(self) -> float:
-        return 1.0 if classifies(self) else float(self.target_bound)
+        return 1.0 if classifies(self) else check_bound("target_bound", self.target_bound)
 
     def _order(self) -> float:
         return 2.0
@@ -525,7 +528,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _encode(self, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
         """Targets as the solver sees them, and what the report says about them."""
         if not classifies(self):
-            bound = float(self.target_bound)
+            bound = check_bound("target_bound", self.target_bound)
             with np.errstate(all="ignore"):  # a warning about underflow would reveal data
                 t = np.clip(y, -bound, bound) / bound
             return t, (f"targets are clipped to +-{bound:g}",)

@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpsco._quiet import quietly, score_by
 from skdpsco.group_dro.membership import as_array, membership_of
+from skdpsco.privacy.report import html_table
 
 _SCORE_NEEDS = "{} needs sensitive_features, the group of every record that is scored."
 
@@ -56,7 +57,7 @@ class GroupReport:
         return self.group_max() - self.group_min()
 
     def to_frame(self):
-        """A pandas DataFrame with one row per group.
+        """A pandas DataFrame with one row per group, and a last row "overall" of all records.
 
         Raises
         ------
@@ -67,15 +68,23 @@ class GroupReport:
             import pandas as pd
         except ImportError as error:
             raise ImportError("GroupReport.to_frame() needs pandas: pip install pandas.") from error
-        index = pd.Index(self.groups, name="group", tupleize_cols=False)
-        return pd.DataFrame({"n_samples": self.n_samples, "score": self.by_group}, index=index)
+        names, sizes, scores = zip(*self._rows(), strict=True)
+        index = pd.Index(names, name="group", tupleize_cols=False)
+        return pd.DataFrame({"n_samples": sizes, "score": scores}, index=index)
+
+    def _rows(self) -> list[tuple[Any, int, float]]:
+        """Name, size and score of every group, and of all records."""
+        rows = list(zip(self.groups, self.n_samples, self.by_group, strict=True))
+        return [*rows, ("overall", self.n_records, self.overall)]
 
     def __str__(self) -> str:
-        names = [str(group) for group in self.groups]
-        width = max(len(name) for name in [*names, "overall"])
-        rows = zip([*names, "overall"], [*self.n_samples, self.n_records],
-                   [*self.by_group, self.overall], strict=True)  # fmt: skip
-        return "\n".join(f"{name:<{width}} {n:>9} {score:10.4f}" for name, n, score in rows)
+        rows = self._rows()
+        width = max(len(str(name)) for name, _, _ in rows)
+        return "\n".join(f"{name!s:<{width}} {n:>9} {score:10.4f}" for name, n, score in rows)
+
+    def _repr_html_(self) -> str:
+        rows = [(str(name), str(n), f"{score:.4f}") for name, n, score in self._rows()]
+        return html_table("Scores by group, without noise", [("", "records", "score"), *rows])
 
 
 def group_report(

@@ -51,6 +51,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 
 Conditions = dict[str, bool]
@@ -197,6 +198,7 @@ RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
     SimpleImputer: _imputer,
     SparseRandomProjection: _free,
     SplineTransformer: _spline,
+    TableEncoder: _free,
     TfidfTransformer: _no_idf,
     TfidfVectorizer: _counts_no_idf,
 }
@@ -225,6 +227,7 @@ BOUNDED = (
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 # The layout of a transformer's output: that of its input, or one that its parameters choose.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
@@ -295,9 +298,17 @@ def fails_for(step: Any, bounded: bool) -> str:
         return "values far beyond its knots; set extrapolation"
     if kind in (PolynomialFeatures, PolynomialCountSketch) and np.max(step.degree) > 2:
         return "large values, whose powers overflow; set degree to at most 2"
+    if kind is PolynomialCountSketch and not max(abs(step.gamma), abs(step.coef0)) <= 1e90:
+        return "large values, which overflow; set gamma and coef0 to at most 1e90"
     if kind in OVERFLOW and not bounded:
         return "large values, which overflow; put a ColumnClipper before it"
     return ""
+
+
+def enlarges(step: FeatureUnion | ColumnTransformer) -> bool:
+    """Whether weights of its parts are more than 1, so that large numbers may overflow."""
+    weights = (step.transformer_weights or {}).values()
+    return not all(isinstance(weight, Real) and abs(weight) <= 1.0 for weight in weights)
 
 
 def bounds(step: Any, given: bool) -> bool:
@@ -320,6 +331,8 @@ def bounds(step: Any, given: bool) -> bool:
         parts = [step.estimator]
     else:
         return kind in BOUNDED or (given and kind is PrivateFeatureSelector)
+    if kind is not FrozenEstimator and enlarges(step):
+        return False
     return all(bounds(part, given) for part in parts if not _is_dropped(part))
 
 
@@ -381,7 +394,7 @@ def layout_of(step: Any, given: str) -> str:
         return SPARSE
     if kind in ALWAYS_DENSE:
         return DENSE
-    if kind in (*ENCODERS, SplineTransformer):
+    if kind in (*ENCODERS, SplineTransformer, TableEncoder):
         return SPARSE if step.sparse_output else DENSE
     if kind is SparseRandomProjection and step.dense_output:
         return DENSE

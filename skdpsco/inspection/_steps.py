@@ -13,7 +13,9 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, Rand
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
+from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 
@@ -24,6 +26,7 @@ from ._record_wise import (
     UNKNOWN,
     bounds,
     dtypes_depend_on_values,
+    enlarges,
     fails_for,
     layout_of,
     layout_of_records,
@@ -41,6 +44,11 @@ DTYPES = (
     "booleans of X into floats, or use CategoricalDomainEncoder"
 )
 MAY_FAIL = "after a private step it may fail, once that is charged,"
+CALLBACKS = "its callbacks see records and models: remove them with set_callbacks()"
+GROUPS = (
+    "for labels that are no groups, as it reads them from a column of what that step returns: pass "
+    "the labels themselves"
+)
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
@@ -119,12 +127,20 @@ class Walk:
         Parameters of the whole estimator: the unfitted step for each name.
     X : records or None
         Records of which only the layout matters.
+    named_groups : bool
+        Whether fits are given the names of the columns that hold groups.
     """
 
     def __init__(
-        self, record_wise: Iterable[Any], fitted: bool, params: dict[str, Any], X: Any = None
+        self,
+        record_wise: Iterable[Any],
+        fitted: bool,
+        params: dict[str, Any],
+        X: Any = None,
+        named_groups: bool = False,
     ) -> None:
         self.fitted = fitted
+        self.named_groups = named_groups
         self.layout = layout_of_records(X)  # layout of the input of the visited step
         self.after_private = False  # whether a private step comes before the visited one
         self.bounded = False  # whether no number in its input can be large
@@ -162,6 +178,8 @@ class Walk:
             Note on the cost.
         """
         self.names.append(name)
+        if any(not _is_progress_bar(callback) for callback in callbacks_of(step)):
+            self.add(name, step, NOT_PRIVATE, CALLBACKS)
         if self.vouched(step, self._params.get(name), name=name):
             if private_steps(step) or _report_of(step) is not None:
                 raise ValueError(
@@ -187,8 +205,13 @@ class Walk:
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
     def _add_failures(self, name: str, step: PrivateEstimator) -> None:
-        """Add rows about steps of a search that it finds to fail only when it is fitted itself."""
-        inner = Walk(getattr(step, "record_wise", ()), False, {})
+        """Add rows about what may fail in a private step that comes after another one."""
+        found = self.fitted and _has_named_groups(step)
+        if isinstance(step, PrivateGroupDRO) and (self.named_groups or found):
+            self.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {GROUPS}")
+        # Steps of a search, which finds them to fail only when it is fitted itself.
+        named = self.named_groups or found
+        inner = Walk(getattr(step, "record_wise", ()), False, {}, named_groups=named)
         inner.after_private, inner.bounded = True, self.bounded
         for part, candidate in step._candidates_of_fit():
             inner.visit(_join(name, part), candidate)
@@ -235,6 +258,17 @@ class Walk:
             event=event,
         )
         return True
+
+
+def _is_progress_bar(callback: Any) -> bool:
+    kind = type(callback)
+    return kind.__name__ == "ProgressBar" and kind.__module__.startswith("sklearn.")
+
+
+def _has_named_groups(step: Any) -> bool:
+    """Whether a step, or the winner of a search, was fitted with groups from columns of its X."""
+    winner = getattr(step, "best_estimator_", step)
+    return any(getattr(part, "sensitive_columns_", ()) for _, part in private_steps(winner))
 
 
 def about(relation: str | None) -> str:
@@ -306,6 +340,9 @@ def _join(name: str, child: str) -> str:
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
+    if getattr(step, "transform_input", None) and any(private_steps(e) for _, e in step.steps[:-1]):
+        passed = "for the arguments of fit that transform_input passes through its steps"
+        walk.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {passed}")
     before = walk.layout, walk.after_private, walk.bounded
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
@@ -315,7 +352,14 @@ def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     walk.layout, walk.after_private, walk.bounded = before
 
 
+def _add_weights(walk: Walk, name: str, step: FeatureUnion | ColumnTransformer) -> None:
+    if (walk.after_private or private_steps(step)) and enlarges(step):
+        weights = "for large values, which overflow; set transformer_weights to at most 1"
+        walk.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {weights}")
+
+
 def _union(walk: Walk, name: str, step: FeatureUnion, note: str) -> None:
+    _add_weights(walk, name, step)
     for child, estimator in step.transformer_list:
         walk.visit(_join(name, child), estimator, note)
 
@@ -337,6 +381,7 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
         wrong.append(LAYOUT)
     if wrong:
         walk.add(name, step, NOT_PRIVATE, "; ".join(wrong))
+    _add_weights(walk, name, step)
     fitted = getattr(step, "transformers_", []) if walk.fitted else []
     clones = {child: estimator for child, estimator, _ in fitted}
     for child, estimator, _ in parts:
@@ -358,7 +403,9 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
             step.func, step.inverse_func, check_inverse=step.check_inverse
         )
     used = step.transformer_ if fitted else transformer
+    before, walk.bounded = walk.bounded, False  # it sees targets, which no step has clipped
     walk.visit(_join(name, "transformer"), used, note)
+    walk.bounded = before
 
 
 def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:

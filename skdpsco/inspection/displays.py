@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -288,10 +290,11 @@ class RadiusPathDisplay:
 
         Parameters
         ----------
-        fitted_model : PrivateLasso or PrivateLogisticL1
+        fitted_model : PrivateLasso or PrivateLogisticL1, or a pipeline that ends with one
             A model that was fitted with the solver "stagewise", the default.
         feature_names : array-like of shape (`n_features_in_`,) or None, default=None
-            None uses ``feature_names_in_``, or x0, x1, ...
+            None uses the names that the steps before the model return, ``feature_names_in_``, or
+            x0, x1, ...
         n_features : int, default=10
             Number of curves, at least 1, which belong to the largest coefficients along the path.
             With more than two classes there is one curve per class and feature.
@@ -316,6 +319,10 @@ class RadiusPathDisplay:
         if isinstance(n_features, bool) or not isinstance(n_features, Integral) or n_features < 1:
             raise ValueError(f"n_features must be an int, at least 1, got {n_features!r}.")
         check_is_fitted(fitted_model)
+        while isinstance(fitted_model, Pipeline):
+            if feature_names is None:
+                feature_names = _names_before(fitted_model)
+            fitted_model = fitted_model[-1]
         path = getattr(fitted_model, "path_", None)
         if path is None:
             raise ValueError(
@@ -362,6 +369,14 @@ class RadiusPathDisplay:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _names_before(pipeline: Pipeline) -> Any:
+    """Names of the features that the last step sees, or None if a step does not tell them."""
+    try:
+        return pipeline[:-1].get_feature_names_out()
+    except (AttributeError, ValueError, NotFittedError):
+        return None
 
 
 def _coefficient_names(model: Any, feature_names: Any, n_features: int) -> list[str]:

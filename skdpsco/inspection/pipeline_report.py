@@ -234,7 +234,9 @@ def not_private_steps(
     return _not_private(walk)
 
 
-def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: Any = None) -> None:
+def check_private_steps(
+    *estimators: Any, record_wise: Iterable[Any] = (), X: Any = None, named_groups: bool = False
+) -> None:
     """Refuse an estimator that has a step that is not private, or that has no private step.
 
     Parameters
@@ -243,6 +245,9 @@ def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: An
         What ``record_wise`` contains must be part of one of them.
     record_wise, X
         As for `not_private_steps`.
+    named_groups : bool, default=False
+        Whether fits are given the names of the columns that hold groups. These must not be columns
+        of what a private step returns.
 
     Raises
     ------
@@ -251,7 +256,10 @@ def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: An
         contains what is not part of any.
     """
     record_wise = check_record_wise(record_wise)
-    walks = [_walk(estimator, record_wise, fitted=False, X=X) for estimator in estimators]
+    walks = [
+        _walk(estimator, record_wise, fitted=False, X=X, named_groups=named_groups)
+        for estimator in estimators
+    ]
     for estimator, walk in zip(estimators, walks, strict=True):
         wrong = _not_private(walk)
         if wrong:
@@ -262,11 +270,13 @@ def check_private_steps(*estimators: Any, record_wise: Iterable[Any] = (), X: An
     _check_used(walks)
 
 
-def _walk(estimator: Any, record_wise: Iterable[Any], fitted: bool, X: Any) -> Walk:
+def _walk(
+    estimator: Any, record_wise: Iterable[Any], fitted: bool, X: Any, named_groups: bool = False
+) -> Walk:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be an instance of an estimator, got {estimator!r}.")
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    walk = Walk(record_wise, fitted, params, X)
+    walk = Walk(record_wise, fitted, params, X, named_groups)
     walk.visit("", estimator)
     return walk
 

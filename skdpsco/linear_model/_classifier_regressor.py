@@ -1,5 +1,6 @@
 """Fitting and predicting that regressors have in common, and classifiers."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,27 +11,41 @@ from skdpsco._validation import (
     FLOATS,
     check_bound,
     check_target,
+    check_weights,
     check_X_y,
 )
-from skdpsco.base.labels import as_targets, declared_classes, encode_classes, labels_note
+from skdpsco.base.labels import (
+    as_targets,
+    class_factors,
+    declared_classes,
+    encode_classes,
+    labels_note,
+)
 from skdpsco.base.linear_model import (
     LinearClassifierMixin,
     LinearRegressorMixin,
     PrivateLinearModel,
 )
-from skdpsco.data.row_blocks import read_records
-from skdpsco.losses.library import Logistic, Multinomial, Squared
+from skdpsco.data.row_blocks import is_blocks, read_records
+from skdpsco.losses.library import (
+    Logistic,
+    Multinomial,
+    Squared,
+    Weighted,
+    WeightedMultinomial,
+)
 
 
-def encode_targets(y: np.ndarray, classes: Any) -> np.ndarray:
-    """Targets of labels among the declared ``classes``.
+def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = None) -> np.ndarray:
+    """Targets of labels among the declared ``classes``, whose weights are ``factors`` in [0, 1].
 
     Raises
     ------
     ValueError
         If a label is not among ``classes``.
     """
-    return as_targets(*encode_classes(y, classes))
+    classes, index = encode_classes(y, classes)
+    return as_targets(classes, index, None if factors is None else factors[index])
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
@@ -46,8 +61,13 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         """What an undeclared bound on the targets follows from; None if it is found privately."""
         return None
 
+    @property
+    def _encode_block(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function that returns the targets of a block."""
+        return check_target
+
     def _learn(self, X, y):
-        records = read_records(self, X, y, check_target)
+        records = read_records(self, X, y, self._encode_block)
         X, y = (records, None) if records else check_X_y(self, X, y, y_numeric=True, dtype=FLOATS)
         bound = self.target_bound
         if bound is not None:
@@ -60,21 +80,85 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
 class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
     """Private classification, of several classes as one problem; see the subclasses."""
 
+    classes: Any
+    class_weight: Any
+    max_weight: Any
+
     def _learn(self, X, y):
-        encode = partial(encode_targets, classes=self.classes)
-        records = read_records(self, X, y, encode)
+        self._allow_weights(not is_blocks(X))
+        records = read_records(self, X, y, self._encode_block)
         if records:
             self.classes_ = declared_classes(self.classes)
             X, target = records, None
         else:
             X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
-            self.classes_, _ = classes, index = encode_classes(y, self.classes)
-            target = as_targets(classes, index)
+            target = self._encode(y)
         n_classes = len(self.classes_)
-        assumptions = (labels_note(self.classes_, self.classes),)
-        loss = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        coef, intercept = self._fit(X, target, loss, None, assumptions)
+        loss = self._weighted(Logistic() if n_classes == 2 else Multinomial(n_classes))
+        coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
+
+    def _label_notes(self) -> tuple[str, ...]:
+        """Lines of the report."""
+        labels = labels_note(self.classes_, self.classes)
+        if self._sample_weight is None:
+            return (labels,)
+        return labels, f"weights of records are clipped to {self.max_weight:g}"
+
+    def _encode(self, y: np.ndarray) -> np.ndarray:
+        """Targets of the labels in an array, of which `classes_` are set.
+
+        Raises
+        ------
+        ValueError
+            If a label or a weight is not legal.
+        """
+        self.classes_, index = encode_classes(y, self.classes)
+        weights = None
+        if self._weighs():
+            weights = self._factors(self.classes_)[index]
+            if self._sample_weight is not None:
+                weights = weights * check_weights(self._sample_weight, self.max_weight, len(y))
+        return as_targets(self.classes_, index, weights)
+
+    @property
+    def _encode_block(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function that returns the targets of the labels in a block."""
+        weighs = self.class_weight is not None and self.classes is not None
+        factors = self._factors(declared_classes(self.classes)) if weighs else None
+        return partial(encode_targets, classes=self.classes, factors=factors)
+
+    def _allow_weights(self, in_memory: bool) -> None:
+        """Refuse weights of records that are not in memory.
+
+        Raises
+        ------
+        ValueError
+            If there are such weights.
+        """
+        if self._sample_weight is not None and not in_memory:
+            raise ValueError("sample_weight must be None where X is in blocks: use class_weight.")
+
+    def _weighs(self) -> bool:
+        return self.class_weight is not None or self._sample_weight is not None
+
+    def _factors(self, classes: np.ndarray) -> np.ndarray:
+        """Weights of the classes, of which the largest is 1."""
+        factors = class_factors(self.class_weight, classes)
+        return factors / factors.max()
+
+    def _weighted(self, loss: Any) -> Any:
+        """The loss for targets that hold weights, if there are any."""
+        if not self._weighs():
+            return loss
+        if loss.n_outputs > 1:
+            return WeightedMultinomial(loss.n_classes)  # type: ignore[call-arg]
+        return Weighted(loss)  # type: ignore[call-arg]
+
+    def _largest_weight(self) -> float:
+        """What the largest weight of the kernels, 1, is to the user."""
+        largest = float(class_factors(self.class_weight, self.classes_).max())
+        return largest if self._sample_weight is None else largest * float(self.max_weight)
 
     def predict_proba(self, X):
         """Probability of every class.

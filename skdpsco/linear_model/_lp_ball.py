@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain, starmap
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +19,6 @@ from skdpsco._validation import (
     Interval,
     StrOptions,
     check_bound,
-    check_target,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -29,7 +27,6 @@ from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
 from skdpsco.data.row_blocks import BlockRecords, as_blocks
-from skdpsco.linear_model._classifier_regressor import encode_targets
 from skdpsco.losses import library as losses
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -247,6 +244,7 @@ class LpModel(PrivateLinearModel):
     n_samples: Any
     shuffle: bool
 
+    _encode_block: Any  # a function that returns the targets of a block
     _streaming = False  # whether the records of a draft come in blocks
 
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
@@ -281,8 +279,7 @@ class LpModel(PrivateLinearModel):
                     f"n_samples must be None or that of the blocks, {blocks.n_samples}; got "
                     f"{n_samples!r}."
                 )
-            labels = partial(encode_targets, classes=getattr(self, "classes", None))
-            records = BlockRecords(blocks, check_target if y_numeric else labels)
+            records = BlockRecords(blocks, self._encode_block)
             X, y, n_samples = records.read_once(), None, blocks.n_samples
         if not is_stream(X):
             X, y = check_X_y(self, X, y, y_numeric, dtype=FLOATS)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import LARGEST, SMALLEST, check_bound, check_feature_bound
+from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import Squared
+from skdpsco.losses.library import WEIGHTED, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -37,6 +37,8 @@ def automatic(
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
+    if isinstance(loss, WEIGHTED):  # moments of weighted responses are those of no model
+        return "gradient-descent"
     if ratio >= LITTLE_NOISE:
         return "moments"
     if conditioned:
@@ -98,7 +100,7 @@ class CompositeModel(PrivateLinearModel):
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         if self.feature_bound is None:
             return None
-        return check_feature_bound(self.feature_bound, n_features)
+        return self._feature_bounds(n_features)
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)
@@ -110,6 +112,8 @@ class CompositeModel(PrivateLinearModel):
             solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
             if self._by_blocks and solver == "coordinate-descent":
                 solver = "gradient-descent"  # the former reads columns
+        if solver == "moments" and isinstance(loss, WEIGHTED):
+            raise ValueError("solver='moments' does not take class_weight or sample_weight.")
         return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver
 
     def _problem(

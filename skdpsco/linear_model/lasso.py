@@ -8,6 +8,7 @@ from skdpsco._validation import (
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     check_bound,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.losses.library import Squared
@@ -34,11 +35,12 @@ class PrivateLasso(LinearRegressor):
         Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
         of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
-        are measured in units of their bounds: the ball is
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. With one bound per column,
+        features are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
-    target_bound : float or None, default=None
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
@@ -124,6 +126,10 @@ class PrivateLasso(LinearRegressor):
         **TARGET_CONSTRAINTS,
     }
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateElasticNet(l1_ratio=1.0) has alpha."
+    )
     def __init__(
         self,
         *,

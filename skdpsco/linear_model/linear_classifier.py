@@ -7,13 +7,14 @@ from sklearn.utils.metaestimators import available_if
 
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
     StrOptions,
+    with_hints,
 )
-from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.data.row_blocks import is_blocks
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
-from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge
+from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge, is_proven
 
 
 def _is_logistic(model: Any) -> bool:
@@ -53,8 +54,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
         grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
         where there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
@@ -88,9 +90,16 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Only losses of this package take weights.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -154,12 +163,17 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LP_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
         "loss": [StrOptions({"logistic", "smooth-hinge", "hinge"}), LOSS],
     }
 
     _targets = (-1.0, 1.0)
     _auto_radius = 5.0
 
+    @with_hints(
+        C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateLogisticRegression has C."
+    )
     def __init__(
         self,
         *,
@@ -179,6 +193,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         conditioning="auto",
         clip_features=True,
         classes=None,
+        class_weight=None,
+        max_weight=None,
         verbose=0,
         random_state=None,
     ):
@@ -198,6 +214,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -225,19 +243,22 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
 
     def _learn(self, X, y):
-        def encode(labels):
-            self.classes_, index = encode_classes(labels, self.classes)
-            return as_targets(self.classes_, index)
-
-        if self.classes is None and (is_stream(X) or is_blocks(X)):
+        in_blocks = is_stream(X) or is_blocks(X)
+        self._allow_weights(not in_blocks)
+        if self.classes is None and in_blocks:
             raise ValueError(
                 "classes must be given if X yields blocks: a list of the public labels, two or "
                 "more."
             )
-        X, y = self._records(X, y, False, encode)
+        X, y = self._records(X, y, False, self._encode)
         loss = self._loss_of(len(self.classes_))
-        labels = labels_note(self.classes_, self.classes)
-        coef, intercept = self._fit(X, y, loss, None, (labels, *self._assumptions(loss)))
+        if self._weighs() and not is_proven(loss):
+            raise ValueError(
+                f"class_weight and sample_weight are for losses of this package, not {loss!r}."
+            )
+        loss = self._weighted(loss)
+        notes = (*self._label_notes(), *self._assumptions(loss))
+        coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)

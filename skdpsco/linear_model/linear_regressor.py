@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.library import (
@@ -50,14 +50,15 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 for features
         that are in [-1, 1] or conditioned and targets in units of ``target_bound``, and up to 8 if
         there is little noise.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
-    target_bound : float, default=1.0
+    target_bound : float or Schema, default=1.0
         Public bound on ``|y|``, to which y is clipped, and the unit of the residual. To make do
         with one pass, no scale is found privately, so choose the bound tight, and centre y.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
@@ -148,6 +149,10 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 1.0
 
+    @with_hints(
+        alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+        "PrivateRidge or PrivateElasticNet has alpha."
+    )
     def __init__(
         self,
         *,

@@ -7,6 +7,8 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
@@ -33,9 +35,10 @@ class PrivateLogisticL1(LogisticClassifier):
         Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
         intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
         budget to choose a point on it.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped. With one bound per column, features
-        are measured in units of their bounds: the ball is
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. With one bound per column,
+        features are measured in units of their bounds: the ball is
         ``sum_j b_j |w_j| <= radius * max_j b_j``.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
@@ -61,9 +64,16 @@ class PrivateLogisticL1(LogisticClassifier):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -121,8 +131,13 @@ class PrivateLogisticL1(LogisticClassifier):
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
 
+    @with_hints(
+        C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+        "PrivateLogisticRegression(penalty='l1') has C."
+    )
     def __init__(
         self,
         *,
@@ -138,6 +153,8 @@ class PrivateLogisticL1(LogisticClassifier):
         calibration="auto",
         clip_features=True,
         classes=None,
+        class_weight=None,
+        max_weight=None,
         verbose=0,
         random_state=None,
     ):
@@ -153,5 +170,7 @@ class PrivateLogisticL1(LogisticClassifier):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state

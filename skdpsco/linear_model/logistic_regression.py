@@ -3,7 +3,13 @@
 import math
 from typing import Any, ClassVar
 
-from skdpsco._validation import CLASSES_CONSTRAINTS, COMPOSITE_CONSTRAINTS, check_bound
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMPOSITE_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    check_bound,
+    with_hints,
+)
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
@@ -33,10 +39,12 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    feature_bound : float, array-like of shape (n_features,) or None, default=1.0
-        Public bound on ``|X|``, to which features are clipped. None finds a power of two for every
-        column privately, for a twentieth of the budget; with too few records for that, about 1200
-        at epsilon 1, it means 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
@@ -70,9 +78,17 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
-    classes : array-like of shape (n_classes,) or None, default=None
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then, and solver
+        "moments" does not take weights.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -124,9 +140,11 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
     }
     _planned_with = ("C", "n_iter")
 
+    @with_hints(alpha="The parameter `C` is the inverse weight of the penalty.")
     def __init__(
         self,
         *,
@@ -146,6 +164,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         calibration="auto",
         clip_features=True,
         classes=None,
+        class_weight=None,
+        max_weight=None,
         verbose=0,
         random_state=None,
     ):
@@ -165,6 +185,8 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -174,4 +196,4 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         if self.penalty is None or C == math.inf:
             return mixed_penalty(0.0, 0.0)
         ratio = {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[self.penalty]
-        return mixed_penalty(1.0 / (C * n_samples), ratio)
+        return mixed_penalty(1.0 / (C * n_samples * self._largest_weight()), ratio)

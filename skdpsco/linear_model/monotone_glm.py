@@ -63,9 +63,10 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         times the distance in which the link rises from a quarter to three quarters of its height
         (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
         identity), with features in [-1, 1].
-    feature_bound : float or array-like of shape (n_features,), default=1.0
-        Public bound on ``|X|``, to which features are clipped.
-    target_bound : float or None, default=None
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|``, which is required for ``link="identity"`` and not allowed for
         others.
     fit_intercept : bool, default=True
@@ -135,6 +136,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     >>> bool(model.score(X, y) > 0.3)
     True
     """
+
+    _predicts_scores = False  # but what a link makes of them
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,

@@ -13,7 +13,7 @@ force; ``proven`` says so, for what rests on constants that are not enforced.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -241,6 +241,63 @@ class Multinomial(NamedTuple):
 Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
 
 
+class Weighted(NamedTuple):
+    """A loss for targets -1 and +1, times the weight of a record: targets are ``weight * sign``.
+
+    Parameters
+    ----------
+    loss : NamedTuple of this module
+        What is proven of it holds for weights in [0, 1], too.
+    """
+
+    loss: Any
+
+    n_outputs = 1
+    proven = True
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, that of weight 1."""
+        return self.loss.lipschitz(prediction_bound, target_bound)
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, that of weight 1."""
+        return self.loss.smoothness()
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature of weight 1."""
+        return self.loss.curvature_constant(diameter)
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return self.loss.baseline(target_bound)
+
+
+class WeightedMultinomial(NamedTuple):
+    """`Multinomial` times the weight of a record, in [0, 1]: targets are ``class + weight / 2``.
+
+    Parameters
+    ----------
+    n_classes : int
+    """
+
+    n_classes: int
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """Predictions per record."""
+        return self.n_classes
+
+    lipschitz = Multinomial.lipschitz
+    smoothness = Multinomial.smoothness
+    curvature_constant = Multinomial.curvature_constant
+    baseline = Multinomial.baseline
+
+
+WeightedMultinomial.proven = True  # type: ignore[attr-defined]
+# Derivatives are probabilities less a label, times a weight; losses whose targets hold weights.
+SOFTMAX, WEIGHTED = (Multinomial, WeightedMultinomial), (Weighted, WeightedMultinomial)
+
+
 def lipschitz_l2(loss) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
     return lipschitz_norm(loss, 2.0)
@@ -249,10 +306,10 @@ def lipschitz_l2(loss) -> float:
 def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
 
-    ``spread`` bounds how far two of the predictions are apart; only `Multinomial` makes use of it.
+    ``spread`` bounds how far two of the predictions are apart; only those of `SOFTMAX` use it.
     The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
     """
-    if type(loss) is not Multinomial:  # a subclass may have other derivatives
+    if type(loss) not in SOFTMAX:  # a subclass may have other derivatives
         return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
     others = max(loss.n_classes - 1, 1)
     if order == math.inf:
@@ -426,3 +483,50 @@ def _(loss, Z, y, out):
         for k in range(Z.shape[1]):
             p = math.exp(Z[i, k] - top) / total
             out[i] = max(out[i], 2.0 * p * (1.0 - p))
+
+
+@inner
+def _sign(y):
+    return 1.0 if y > 0.0 else -1.0
+
+
+@value.register(Weighted)
+def _(loss, z, y):
+    return abs(y) * value(loss.loss, z, _sign(y))
+
+
+@derivative.register(Weighted)
+def _(loss, z, y):
+    return abs(y) * derivative(loss.loss, z, _sign(y))
+
+
+@curvature.register(Weighted)
+def _(loss, z, y):
+    return abs(y) * curvature(loss.loss, z, _sign(y))
+
+
+@inner
+def _weight(y):
+    return 2.0 * (y - int(y))
+
+
+@values.register(WeightedMultinomial)
+def _(loss, Z, y, out):
+    values(Multinomial(loss.n_classes), Z, y, out)
+    for i in range(y.shape[0]):
+        out[i] *= _weight(y[i])
+
+
+@derivatives.register(WeightedMultinomial)
+def _(loss, Z, y, out):
+    derivatives(Multinomial(loss.n_classes), Z, y, out)
+    for i in range(y.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] *= _weight(y[i])
+
+
+@curvatures.register(WeightedMultinomial)
+def _(loss, Z, y, out):
+    curvatures(Multinomial(loss.n_classes), Z, y, out)
+    for i in range(y.shape[0]):
+        out[i] *= _weight(y[i])

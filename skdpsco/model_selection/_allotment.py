@@ -1,7 +1,9 @@
 """The budget of one fit of a search, which is fixed on the driver and all that a worker knows."""
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
+from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
-from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.row_blocks import RowBlocks, first_record
+from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
@@ -30,10 +34,13 @@ class Grant:
     rho : float
     prefix : str, default=""
         Prefix of the step's parameter names.
+    seed : int or None, default=None
+        Seed of what is public in a search that is such a step, so that its fit is the rehearsed one
+        up to the first noise.
     """
 
-    def __init__(self, rho: float, prefix: str = "") -> None:
-        self.rho, self.prefix = rho, prefix
+    def __init__(self, rho: float, prefix: str = "", seed: int | None = None) -> None:
+        self.rho, self.prefix, self.seed = rho, prefix, seed
         self.charges: list[float] = []
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
@@ -71,11 +78,13 @@ def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
     return rho * (declared / declared.sum())
 
 
-def allot(estimator: Any, rho: float, delta: float) -> Any:
+def allot(estimator: Any, rho: float, delta: float, public: np.random.RandomState) -> Any:
     """Clone of ``estimator`` whose private steps spend ``rho`` zCDP, in their own proportions.
 
-    Their noise is secret, since a seed would give several fits the same noise. Fit the clones that
-    `granted` makes of it.
+    Their noise is secret, since a seed would give several fits the same noise. Other steps without
+    a seed get a ``public`` one: they would draw anew after the rehearsal, and may then fail for a
+    record, and the state of NumPy's global generator would tell the number of tries. Fit the clones
+    that `granted` makes of it.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(
@@ -85,10 +94,15 @@ def allot(estimator: Any, rho: float, delta: float) -> Any:
         values = {
             "epsilon": part.epsilon,
             "delta": part.delta,
-            "ledger": Grant(part.rho, prefix),
+            "ledger": Grant(part.rho, prefix, int(public.randint(2**31))),
             "random_state": None,
         }
         estimator.set_params(**{prefix + name: value for name, value in values.items()})
+    private = tuple(prefix for prefix, _ in private_steps(estimator))
+    for name, value in estimator.get_params(deep=True).items():
+        owner, _, parameter = ("__" + name).rpartition("__")
+        if parameter == "random_state" and owner and value is None and not name.startswith(private):
+            estimator.set_params(**{name: int(public.randint(2**31))})
     return estimator
 
 
@@ -96,7 +110,8 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
     """Clone of a result of `allot` with grants of its own, for one fit."""
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
-        estimator.set_params(**{f"{prefix}ledger": kind(step.ledger.rho, prefix)})
+        grant = kind(step.ledger.rho, prefix, step.ledger.seed)
+        estimator.set_params(**{f"{prefix}ledger": grant})
     return estimator
 
 
@@ -111,7 +126,8 @@ def fit_granted(estimator: Any, part: Any) -> Any:
     RuntimeError
         If a private step has not charged its ledger, or has charged it more than once.
     """
-    part.fit(estimator)
+    with collected_advice():  # a warning would tell that there was a fit
+        part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
     found = {id(grant): grant for grant in grants if isinstance(grant, Grant)}
     for prefix, step in private_steps(estimator):
@@ -132,19 +148,10 @@ def _name(prefix: str, step: Any) -> str:
     return f"{prefix.removesuffix('__') or 'estimator'}, a {type(step).__name__},"
 
 
-def seed_steps(estimator: Any, rng: Any, seeded: bool) -> Any:
-    """Give a seed to each step that lacks one, but to private steps only if noise is ``seeded``.
-
-    Otherwise, steps that are not private would draw from NumPy's global generator, whose state
-    would reveal the number of tries.
-    """
-    private = [prefix for prefix, _ in private_steps(estimator)]
-    for name, value in estimator.get_params(deep=True).items():
-        prefix = name.removesuffix("random_state")
-        if value is not None or name == prefix or not ("__" + prefix).endswith("__"):
-            continue
-        if seeded if prefix in private else not prefix.startswith(tuple(private)):
-            estimator.set_params(**{name: int(below(rng, 2**31))})
+def seed_noise(estimator: Any, rng: Any) -> Any:
+    """Give each private step a seed of its own."""
+    for prefix, _ in private_steps(estimator):
+        estimator.set_params(**{f"{prefix}random_state": int(below(rng, 2**31))})
     return estimator
 
 
@@ -160,8 +167,9 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
     """Let every step check its parameters, its input and its plan, without drawing noise.
 
     Steps after a private transformer of single columns get its input in place of its output, which
-    is similar; steps after a selector get as many columns as it selects. Steps after any other
-    private step are not reached. A step that is fitted without asking for its budget is refused.
+    is similar; steps after a selector get as many columns as it selects. A private model is not
+    fitted again, so that those beside it are reached, too. A step that is fitted without asking for
+    its budget is refused.
 
     Returns
     -------
@@ -181,22 +189,33 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
 def _reach_noise(estimator: Any, part: Any) -> None:
     """Fit until the first noise, and what follows it, as far as stand-ins allow."""
     steps = dict(private_steps(estimator))
-    while True:
+    while steps:
         try:
             part.fit(clone(estimator))
         except _ReachedNoise as reached:
             (prefix,) = reached.args
         else:
-            for prefix, step in private_steps(estimator):
+            for prefix, step in steps.items():
                 raise RuntimeError(_NOT_ONCE.format(_name(prefix, step), 0))
-            return
-        if not (prefix and isinstance(steps[prefix], (OneToOneFeatureMixin, SelectorMixin))):
-            return
-        stand_in = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
-        if isinstance(steps[prefix], SelectorMixin):
-            count = {"count": steps[prefix].n_features_to_select}
-            stand_in = FunctionTransformer(_first_columns, accept_sparse=True, kw_args=count)
-        estimator.set_params(**{prefix.removesuffix("__"): stand_in})
+        stand_in = _stand_in(steps.pop(prefix))
+        if prefix:
+            estimator.set_params(**{prefix.removesuffix("__"): stand_in})
+
+
+def _stand_in(step: PrivateEstimator) -> Any:
+    if isinstance(step, SelectorMixin):
+        count = {"count": step.n_features_to_select}
+        return FunctionTransformer(_first_columns, accept_sparse=True, kw_args=count)
+    if isinstance(step, OneToOneFeatureMixin):
+        return FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
+
+    @wraps(type(step).fit)  # it takes the same arguments
+    def fit(self: Any, *args: Any, **fit_params: Any) -> Any:
+        return self
+
+    stand_in = copy(step)
+    stand_in.__class__ = type(type(step).__name__, (type(step),), {"fit": fit})
+    return stand_in
 
 
 def _first_columns(X: Any, count: int) -> Any:
@@ -206,15 +225,15 @@ def _first_columns(X: Any, count: int) -> Any:
 
 
 def check_private(
-    estimators: list[Any], X: Any, record_wise: Any, rho: Iterable[float] | None = None
+    estimators: list[Any], data: Any, record_wise: Any, rho: Iterable[float] | None = None
 ) -> None:
     """Check that all steps of estimators are private, and their shares of ``rho`` large enough.
 
     Parameters
     ----------
     estimators : list of estimator
-    X : array-like, sparse matrix or frame
-        Records, of which only the layout matters.
+    data : Part
+        Records, of which only the layout matters, and the arguments of ``fit``.
     record_wise : list of str or callable
         Steps and functions for which the user vouches.
     rho : iterable of float or None
@@ -223,8 +242,8 @@ def check_private(
     Raises
     ------
     ValueError, TypeError
-        If an estimator is not private, caches fits or votes, if its share of the budget is too
-        small, or if ``record_wise`` is not legal.
+        If an estimator is not private, caches fits, votes or has callbacks, if its share of the
+        budget is too small, or if ``record_wise`` is not legal.
     """
     record_wise = check_record_wise(record_wise)
     for item in record_wise:
@@ -233,13 +252,23 @@ def check_private(
                 f"record_wise must contain names of steps or functions, got {item!r}. A search "
                 "fits clones of instances."
             )
-    check_private_steps(*estimators, record_wise=record_wise, X=X)
+    check_private_steps(
+        *estimators,
+        record_wise=record_wise,
+        X=first_record(data.X),
+        named_groups=_names_groups(data),
+    )
     for estimator in estimators:
         for name, value in {"estimator": estimator, **estimator.get_params(deep=True)}.items():
             if name.rsplit("__", 1)[-1] == "memory" and value is not None:
                 raise ValueError(
                     f"{name} must be None: a cached fit has no fresh noise, and its files reveal "
                     "which fits there were."
+                )
+            if callbacks_of(value):
+                raise ValueError(
+                    f"{name} must have no callbacks, which would count the fits: remove them with "
+                    "set_callbacks()."
                 )
             if type(value) is VotingClassifier:
                 raise ValueError(
@@ -257,6 +286,17 @@ def check_private(
                 f"epsilon is too small for this many fits of private steps: one would get "
                 f"{least:.3g} zCDP, and the least is {MIN_RHO:g}."
             )
+
+
+def _names_groups(data: Any) -> bool:
+    """Whether columns are named that hold groups: one entry per record would hold labels."""
+    return any(
+        isinstance(value, str)
+        or (isinstance(value, (list, tuple)) and len(value) != len(data.y))
+        or bool(named_columns(first_record(data.X), value))
+        for name, value in data.fit_params.items()
+        if name.rsplit("__", 1)[-1] == "sensitive_features"
+    )
 
 
 def frozen_notes(estimators: Iterable[Any], record_wise: Iterable[Any]) -> tuple[str, ...]:

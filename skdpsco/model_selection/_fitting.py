@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import column_or_1d
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import check_bound, check_target, select_records
+from skdpsco._validation import check_bound, check_target, declared, select_records
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.row_blocks import RowBlocks, blocks_of
 from skdpsco.inspection import private_steps
@@ -75,15 +75,15 @@ def n_classes_of(estimator: Any, y: np.ndarray) -> int:
     """Number of columns of a classifier's probabilities, or 1 for other estimators."""
     if not is_classifier(estimator):
         return 1
-    declared = [getattr(step, "classes", None) for _, step in private_steps(estimator)]
-    return len(next((c for c in reversed(declared) if c is not None), np.unique(y)))
+    given = [getattr(step, "classes", None) for _, step in private_steps(estimator)]
+    last = next((classes for classes in reversed(given) if classes is not None), None)
+    return len(np.unique(y) if last is None else declared("classes", last))
 
 
 def target_bound_of(estimators: Iterable[Any]) -> float | None:
     """The largest declared bound on y, or None."""
     bounds = [getattr(_last_step(estimator), "target_bound", None) for estimator in estimators]
-    declared = [check_bound("target_bound", bound) for bound in bounds if bound is not None]
-    return max(declared, default=None)
+    return max((check_bound("target_bound", b) for b in bounds if b is not None), default=None)
 
 
 def _last_step(estimator: Any) -> Any:

@@ -32,7 +32,10 @@ from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.target import TargetPlan, plan_target, release_target
 from skdpsco.solvers import Allowance
 
-from .scorers import PrivateScorer, clipped_r2
+from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_error
+
+# Bounds on the norm of the two moments of one record, and on how far replacing it moves them.
+MOMENTS_NORM, MOMENTS_CHANGE = math.sqrt(0.5), math.sqrt(1.29)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def plan_search(
     budget: Budget | Allowance,
     n_candidates: int,
     n_validation: int,
-    scorer: PrivateScorer | None,
+    scorer: PrivateScorer | str,
     target_bound: float | None,
     share: float,
     tries: Tries | None,
@@ -100,7 +103,7 @@ class ScorePlan:
     Parameters
     ----------
     target : TargetPlan or None
-        Plan for the scale of a clipped R^2.
+        Plan for the scale of squared errors.
     event : Event
         Cost of everything that is released about the validation part.
     rho : float
@@ -113,23 +116,23 @@ class ScorePlan:
 
 
 def plan_scores(
-    scorer: PrivateScorer | None, bound: float | None, n_validation: int, rho: float
+    scorer: PrivateScorer | str, bound: float | None, n_validation: int, rho: float
 ) -> ScorePlan:
     """Spend ``rho`` on the scale of a regression target, if necessary, and on scores."""
-    if scorer is not None:
+    if not isinstance(scorer, str):
         return ScorePlan(None, NoOpEvent(), rho)
     target = plan_target(bound, True, n_validation, rho)
     return ScorePlan(target, target.event, rho - rho_of(target.event))
 
 
 def release_scorer(
-    plan: ScorePlan, scorer: PrivateScorer | None, y: np.ndarray, rng: Any
+    plan: ScorePlan, scorer: PrivateScorer | str, y: np.ndarray, rng: Any
 ) -> PrivateScorer:
     """The scorer, after its scale has been released if necessary."""
     if plan.target is None:
-        assert scorer is not None
+        assert not isinstance(scorer, str)
         return scorer
-    return clipped_r2(release_target(plan.target, y, rng).scale)
+    return clipped_squared_error(release_target(plan.target, y, rng))
 
 
 def _sensitivity(n_validation: int, width: float) -> float:
@@ -180,6 +183,46 @@ def noisy_means(
     """Noisy means, which may lie outside the scorer's interval, and the noise's deviation."""
     noisy, std = noisy_sums(sums, scorer, n_validation, rho, rng)
     return _middle(scorer) + noisy / n_validation, std / n_validation
+
+
+def noisy_r2(
+    sums: np.ndarray, scorer: PrivateScorer, y: np.ndarray, rho: float, rng: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of determination from noisy squared errors and a noisy variance of ``y``.
+
+    Everything is released together, for ``rho``. The deviations of the coefficients follow from
+    what was released, to first order in the noise.
+    """
+    n, error = len(y), scorer.record_score
+    assert isinstance(error, ClippedSquaredError)
+    values, multiplier = np.append(sums, error.moments(y)), 1.0 / math.sqrt(2.0 * rho)
+    sensitivity = math.hypot(
+        math.sqrt(len(sums)) * _sensitivity(n, 1.0),
+        replace_one(n, MOMENTS_NORM, MOMENTS_CHANGE),
+    )
+    std = release(rng, values, sensitivity, multiplier, n / 2.0) / n
+    errors, (half_mean, square) = 0.5 - values[:-2] / n, values[-2:] / n
+    std_variance = std * math.hypot(1.0, 8.0 * half_mean)
+    # A variance that is lost in its noise would say anything, of either sign.
+    variance = max(0.5 + square - 4.0 * half_mean**2, std_variance)
+    ratios = errors / variance
+    return 1.0 - ratios, np.hypot(std, ratios * std_variance) / variance
+
+
+def shown_scores(
+    sums: np.ndarray,
+    scoring: PrivateScorer | str,
+    scorer: PrivateScorer,
+    y: np.ndarray,
+    rho: float,
+    rng: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Noisy scores, the same within their limits, and the noise's deviations."""
+    if scoring == R2:
+        scores, noise = noisy_r2(sums, scorer, y, rho, rng)
+        return scores, np.minimum(scores, 1.0), noise
+    scores, std = noisy_means(sums, scorer, len(y), rho, rng)
+    return scores, np.clip(scores, scorer.lower, scorer.upper), np.full(len(scores), std)
 
 
 def best_try(

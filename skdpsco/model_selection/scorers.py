@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,10 @@ from sklearn.base import is_classifier, is_regressor
 from skdpsco._clipping import within
 from skdpsco._validation import check_interval, select_records
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
+from skdpsco.scaling.target import Target
 
 METHODS = ("predict", "predict_proba", "decision_function")
+R2, SQUARED_ERROR = "r2", "neg_clipped_squared_error"
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ class PrivateScorer:
     @property
     def taken_on_trust(self) -> tuple[str, ...]:
         """Lines of the report on a user's function, which is called with many records at a time."""
-        function = getattr(self.record_score, "func", self.record_score)
-        if function is _hit or function is _explained:
+        if self.record_score is _hit or type(self.record_score) is ClippedSquaredError:
             return ()
         return ("what record_score says of a record depends on that record only",)
 
@@ -171,20 +171,31 @@ def _hit(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return y == predicted
 
 
-def _explained(y: np.ndarray, predicted: np.ndarray, scale: float) -> np.ndarray:
-    return 1.0 - ((y - predicted) / scale) ** 2
+@dataclass(frozen=True)
+class ClippedSquaredError:
+    """Minus the squared error of a prediction, both clipped and scaled by a released ``target``."""
+
+    target: Target
+
+    def __call__(self, y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        return -np.square(self.target.apply(y) - self.target.apply(predicted))
+
+    def moments(self, y: np.ndarray) -> np.ndarray:
+        """Sums of u/2 and of u**2 - 1/2, where u are the targets that have been clipped."""
+        u = self.target.apply(y)
+        return np.array([np.sum(u / 2.0), np.sum(u * u - 0.5)])
 
 
 ACCURACY = PrivateScorer(_hit, 0.0, 1.0)
 
 
-def clipped_r2(scale: float) -> PrivateScorer:
-    """One minus the squared error, in units of a public ``scale`` and at most 1 per record."""
-    return PrivateScorer(partial(_explained, scale=scale), 0.0, 1.0)
+def clipped_squared_error(target: Target) -> PrivateScorer:
+    """Minus the squared error, in units of the squared scale of ``target``, at most 1 a record."""
+    return PrivateScorer(ClippedSquaredError(target), -1.0, 0.0)
 
 
-def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
-    """The scorer for ``scoring``; None for the clipped R^2, whose scale is not released yet.
+def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | str:
+    """The scorer for ``scoring``, or its name if it needs a scale that is not released yet.
 
     Raises
     ------
@@ -196,24 +207,24 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | None:
     if scoring is None:
         if not (is_classifier(estimator) or is_regressor(estimator)):
             raise ValueError("scoring must be given if estimator is no classifier or regressor.")
-        scoring = "accuracy" if is_classifier(estimator) else "r2"
+        scoring = "accuracy" if is_classifier(estimator) else R2
     if not isinstance(scoring, str):
         raise TypeError(
-            "scoring must be 'accuracy', 'r2' or a result of make_private_scorer, whose "
-            f"sensitivity is known; got {scoring!r}."
+            f"scoring must be 'accuracy', {R2!r}, {SQUARED_ERROR!r} or a result of "
+            f"make_private_scorer, whose sensitivity is known; got {scoring!r}."
         )
-    if scoring not in ("accuracy", "r2"):
+    if scoring not in ("accuracy", R2, SQUARED_ERROR):
         raise ValueError(
-            f"scoring={scoring!r} has no known sensitivity. Use 'accuracy', 'r2' or "
-            "make_private_scorer(record_score, lower, upper)."
+            f"scoring={scoring!r} has no known sensitivity. Use 'accuracy', {R2!r}, "
+            f"{SQUARED_ERROR!r} or make_private_scorer(record_score, lower, upper)."
         )
     if is_regressor(estimator) if scoring == "accuracy" else is_classifier(estimator):
         raise ValueError(f"scoring={scoring!r} does not fit a {type(estimator).__name__}.")
-    return ACCURACY if scoring == "accuracy" else None
+    return ACCURACY if scoring == "accuracy" else scoring
 
 
 def check_scorer(
-    scorer: PrivateScorer | None, candidates: list[Any], y: np.ndarray, n_classes: int
+    scorer: PrivateScorer | str, candidates: list[Any], y: np.ndarray, n_classes: int
 ) -> None:
     """Let ``scorer`` score invented responses, so that a mistake in it costs nothing.
 
@@ -222,11 +233,11 @@ def check_scorer(
     ValueError
         If a candidate lacks the method. Errors of the scorer pass through.
     """
-    method = "predict" if scorer is None else scorer.response_method
+    method = "predict" if isinstance(scorer, str) else scorer.response_method
     for candidate in candidates:
         if not hasattr(candidate, method):
             raise ValueError(f"scoring needs {method}, which {candidate!r} lacks.")
-    if scorer is None or len(y) == 0:
+    if isinstance(scorer, str) or len(y) == 0:
         return
     if method == "predict":
         response = y

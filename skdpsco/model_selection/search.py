@@ -7,14 +7,13 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._random import without_warnings
+from skdpsco._random import public_generator, without_warnings
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
-from skdpsco.data.row_blocks import first_record, is_blocks
+from skdpsco.data.row_blocks import is_blocks
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
@@ -28,7 +27,7 @@ from ._fitting import (
     n_classes_of,
     target_bound_of,
 )
-from ._selection import best_try, choose_winner, noisy_means, plan_search, release_scorer
+from ._selection import best_try, choose_winner, plan_search, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
 # With this shape few tries are rare, and a search is almost as cheap as with smaller shapes.
@@ -70,10 +69,13 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
         with a ledger, as ledgers count in zCDP, where random stopping is far more expensive, and
         for `RowBlocks`, where the number of passes would reveal that of the tries.
-    scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
-        None is "accuracy" for classifiers and "r2" for regressors. The latter is one minus the
-        squared error, at most 1 per record, in units of a privately found scale of the target. For
-        other scores use `make_private_scorer`.
+    scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
+        None is "accuracy" for classifiers and "r2" for regressors. "neg_clipped_squared_error" is
+        minus the mean squared error of targets and predictions that are clipped to a privately
+        found range, in units of the square of its half width, at most 1 per record. "r2" compares
+        candidates in the same way; scores that are released are one minus that error over a noisy
+        variance of the clipped targets, about 0 for a model that knows nothing, and need some more
+        noise. For other scores use `make_private_scorer`.
     n_jobs : int or None, default=None
         Number of parallel fits, as in joblib. Workers never see the ledger.
     refit : bool or "auto", default="auto"
@@ -117,6 +119,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         ``params`` and ``param_*``; with ``return_scores`` also ``mean_test_score``,
         ``std_noise`` (of the noise in it) and ``rank_test_score``.
     scorer_ : PrivateScorer
+        By which candidates were compared. For "r2" it is that of "neg_clipped_squared_error".
     n_splits_ : int
         Number of splits, which is 1.
     classes_ : ndarray
@@ -243,11 +246,13 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self._in_blocks = is_blocks(X)
         grid = self._grid()
         candidates = self._candidates(grid)
-        scorer = resolve_scorer(self.scoring, self.estimator)
-        data = check_data(X, y, fit_params, numeric=scorer is None)
+        scoring = resolve_scorer(self.scoring, self.estimator)
+        data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
-        public = check_random_state(self.random_state)
+        # A search within another one splits as it did when that one rehearsed it.
+        is_inner = isinstance(self.ledger, allotment.Grant)
+        public = public_generator(self.ledger.seed if is_inner else self.random_state)
         order = public.permutation(len(data.y))
         n_validation = self._n_validation(len(data.y))
         validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
@@ -258,7 +263,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
                 budget=spend,
                 n_candidates=len(grid),
                 n_validation=n_validation,
-                scorer=scorer,
+                scorer=scoring,
                 target_bound=target_bound,
                 share=self._share(),
                 tries=tries,
@@ -268,9 +273,9 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
         budgets = [rho for rho, _ in parts]
-        allotment.check_private(candidates, first_record(data.X), self.record_wise, budgets)
+        allotment.check_private(candidates, data, self.record_wise, budgets)
         allotted = [
-            [allotment.allot(one, rho, self.delta) for rho in budgets] for one in candidates
+            [allotment.allot(one, rho, self.delta, public) for rho in budgets] for one in candidates
         ]
         advice = in_parallel(
             (
@@ -281,7 +286,7 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             self.n_jobs,
             pre_dispatch=self.pre_dispatch,
         )
-        check_scorer(scorer, candidates, validation.y, n_classes_of(candidates[0], data.y))
+        check_scorer(scoring, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
         # What is said of some candidates is what the search is for. The warnings name the line that
         # called fit.
@@ -291,9 +296,9 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
 
             def model(k: int, part: int) -> Any:
                 granted = allotment.granted(allotted[k][part])
-                return allotment.seed_steps(granted, rng, release.seeded)
+                return allotment.seed_noise(granted, rng) if release.seeded else granted
 
-            scorer = release_scorer(plan.scores, scorer, validation.y, rng)
+            scorer = release_scorer(plan.scores, scoring, validation.y, rng)
             tried = plan.draw(len(grid), rng)
             keep = plan.rho_refit == 0.0  # the winner's model
             # joblib's messages would reveal the number of tries, which is secret.
@@ -310,9 +315,15 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             self.cv_results_ = _results_of(grid)
             best: int | None
             if self.return_scores:
-                means, noise = noisy_means(sums, scorer, n_validation, plan.scores.rho, rng)
-                best = int(means.argmax())
-                self._show_scores(means, noise, scorer)
+                scores, shown, noise = shown_scores(
+                    sums, scoring, scorer, validation.y, plan.scores.rho, rng
+                )
+                best = int(scores.argmax())
+                self.best_score_ = float(shown[best])
+                self.cv_results_["mean_test_score"] = shown
+                self.cv_results_["std_noise"] = noise
+                ranks = rankdata(-scores, method="min")  # ties of shown scores are broken
+                self.cv_results_["rank_test_score"] = ranks.astype(np.int32)
             elif plan.tries is None:
                 best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
             else:
@@ -335,14 +346,6 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
             frozen = allotment.frozen_notes(candidates, self.record_wise)
             release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
-
-    def _show_scores(self, means: np.ndarray, noise: float, scorer: PrivateScorer) -> None:
-        """Set the attributes with noisy scores, whose noise has this standard deviation."""
-        shown = np.clip(means, scorer.lower, scorer.upper)
-        self.best_score_ = float(shown[means.argmax()])
-        self.cv_results_["mean_test_score"] = shown
-        self.cv_results_["std_noise"] = np.full(len(means), noise)
-        self.cv_results_["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 
-from skdpsco._random import seed_of, without_warnings
+from skdpsco._random import public_generator, seed_of, without_warnings
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
-from skdpsco.data.row_blocks import first_record
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
@@ -28,7 +26,7 @@ from ._fitting import (
     n_classes_of,
     target_bound_of,
 )
-from ._selection import noisy_means, plan_scores, release_scorer
+from ._selection import plan_scores, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
 
@@ -39,7 +37,7 @@ class PrivateScore(NamedTuple):
     ----------
     score : float
     noise_std : float
-        Standard deviation of the noise in it.
+        Standard deviation of the noise in it; for "r2", to first order in the noise.
     privacy : PrivacyReport
         The guarantee of the score, models included.
     """
@@ -83,7 +81,7 @@ def private_cross_val_score(
     ledger : Ledger or None, default=None
         Ledger that is charged once, with the cost of everything. None uses the ledger of the
         estimator, if any.
-    scoring : {"accuracy", "r2"}, PrivateScorer or None, default=None
+    scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
         As in `PrivateGridSearchCV`.
     cv : int, default=5
         Number of random folds, in [2, n_samples].
@@ -132,10 +130,10 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta)
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
-    allotment.check_private([estimator], first_record(X), record_wise)
+    score_by = resolve_scorer(scoring, estimator)
+    data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
+    allotment.check_private([estimator], data, record_wise)
     rho_fit = float(declared_rho(estimator).sum())
-    scorer = resolve_scorer(scoring, estimator)
-    data = check_data(X, y, fit_params or {}, numeric=scorer is None)
     n = len(data.y)
     if isinstance(cv, (bool, np.bool_)) or not isinstance(cv, Integral):
         raise TypeError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
@@ -144,20 +142,21 @@ def private_cross_val_score(
     ledger = allotment.ledger_of([estimator], ledger)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)
-    scores = plan_scores(scorer, target_bound_of([estimator]), n, budget.rho)
+    scores = plan_scores(score_by, target_bound_of([estimator]), n, budget.rho)
     event = compose(
         RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1), scores.event, ZCDPEvent(scores.rho)
     )
-    order = check_random_state(random_state).permutation(n)
+    public = public_generator(random_state)
+    order = public.permutation(n)
     folds = np.array_split(order, cv)
-    allotted = allotment.allot(estimator, rho_fit, budget.delta)
+    allotted = allotment.allot(estimator, rho_fit, budget.delta, public)
 
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
 
     rehearsals = (delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds)
     advice = dict.fromkeys(chain(*in_parallel(rehearsals, n_jobs)))
-    check_scorer(scorer, [estimator], data.y, n_classes_of(estimator, data.y))
+    check_scorer(score_by, [estimator], data.y, n_classes_of(estimator, data.y))
 
     frozen = allotment.frozen_notes([estimator], record_wise)
     parameters = public_only({"estimator": estimator, "cv": int(cv)})
@@ -166,8 +165,10 @@ def private_cross_val_score(
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(payer, event, guarantee, seed, warnings=advice) as release:
         rng, seeded = release.rng, release.seeded
-        models = [allotment.seed_steps(allotment.granted(allotted), rng, seeded) for _ in folds]
-        scorer = release_scorer(scores, scorer, data.y, rng)
+        models = [allotment.granted(allotted) for _ in folds]
+        if seeded:
+            models = [allotment.seed_noise(model, rng) for model in models]
+        scorer = release_scorer(scores, score_by, data.y, rng)
         calls = (
             delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
             for model, fold in zip(models, folds, strict=True)
@@ -175,8 +176,7 @@ def private_cross_val_score(
         with without_warnings():
             sums = in_parallel(calls, n_jobs)
         total = np.array([sum(part for part, _ in sums)])
-        mean, noise_std = noisy_means(total, scorer, n, scores.rho, rng)
+        _, shown, noise = shown_scores(total, score_by, scorer, data.y, scores.rho, rng)
         release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
-    score = float(np.clip(mean[0], scorer.lower, scorer.upper))
     assert release.privacy is not None
-    return PrivateScore(score, noise_std, release.privacy)
+    return PrivateScore(float(shown[0]), float(noise[0]), release.privacy)

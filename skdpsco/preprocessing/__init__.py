@@ -5,6 +5,7 @@ from .categorical import CategoricalDomainEncoder
 from .clipper import PrivateQuantileClipper
 from .scaler import PrivateStandardScaler
 from .selector import PrivateFeatureSelector
+from .table import TableEncoder, make_private_pipeline
 
 __all__ = [
     "CategoricalDomainEncoder",
@@ -14,4 +15,6 @@ __all__ = [
     "PrivateStandardScaler",
     "PublicBoundsScaler",
     "RowClipper",
+    "TableEncoder",
+    "make_private_pipeline",
 ]

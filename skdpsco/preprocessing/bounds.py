@@ -1,7 +1,7 @@
 """Transformers that bring records into public bounds, and learn nothing from the data."""
 
-from collections.abc import Mapping
 from math import fsum
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +13,17 @@ from skdpsco._validation import (
     SMALLEST,
     check_bound,
     check_columns,
+    check_feature_bound,
     check_features,
     check_interval,
     check_width,
+    in_column_order,
 )
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.row_blocks import first_record
 
-BOUND_NAMES = ("lower", "upper")
+ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
@@ -68,8 +70,10 @@ class RowClipper(_Stateless):
     ----------
     norm : {"l1", "l2", "max"}, default="l2"
         Norm of a record: the sum of magnitudes, the Euclidean norm, or the largest magnitude.
-    bound : float, default=1.0
-        Public radius of the ball, in [1e-100, 1e100], in units of X.
+    bound : float, dict, Series or Schema, default=1.0
+        Public radius of the ball, in [1e-100, 1e100], in units of X. A dict, a Series whose index
+        holds strings, or a schema gives bounds of columns by name: the radius is then that of the
+        longest record within them.
 
     Attributes
     ----------
@@ -99,7 +103,18 @@ class RowClipper(_Stateless):
 
     def _check(self, X, reset: bool):
         self._validate_params()
-        return check_bound("bound", self.bound), check_features(self, X, reset)
+        X = check_features(self, X, reset)
+        if isinstance(self.bound, Real):
+            return check_bound("bound", self.bound), X
+        names = getattr(self, "feature_names_in_", None)
+        bounds = in_column_order("bound", self.bound, names)
+        if bounds is self.bound:
+            raise TypeError(
+                f"bound must be a positive number, or bounds by the names of columns, got "
+                f"{self.bound!r}."
+            )
+        bounds = check_feature_bound(bounds, X.shape[1], names)
+        return check_bound("bound", float(np.linalg.norm(bounds, ORDERS[self.norm]))), X
 
     def transform(self, X):
         """Clip the norms of records.
@@ -144,9 +159,12 @@ class PublicBoundsScaler(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns, in units of X; values beyond them are clipped silently. They
-        must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
+        Public bounds of the columns, in units of X; values beyond them are clipped silently. A
+        dict, a Series whose index holds strings, or a schema gives the bound of every column by its
+        name; it is never matched by position. Bounds must be in [-1e100, 1e100], with ``upper -
+        lower`` at least 1e-100.
     feature_range : tuple of two floats, default=(-1.0, 1.0)
         The range onto which `lower` and `upper` are mapped, with the same limits.
 
@@ -184,7 +202,7 @@ class PublicBoundsScaler(_Stateless):
     def _check(self, X, reset: bool, named: bool = True):
         """X, the bounds of its columns, and the range, as two pairs."""
         X = check_features(self, X, reset) if named else check_width(self, X)
-        bounds = check_bounds(self.lower, self.upper, X.shape[1])
+        bounds = check_bounds(self, X.shape[1])
         ends = check_pair("feature_range", self.feature_range)
         if not (isinstance(X, np.ndarray) or self._keeps_zeros()):
             raise ValueError(
@@ -247,10 +265,11 @@ class ColumnClipper(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float, array-like of shape (n_features,), dict or Series, default=-1.0, 1.0
-        Public bounds of the columns, in units of X. A dict, or a Series whose index holds strings,
-        gives the bound of every column by its name; it is never matched by position. Bounds must be
-        in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
+        Public bounds of the columns, in units of X. A dict, a Series whose index holds strings, or
+        a schema gives the bound of every column by its name; it is never matched by position.
+        Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
 
     Attributes
     ----------
@@ -278,9 +297,7 @@ class ColumnClipper(_Stateless):
     def _check(self, X, reset: bool):
         """X, and the lower and upper bounds of its columns."""
         X = check_features(self, X, reset)
-        names = getattr(self, "feature_names_in_", None)
-        lower, upper = (in_column_order(end, getattr(self, end), names) for end in BOUND_NAMES)
-        lower, upper = check_bounds(lower, upper, X.shape[1])
+        lower, upper = check_bounds(self, X.shape[1])
         if not isinstance(X, np.ndarray) and ((lower > 0.0).any() or (upper < 0.0).any()):
             raise ValueError(
                 "X is sparse, but its zeros would not stay zeros. Choose bounds with 0 between "
@@ -313,34 +330,6 @@ class ColumnClipper(_Stateless):
         return _rebuild(X, design, np.clip(design.data, lower[columns], upper[columns]))
 
 
-def in_column_order(name: str, value: Any, names: np.ndarray | None) -> Any:
-    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is labelled, and columns have no names, or names and labels are not the same.
-    """
-    index: Any = getattr(value, "index", ())
-    if hasattr(value, "to_dict") and all(isinstance(label, str) for label in index):
-        value = value.to_dict()
-    if not isinstance(value, Mapping):
-        return value
-    if names is None:
-        raise ValueError(
-            f"{name} gives bounds by the names of columns, but X has no column names. Give X as a "
-            f"data frame, or {name} as a list."
-        )
-    missing = [column for column in names if column not in value]
-    unknown = [label for label in value if label not in set(names)]
-    if missing or unknown:
-        raise ValueError(
-            f"{name} must give one bound for each column of X; it lacks {missing}, and X lacks "
-            f"{unknown}."
-        )
-    return [value[column] for column in names]
-
-
 def _rebuild(X, design, data: np.ndarray):
     """X with ``data`` in place of its entries."""
     if isinstance(design, Dense):
@@ -348,8 +337,8 @@ def _rebuild(X, design, data: np.ndarray):
     return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
 
 
-def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Public bounds of the columns, in increasing order.
+def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Public bounds ``lower`` and ``upper`` of the columns that a transformer has seen.
 
     Raises
     ------
@@ -357,8 +346,9 @@ def check_bounds(lower: Any, upper: Any, n_features: int) -> tuple[np.ndarray, n
         If a bound is not a finite number, there is not one per column, or a lower bound is not
         below its upper one.
     """
-    lower = check_columns("lower", lower, n_features)
-    upper = check_columns("upper", upper, n_features)
+    names = getattr(transformer, "feature_names_in_", None)
+    lower = check_columns("lower", transformer.lower, n_features, names)
+    upper = check_columns("upper", transformer.upper, n_features, names)
     wrong = np.flatnonzero(~(upper - lower >= SMALLEST))
     if len(wrong) > 0:
         j = wrong[0]

@@ -1,6 +1,5 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
-from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,9 +12,11 @@ from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
     check_input_names,
     check_objects,
+    in_column_order,
     is_missing,
 )
 from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.row_blocks import first_record
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
@@ -32,11 +33,11 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categories : list, list of lists, or dict
+    categories : list, list of lists, dict, Series or Schema
         Public categories in the order of the output columns: one list for all columns of X, one
-        list per column, or a dict with one list per column name. A list holds different numbers or
-        different strings, and None or NaN if missing values should have a column of their own; both
-        stand for None, NaN and pandas.NA.
+        list per column, or a dict, a Series whose index holds strings, or a schema, with one list
+        per column name. A list holds different numbers or different strings, and None or NaN if
+        missing values should have a column of their own; both stand for None, NaN and pandas.NA.
     unknown : {"ignore"}, default="ignore"
         Values that are not declared become zeros only. There is no other choice, since an error or
         a warning would reveal that such a value occurs.
@@ -128,7 +129,7 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
         values, dtypes = check_objects(self, X, reset=False)
         codes = np.empty(values.shape, dtype=np.int64)
         for j, (categories, dtype) in enumerate(zip(self.categories_, dtypes, strict=True)):
-            codes[:, j] = _codes(values[:, j], categories, dtype)
+            codes[:, j] = codes_among(values[:, j], categories, dtype)
         encoder = OneHotEncoder(
             categories=[np.arange(len(categories)) for categories in self.categories_],
             handle_unknown="ignore",
@@ -171,58 +172,27 @@ def _check_dtype(dtype: Any) -> None:
         raise TypeError(f"dtype must be a real number type of NumPy, got {dtype!r}.")
 
 
-def _is_list(value: Any) -> bool:
-    wrong = isinstance(value, (str, bytes, Mapping, Set)) or hasattr(value, "columns")
-    return not wrong and np.iterable(value) and hasattr(value, "__len__")
-
-
 def _declared_categories(
     categories: Any, n_features: int, names: np.ndarray | None
 ) -> list[np.ndarray]:
     """One checked array of categories per column."""
-    if isinstance(categories, Mapping):
-        if names is None:
-            raise ValueError("categories is a dict, but the columns of X have no names.")
-        if set(categories) != set(names):
-            absent = [name for name in names if name not in categories]
-            other = [name for name in categories if name not in set(names)]
-            raise ValueError(
-                f"categories must have a list for every column of X and for no other; it lacks "
-                f"{absent}, and there are no columns {other}."
-            )
-        return [_check_categories(f"categories[{name!r}]", categories[name]) for name in names]
-    if not _is_list(categories):
+    given = in_column_order("categories", categories, names)
+    if names is not None and given is not categories:  # labelled
+        pairs = zip(names, given, strict=True)
+        return [check_categories(f"categories[{name!r}]", listed) for name, listed in pairs]
+    if not is_list(categories):
         raise TypeError(
             f"categories must be a list, one list per column of X, or a dict of lists, got "
             f"{categories!r}. They are public: reading them off the data would not be private."
         )
-    if not any(_is_list(item) for item in categories):
-        return [_check_categories("categories", categories)] * n_features
+    if not any(is_list(item) for item in categories):
+        return [check_categories("categories", categories)] * n_features
     if len(categories) != n_features:
         raise ValueError(
             f"categories must be one list, or one list for each of {n_features} columns of X; got "
             f"{len(categories)} lists."
         )
-    return [_check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
-
-
-def _check_categories(name: str, categories: Any) -> np.ndarray:
-    values = list(categories) if _is_list(categories) else []
-    values = [v.item() if isinstance(v, np.generic) else v for v in values]
-    known = [v for v in values if not is_missing(v)]
-    if (
-        not values
-        or len(values) - len(known) > 1
-        or not (all(isinstance(v, str) for v in known) or all(isinstance(v, Real) for v in known))
-        or len(set(known)) < len(known)
-    ):
-        raise ValueError(
-            f"{name} must be a list of at least one category, all different, all numbers or all "
-            f"strings, and at most one None or NaN; got {categories!r}."
-        )
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+    return [check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
 
 
 def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
@@ -234,25 +204,3 @@ def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
                 f"Column {j} of X has dtype {dtype}, which holds none of the categories "
                 f"{categories.tolist()!r}. Numbers and strings differ, even 1 and '1'."
             )
-
-
-def _codes(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
-    """Positions of values among the categories, -1 for what is not declared."""
-    # NumPy would sort the values, which may be of types that cannot be compared.
-    position, missing = {}, -1
-    for code, category in enumerate(categories):
-        if is_missing(category):
-            missing = code
-        elif dtype in ("float16", "float32") and isinstance(category, Real):
-            with np.errstate(over="ignore"):
-                position[np.dtype(dtype).type(category).item()] = code
-        else:
-            position[category] = code
-
-    def code_of(value):
-        try:
-            return position[value]
-        except Exception:  # not declared, or not hashable, for which any exception may be raised
-            return missing if is_missing(value) else -1
-
-    return [code_of(value) for value in values.tolist()]

@@ -140,11 +140,13 @@ class PrivateQuantileClipper(ColumnTransform):
     ----------
     quantile_range : tuple of two floats, default=(0.01, 0.99)
         Quantiles at the ends of a range, in [0, 0.5) and (0.5, 1].
-    lower, upper : float or array-like of shape (n_features,), default=-1e6, 1e6
-        Public bounds of the columns, in units of X, to which values are clipped first. They may be
-        generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they are near zero
-        or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with ``upper -
-        lower`` at least 1e-100.
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1e6, 1e6
+        Public bounds of the columns, in units of X, to which values are clipped first. A dict, a
+        Series whose index holds strings, or a schema gives the bound of every column by its name.
+        Bounds may be generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they
+        are near zero or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with
+        ``upper - lower`` at least 1e-100.
     feature_range : tuple of two floats or None, default=None
         Range onto which the private ranges are mapped, such as (-1, 1). None only clips, and keeps
         the units.
@@ -234,7 +236,7 @@ class PrivateQuantileClipper(ColumnTransform):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
-        lower, upper = check_bounds(self.lower, self.upper, d)
+        lower, upper = check_bounds(self, d)
         if self.feature_range is not None:
             check_pair("feature_range", self.feature_range)
         plan = self._planned(

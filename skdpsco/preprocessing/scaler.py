@@ -97,10 +97,12 @@ class PrivateStandardScaler(ColumnTransform):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
+            default=-1.0, 1.0
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
-        beyond them. They must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100. The
-        noise is proportional to ``upper - lower``.
+        beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
+        every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
+        1e-100. The noise is proportional to ``upper - lower``.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True
@@ -185,7 +187,7 @@ class PrivateStandardScaler(ColumnTransform):
         with_std = bool(self.with_std)
         if not (self.with_mean or with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
-        lower, upper = check_bounds(self.lower, self.upper, d)
+        lower, upper = check_bounds(self, d)
         plan = self._planned(
             lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
         )

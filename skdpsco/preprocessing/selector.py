@@ -146,14 +146,15 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         charged.
     task : {"classification", "regression"}, default="classification"
         Whether y holds labels or numbers.
-    feature_bound : float or array-like of shape (n_features,), default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
         Features are measured in units of their bounds, so that a feature that uses only a tenth of
-        its bound has a tenth of the score.
-    classes : array-like of shape (n_classes,) or None, default=None
+        its bound has a tenth of the score. A dict, a Series whose index holds strings, or a schema
+        gives the bound of every column by its name.
+    classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels for a classification. None takes those that occur in y, which assumes that
         the set of labels in y is public.
-    target_bound : float or None, default=None
+    target_bound : float, Schema or None, default=None
         Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
         finds the magnitude of y privately, for a twentieth of the budget. (With too few records
         for that, about 400 at epsilon 1, None means 1: declare a bound.)
@@ -272,7 +273,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         X, y, assumptions, columns = self._records(draft, X, y)
         n, d = X.shape
         budget = self._budget()
-        bounds = check_feature_bound(self.feature_bound, d)
+        names = getattr(draft, "feature_names_in_", None)
+        bounds = check_feature_bound(self.feature_bound, d, names)
         target_bound = None
         if regression and self.target_bound is not None:
             target_bound = check_bound("target_bound", self.target_bound)

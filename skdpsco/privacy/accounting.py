@@ -413,7 +413,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     delta = check_real("delta", delta, 0, 1)
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    low, high = 0.0, zcdp_epsilon(mu * mu / 2, delta)  # a Gaussian is mu^2/2-zCDP
+    # At this epsilon, x = sqrt(2 log(1 / delta)), and delta would be below Phi(-x) <= delta / 2.
+    low, high = 0.0, mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
+    while gaussian_delta(mu, high) > delta:  # by rounding only
+        high *= 2
     for _ in range(50):
         middle = (low + high) / 2
         if gaussian_delta(mu, middle) <= delta:

@@ -1,8 +1,10 @@
 """The report of a fitted estimator about its privacy."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from .events import Event
 
@@ -13,6 +15,17 @@ WITHIN_GROUPS = "replace-one within groups"
 def weakest(relations: Iterable[str], otherwise: str = "replace-one") -> str:
     """The relation for which guarantees with these relations hold together."""
     return WITHIN_GROUPS if WITHIN_GROUPS in relations else otherwise
+
+
+def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
+    """An HTML table whose rows have a name and some values."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        + "".join(f"<td style='text-align:left'>{escape(value)}</td>" for value in values)
+        + "</tr>"
+        for name, *values in rows
+    )
+    return f"<table><caption>{escape(caption)}</caption>{cells}</table>"
 
 
 @dataclass(frozen=True)
@@ -56,13 +69,16 @@ class PrivacyReport:
         ]
         return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON knows them; ``event`` as the text that a ledger stores."""
+        return {**vars(self), "event": repr(self.event), "assumptions": list(self.assumptions)}
+
+    def to_json(self) -> str:
+        """`to_dict` as a JSON object."""
+        return json.dumps(self.to_dict(), indent=2)
+
     def __str__(self) -> str:
         return "\n".join(f"{name:<11} {value}" for name, value in self.rows())
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th>"
-            f"<td style='text-align:left'>{escape(value)}</td></tr>"
-            for name, value in self.rows()
-        )
-        return f"<table><caption>Differential privacy</caption>{cells}</table>"
+        return html_table("Differential privacy", self.rows())

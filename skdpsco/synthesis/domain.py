@@ -5,7 +5,6 @@ the categories of a categorical column, and the width of strings, come from the 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -14,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, check_positive_int, is_missing
-from skdpsco.preprocessing.categorical import _check_categories, _codes, _is_list
+from skdpsco._validation import LARGEST, check_positive_int, in_column_order, is_missing
+from skdpsco.data.categories import check_categories, codes_among, is_list
+from skdpsco.data.columns import NUMBER
+from skdpsco.data.schema import Schema
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
 from skdpsco.synthesis.columns import (
     ColumnTable,
@@ -26,6 +27,9 @@ from skdpsco.synthesis.columns import (
     taken,
     typed,
 )
+
+# Bins of numbers with declared bounds: one for each of up to so many whole numbers, or so many.
+MAX_WHOLE, EQUAL_BINS = 32, 16
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -62,7 +66,7 @@ class Bins:
 
     def __post_init__(self) -> None:
         legal = "edges must be a list of at least two increasing numbers in [-1e100, 1e100]"
-        values = list(self.edges) if _is_list(self.edges) else []
+        values = list(self.edges) if is_list(self.edges) else []
         if any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values):
             raise TypeError(f"{legal}, got {self.edges!r}.")
         if len(values) < 2 or not all(-LARGEST <= e <= LARGEST for e in values):
@@ -212,20 +216,15 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     names, n_columns = table.names, len(table.dtypes)
     if domain is None:
         raise ValueError(UNDECLARED)
-    if isinstance(domain, Mapping):
-        if names is None:
-            raise ValueError("domain is a dict, but the columns of X have no names.")
-        absent = [name for name in names if name not in domain]
-        other = [name for name in domain if name not in names]
-        if absent or other:
-            raise ValueError(
-                f"domain must have an entry for every column of X and for no other; it lacks "
-                f"{absent}, and there are no columns {other}."
-            )
-        given = [domain[name] for name in names]
+    if isinstance(domain, Schema):
+        declared = _of_schema(domain)
+        domain = {name: declared[name] for name in names or () if name in declared}
+    labelled = in_column_order("domain", domain, names)
+    if labelled is not domain:
+        given: list[Any] = labelled
     elif isinstance(domain, (Bins, Integral)) and not isinstance(domain, (bool, np.bool_)):
         given = [domain] * n_columns
-    elif _is_list(domain):
+    elif is_list(domain):
         given = list(domain)
         if len(given) != n_columns:
             raise ValueError(
@@ -252,6 +251,27 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     return Domain(entries, ColumnTable(table.library, names, dtypes))
 
 
+def _of_schema(schema: Schema) -> dict[str, Any]:
+    """Categories of the declared columns, and bins of equal length between declared bounds."""
+    entries = schema.declared("categories")
+    for name, column in schema.columns.items():
+        if column.kind != NUMBER:
+            continue
+        if column.missing:
+            raise ValueError(
+                f"domain: the schema says that numbers of {name!r} may be missing, which bins "
+                "cannot hold. Give domain as a dict, with categories for this column, or impute."
+            )
+        low, high = column.bounds
+        whole = np.arange(math.ceil(low), min(math.floor(high), math.ceil(low) + MAX_WHOLE) + 1)
+        if column.integer and 1 <= len(whole) <= MAX_WHOLE:
+            edges = np.append(whole - 0.5, whole[-1] + 0.5)
+        else:
+            edges = np.linspace(low, high, EQUAL_BINS + 1)
+        entries[name] = Bins(edges)
+    return entries
+
+
 def _shown(domain: Any) -> str:
     """A domain for a message, which must not show anything that might be records."""
     kind = type(domain).__name__
@@ -262,8 +282,8 @@ def _entry(name: str, entry: Any) -> Any:
     """Categories or Bins, checked."""
     if isinstance(entry, Bins):
         return entry
-    if _is_list(entry):
-        return _check_categories(name, entry)
+    if is_list(entry):
+        return check_categories(name, entry)
     size = check_positive_int(name, entry, "a list of categories, Bins or ")
     if size > DENSE_CELLS:
         raise ValueError(f"{name} must be at most {DENSE_CELLS}, got {size}.")
@@ -304,7 +324,7 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     values, back = _values(column), None
     if values.dtype.kind != "O":
         values, back = np.unique(values, return_inverse=True)
-    codes = np.array(_codes(values, categories, str(column.dtype).lower()), dtype=np.intp)
+    codes = np.array(codes_among(values, categories, str(column.dtype).lower()), dtype=np.intp)
     if (codes < 0).any():
         if any(is_missing(value) for value in values[codes < 0].tolist()):
             raise ValueError(_MISSING.format(label=label, cure="list None among its categories"))

@@ -1,5 +1,6 @@
 """Queries of users about the columns or cells of a domain."""
 
+from itertools import combinations
 from numbers import Real
 from typing import Any
 
@@ -23,7 +24,7 @@ def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> 
     return legal(name, QueryProblem, domain.shape, workload, n_samples)
 
 
-def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
+def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
     """The queries for which the parameters ask.
 
     Raises
@@ -36,6 +37,8 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
         return legal("workload", LinearQueries, workload)
     if isinstance(workload, str) and workload == "marginals":
         return Marginals(order)
+    if isinstance(workload, str) and workload == "target":
+        return legal("target", lambda: Marginals(_tables_with(target, order, domain)))
     if isinstance(workload, (list, tuple)) and len(workload) > 0:
         if all(map(callable, workload)):
             return legal("workload", LinearQueries, tabulate("workload", workload, domain))
@@ -45,9 +48,28 @@ def workload_of(workload: Any, order: Any, domain: Domain) -> Any:
     # Anything else might be records, and must not be shown.
     got = repr(workload) if listed else f"an object of type {type(workload).__name__}"
     raise (ValueError if listed else TypeError)(
-        "workload must be 'marginals', a list of tuples of columns, an array of shape "
+        "workload must be 'marginals', 'target', a list of tuples of columns, an array of shape "
         f"(n_queries, n_cells), or a list of callables; got {got}."
     )
+
+
+def _tables_with(target: Any, order: int, domain: Domain) -> list[tuple[int, ...]]:
+    """All tables of ``order`` columns, of which one is the target.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column.
+    """
+    n_columns = len(domain.shape)
+    (position,) = domain.positions((target,))
+    if isinstance(position, bool) or position not in range(n_columns):
+        raise ValueError(
+            f"It must be the name of a column, or an int in [0, {n_columns - 1}], for "
+            f"workload='target'; got {target!r}."
+        )
+    others = [column for column in range(n_columns) if column != position]
+    return [(position, *some) for some in combinations(others, min(order, n_columns) - 1)]
 
 
 def tabulate(name: str, functions: Any, domain: Domain) -> np.ndarray:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,10 +63,11 @@ class PrivateSynthesizer(PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    domain : list, dict, int or Bins
+    domain : list, dict, Series, int, Bins or Schema
         Public declaration of what the columns may hold, which is required. A list has one entry per
-        column and a dict one per column name; a single int or `Bins` applies to all columns. An
-        entry is
+        column, and a dict, or a Series whose index holds strings, one per column name; a single int
+        or `Bins` applies to all columns. A schema has categories for its columns, and for numbers
+        16 bins of equal length, or one bin for each of up to 32 whole numbers. An entry is
 
         - an int k: the values are 0, ..., k - 1;
         - a list of categories, all numbers (or booleans) or all strings, and None or NaN if values
@@ -73,10 +75,13 @@ class PrivateSynthesizer(PrivateEstimator):
         - `Bins` of numbers.
 
         A value that is not in the domain is an error.
-    workload : "marginals", list of tuple, ndarray or list of callable, default="marginals"
+    workload : "marginals", "target", list of tuple, ndarray or list of callable, \
+            default="marginals"
         The queries:
 
         - "marginals": the tables of counts of all sets of ``order`` columns;
+        - "target": those of these tables that have the column ``target``, for records from which a
+          model of that column is to be learned;
         - tuples of columns, by name or position: the tables of counts of these columns;
         - an array of shape (n_queries, n_cells): means of functions of a record, given by their
           values on all cells of the domain. Cells are in C order, the last column varying
@@ -87,7 +92,9 @@ class PrivateSynthesizer(PrivateEstimator):
 
         Arrays and callables need a domain of at most 2**20 cells and 30 columns.
     order : int, default=3
-        Number of columns of each table, for "marginals".
+        Number of columns of each table, for "marginals" and "target".
+    target : str, int or None, default=None
+        Name or position of the column for ``workload="target"``.
     solver : str or object, default="auto"
         "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
         mixture of products to them, and projects. "select-measure" chooses tables or queries one
@@ -176,6 +183,7 @@ class PrivateSynthesizer(PrivateEstimator):
         **{name: COMMON_CONSTRAINTS[name] for name in ("verbose", "random_state")},
         "domain": "no_validation",  # by `declare`
         "workload": "no_validation",
+        "target": [None, str, Integral],
         "order": "no_validation",
         "solver": [str, HasMethods(["plan", "run"])],
     }
@@ -189,6 +197,7 @@ class PrivateSynthesizer(PrivateEstimator):
         domain=None,
         workload="marginals",
         order=3,
+        target=None,
         solver="auto",
         n_iter="auto",
         verbose=0,
@@ -200,6 +209,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.domain = domain
         self.workload = workload
         self.order = order
+        self.target = target
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
@@ -242,7 +252,7 @@ class PrivateSynthesizer(PrivateEstimator):
         d = len(table.columns)
         budget = self._budget()
         domain = declare(self.domain, table)
-        workload = workload_of(self.workload, self.order, domain)
+        workload = workload_of(self.workload, self.order, self.target, domain)
         problem = problem_of("workload", domain, workload, n)
         available = self._available(budget)
         plan = self._planned(

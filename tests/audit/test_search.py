@@ -20,7 +20,7 @@ from skdpsco.model_selection import (
 from skdpsco.model_selection import search as search_module
 from skdpsco.model_selection import validation as validation_module
 from skdpsco.model_selection._fitting import Part
-from skdpsco.model_selection.scorers import ACCURACY, clipped_r2
+from skdpsco.model_selection.scorers import ACCURACY, clipped_squared_error
 from skdpsco.privacy import (
     Budget,
     Poisson,
@@ -31,12 +31,14 @@ from skdpsco.privacy import (
     epsilon_of,
     rho_of,
 )
+from skdpsco.scaling.target import Target
 from skdpsco.solvers import Allowance
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 FALSE_ALARM = 1e-7
 SEEN = 1e-12  # p-values of laws that are wrong by a little: the power is above 0.99
 WIDE = make_private_scorer(np.subtract, -3.0, 5.0)
+ERROR = clipped_squared_error(Target(5.0, 0.3, 0.7))
 EXTREME = (-1e300, -7.0, 0.0, 0.3, 7.0, np.inf, np.nan)
 
 
@@ -153,7 +155,7 @@ class Fixed:
         return self.response[np.asarray(X)[:, 0].astype(int)]
 
 
-@pytest.mark.parametrize("scorer", [ACCURACY, clipped_r2(0.7), WIDE], ids=["accuracy", "r2", "own"])
+@pytest.mark.parametrize("scorer", [ACCURACY, ERROR, WIDE], ids=["accuracy", "error", "own"])
 def test_sums_change_by_what_is_charged(scorer):
     """For one record that is replaced in the validation part, target and response at will."""
     n = 4
@@ -175,6 +177,47 @@ def test_sums_change_by_what_is_charged(scorer):
     assert 2 * worst / grid / 2**SCALE_BITS <= epsilon0
     grid = gaussian_grid(charged, 1 / math.sqrt(2 * rho), 1, n * half)
     assert worst / grid / 2**SCALE_BITS <= math.sqrt(2 * rho)
+
+
+def test_moments_change_by_what_is_charged():
+    """For one replaced record; the law of the worst change is in docs/proofs/search.md."""
+    grid = np.unique(np.r_[np.linspace(-1.0, 1.0, 401), 1.0 - (3.0 - math.sqrt(0.5)) / 2.0])
+    error = clipped_squared_error(Target(5.0, 0.0, 1.0)).record_score
+    moments = np.array([error.moments(np.array([u])) for u in (*grid, -np.inf, 7.0, 1e300)])
+    assert np.linalg.norm(moments, axis=1).max() <= _selection.MOMENTS_NORM * (1 + 1e-15)
+    changes = np.linalg.norm(moments[:, None] - moments[None], axis=2)
+    assert 0.998 * _selection.MOMENTS_CHANGE < changes.max() <= _selection.MOMENTS_CHANGE
+
+
+def test_noisy_r2_is_that_of_clipped_numbers_plus_noise_of_the_stated_deviation(monkeypatch):
+    n, k, source = 4000, 3, np.random.default_rng(0)
+    target = Target(9.0, 0.4, 2.0)
+    scorer = clipped_squared_error(target)
+    y = source.normal(1.0, 1.5, n)  # neither centred nor within the scale
+    u = target.apply(y)
+    sums, expected = [], []
+    for mix in (0.0, 0.5, 1.0):
+        predicted = y.mean() + mix * (y - y.mean()) + source.normal(0.0, 0.1, n)
+        sums.append(_selection.centred_sum(scorer.of_response(y, predicted), scorer))
+        errors = np.minimum((u - target.apply(predicted)) ** 2, 1.0)
+        expected.append(1.0 - errors.mean() / u.var())
+    released = []
+    with monkeypatch.context() as patch:
+        release = _selection.release
+        patch.setattr(
+            _selection, "release", lambda *args: released.append(args[2:4]) or release(*args)
+        )
+        without_noise, _ = _selection.noisy_r2(np.array(sums), scorer, y, 1e12, rng(1))
+    np.testing.assert_allclose(without_noise, expected, atol=1e-4)
+    ((sensitivity, multiplier),) = released  # one release, of all numbers, for the whole budget
+    assert sensitivity >= math.sqrt(k + _selection.MOMENTS_CHANGE**2)
+    assert multiplier == pytest.approx(1 / math.sqrt(2e12))
+    draws = [_selection.noisy_r2(np.array(sums), scorer, y, 0.02, rng(s)) for s in range(2, 402)]
+    noise = np.array([scores - expected for scores, _ in draws])
+    stated = np.mean([std for _, std in draws], axis=0)
+    # 400 draws of a ratio: a deviation is known within a tenth.
+    np.testing.assert_allclose(noise.std(axis=0), stated, rtol=0.2)
+    assert (np.abs(noise.mean(axis=0)) < 0.25 * stated).all()
 
 
 def recorded_sums(monkeypatch, fit, module, names):
@@ -220,7 +263,7 @@ def test_one_record_moves_the_sums_of_its_part_only(monkeypatch, case, regressio
     scorer = None
     if regression:
         model = PrivateLasso(feature_bound=n, target_bound=1.0)
-        scorer = clipped_r2(0.7)  # a given scale: that of the search is a release
+        scorer = ERROR  # a given scale: that of the search is a release
     else:
         model = PrivateLogisticL1(feature_bound=n, classes=[0.0, 1.0])
 
@@ -235,7 +278,7 @@ def test_one_record_moves_the_sums_of_its_part_only(monkeypatch, case, regressio
             random_state=0,
             **SEARCHES[case],
         )
-        names = ["choose_winner", "noisy_means", "best_try"]
+        names = ["choose_winner", "shown_scores", "best_try"]
         return recorded_sums(monkeypatch, lambda: search.fit(X, y), search_module, names)
 
     before, parts = sums(y)
@@ -267,7 +310,7 @@ def test_scale_of_the_target_is_that_of_the_validation_part():
         search = PrivateGridSearchCV(
             model, {"radius": [1.0]}, epsilon=50.0, strategy="composition", random_state=0
         )
-        return search.fit(X, y).scorer_.record_score.keywords["scale"]
+        return search.fit(X, y).scorer_.record_score.target.scale
 
     first = scale(y)
     y[order[80:]] *= 100.0
@@ -286,7 +329,7 @@ def test_one_record_moves_the_cross_validated_sum_by_its_own_score(monkeypatch):
         def fit():
             private_cross_val_score(model, X, y, epsilon=5.0, cv=3, random_state=0)
 
-        return recorded_sums(monkeypatch, fit, validation_module, ["noisy_means"])
+        return recorded_sums(monkeypatch, fit, validation_module, ["shown_scores"])
 
     before, parts = total(y)
     numbers = np.concatenate([fold.X[:, 0] for _, fold in parts])
@@ -329,7 +372,7 @@ def test_the_noise_of_a_cross_validated_score():
 @pytest.mark.parametrize("bound", [None, 1.0])
 def test_cost_of_the_scale_is_part_of_the_search(tries, bound):
     share, budget = 0.4, Budget(1.0, 1e-6)
-    plan = _selection.plan_search(budget, 5, 2000, None, bound, share, tries)
+    plan = _selection.plan_search(budget, 5, 2000, "r2", bound, share, tries)
     scale = rho_of(plan.scores.event)
     assert scale > 0.01 * share * budget.rho
     assert scale + plan.scores.rho == pytest.approx(share * budget.rho, rel=1e-12)

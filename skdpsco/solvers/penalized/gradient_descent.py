@@ -10,7 +10,7 @@ from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import Multinomial, derivative, derivatives, lipschitz_l2
+from skdpsco.losses.library import SOFTMAX, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -289,7 +289,7 @@ def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, 
     w = unscaled(problem, coordinates, point)
     out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
-    if isinstance(problem.loss, Multinomial):
+    if isinstance(problem.loss, SOFTMAX):
         # Derivatives in the predictions of all classes sum to 0: what does not is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
         classes -= classes.mean(axis=0)

@@ -1,0 +1,68 @@
+"""What other libraries do not call public, all in one file; `tests/test_upstream.py` has its uses.
+
+Some private names stand elsewhere because they are inherited from scikit-learn's classes:
+``_validate_params``, ``_get_param_names``, ``_repr_html_inner`` and ``_sklearn_output_config``. The
+test covers these too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba.np.random.generator_core import next_uint64 as next_word
+from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_feature_names_in as feature_names_in
+from sklearn.utils.validation import _num_samples as num_samples
+
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "callbacks_of",
+    "feature_names_in",
+    "next_word",
+    "num_samples",
+    "safe_indexing",
+    "stamp_cache",
+]
+
+
+def callbacks_of(estimator: Any) -> list[Any]:
+    """What scikit-learn calls during fits of an estimator and of its clones."""
+    return list(getattr(estimator, "_skl_callbacks", ()))
+
+
+def stamp_cache(
+    dispatcher: Any,
+    stamp: str,
+    process: str,
+    is_cached: Callable[[Any], bool],
+    key_of: Callable[[Any], Any],
+) -> None:
+    """Add to what Numba's on-disk cache of one function depends on.
+
+    Parameters
+    ----------
+    dispatcher : Dispatcher
+        What ``numba.njit(cache=True)`` made.
+    stamp : str
+        Machine code that was saved under another stamp is not read.
+    process : str
+        Part of the name of each new file.
+    is_cached : callable
+        Whether to save what is compiled for Numba types of arguments.
+    key_of : callable
+        A further key for Numba types of arguments.
+
+    Raises
+    ------
+    AttributeError
+        If Numba has changed its cache, or compiles nothing.
+    """
+    cache = dispatcher._cache
+    file, kind = cache._cache_file, cache._impl
+    checked, index_key = kind.check_cachable, cache._index_key
+    file._source_stamp = (file._source_stamp, stamp)
+    file._data_name_pattern = f"{kind.filename_base}.{process}-{{number:d}}.nbc"
+    kind.check_cachable = lambda code: is_cached(code.signature.args) and checked(code)
+    cache._index_key = lambda args, codegen: (index_key(args, codegen), key_of(args))

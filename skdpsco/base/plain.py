@@ -1,0 +1,35 @@
+"""Fitted linear models as pipelines of scikit-learn's own estimators."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+
+def plain_pipeline(model: Any) -> Pipeline:
+    """A pipeline that predicts what the fitted linear ``model`` does; see its ``to_sklearn``."""
+    names = {"n_features_in_": model.n_features_in_}
+    if hasattr(model, "feature_names_in_"):
+        names["feature_names_in_"] = model.feature_names_in_
+    coef, intercept = model.coef_, model.intercept_
+    steps = []
+    if getattr(model, "clip_features", False):
+        clipper = MinMaxScaler(clip=True).fit(model.feature_range_)
+        vars(clipper).update(names)
+        steps.append(("clip", clipper))
+        # The scaler moves the clipped features to [0, 1].
+        intercept = intercept + coef @ clipper.data_min_
+        coef = coef * clipper.data_range_
+    fitted = {"coef_": coef.copy(), "intercept_": intercept}
+    if is_classifier(model):
+        final = LogisticRegression() if hasattr(model, "predict_proba") else SGDClassifier()
+        fitted.update(classes_=model.classes_, n_iter_=np.array([model.n_iter_], dtype=np.int32))
+    else:
+        final = LinearRegression()
+    vars(final).update(fitted, n_features_in_=model.n_features_in_)
+    if not steps:
+        vars(final).update(names)
+    return Pipeline([*steps, ("model", final)])

@@ -1,0 +1,63 @@
+"""Declared categories of a column, and the codes of values among them."""
+
+from collections.abc import Mapping, Set
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from skdpsco._validation import is_missing
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is a list of entries: no string, set, mapping or frame."""
+    wrong = isinstance(value, (str, bytes, Mapping, Set)) or hasattr(value, "columns")
+    return not wrong and np.iterable(value) and hasattr(value, "__len__")
+
+
+def check_categories(name: str, categories: Any) -> np.ndarray:
+    """Declared categories as an array of objects, in their order.
+
+    Raises
+    ------
+    ValueError
+        If they are not different numbers or different strings, with at most one missing value.
+    """
+    values = list(categories) if is_list(categories) else []
+    values = [v.item() if isinstance(v, np.generic) else v for v in values]
+    known = [v for v in values if not is_missing(v)]
+    if (
+        not values
+        or len(values) - len(known) > 1
+        or not (all(isinstance(v, str) for v in known) or all(isinstance(v, Real) for v in known))
+        or len(set(known)) < len(known)
+    ):
+        raise ValueError(
+            f"{name} must be a list of at least one category, all different, all numbers or all "
+            f"strings, and at most one None or NaN; got {categories!r}."
+        )
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def codes_among(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
+    """Positions of values among the categories, -1 for what is not declared."""
+    # NumPy would sort the values, which may be of types that cannot be compared.
+    position, missing = {}, -1
+    for code, category in enumerate(categories):
+        if is_missing(category):
+            missing = code
+        elif dtype in ("float16", "float32") and isinstance(category, Real):
+            with np.errstate(over="ignore"):
+                position[np.dtype(dtype).type(category).item()] = code
+        else:
+            position[category] = code
+
+    def code_of(value):
+        try:
+            return position[value]
+        except Exception:  # not declared, or not hashable, for which any exception may be raised
+            return missing if is_missing(value) else -1
+
+    return [code_of(value) for value in values.tolist()]

@@ -1,0 +1,250 @@
+"""Columns of a table: what is declared of one, and what its values become."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from skdpsco._validation import check_interval, is_missing
+from skdpsco.data.categories import check_categories, codes_among, is_list
+from skdpsco.data.frames import (
+    BOOLEANS,
+    CATEGORICAL,
+    NUMBERS,
+    OBJECTS,
+    TEXT,
+    kind_of,
+    missing_in,
+    numbers_of,
+    objects_of,
+)
+
+NUMBER, CATEGORY, BOOLEAN = "number", "category", "boolean"
+KEYS = {
+    NUMBER: ("bounds", "integer", "unit", "fill", "missing"),
+    CATEGORY: ("categories", "missing"),
+    BOOLEAN: ("boolean", "missing"),
+}
+LEGAL_DECLARATIONS = (
+    "'boolean', a list of categories, or a dict with 'bounds': [low, high] (and 'integer', 'unit', "
+    "'fill', 'missing'), with 'categories': [...] (and 'missing'), or with 'boolean': True (and "
+    "'missing')"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is public about one column.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "category", "boolean"}
+    bounds : tuple of two floats
+        Bounds of numbers, in their units.
+    categories : tuple
+        Categories, without missing values.
+    integer : bool
+        Whether numbers are whole.
+    unit : str
+    fill : float
+        The number that stands for a missing one.
+    missing : bool
+        Whether values may be missing.
+    codes : tuple
+        Values that mean "missing", besides None and NaN.
+    """
+
+    name: str
+    kind: str
+    bounds: tuple[float, float] = (0.0, 1.0)
+    categories: tuple[Any, ...] = ()
+    integer: bool = False
+    unit: str = ""
+    fill: float = 0.0
+    missing: bool = False
+    codes: tuple[Any, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration, of types that JSON knows."""
+        out: dict[str, Any] = {}
+        if self.kind == NUMBER:
+            out["bounds"] = list(self.bounds)
+            out.update({"integer": True} if self.integer else {})
+            out.update({"unit": self.unit} if self.unit else {})
+            out.update({"fill": self.fill} if self.fill != sum(self.bounds) / 2 else {})
+        elif self.kind == CATEGORY:
+            out["categories"] = list(self.categories)
+        else:
+            out["boolean"] = True
+        if self.missing:
+            out["missing"] = list(self.codes) or True
+        return out
+
+    def names_out(self) -> list[str]:
+        """Names of the features that the column becomes."""
+        names = [self.name]
+        if self.kind == CATEGORY:
+            names = [f"{self.name}_{category}" for category in self.categories]
+        return names + [f"{self.name}_missing"] * self.missing
+
+    def unfit(self, column: Any) -> str:
+        """Why the dtype of a column cannot hold what is declared; empty if it can."""
+        kinds: tuple[str, ...] = (NUMBERS, BOOLEANS, OBJECTS)
+        if self.kind == CATEGORY:
+            text = isinstance(self.categories[0], str)
+            kinds = (TEXT, CATEGORICAL, OBJECTS) if text else (*kinds, CATEGORICAL)
+        if kind_of(column) in kinds:
+            return ""
+        what = {
+            NUMBER: "numbers",
+            BOOLEAN: "booleans",
+            CATEGORY: "such categories; numbers and strings differ, even 1 and '1'",
+        }[self.kind]
+        return (
+            f"{self.name!r} has dtype {str(column.dtype).partition('(')[0]}, which holds no {what}"
+        )
+
+    def read(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers, truth values or codes of categories, and where they are missing.
+
+        What is missing is NaN or, for categories, -1. So is what is not declared: it counts as
+        missing in a column of numbers or booleans, but not in one of categories.
+        """
+        if self.kind == CATEGORY:
+            values = objects_of(column)
+            known = np.array([*self.categories, *self.codes, None], dtype=object)
+            codes = np.array(codes_among(values, known, str(column.dtype).lower()), dtype=np.intp)
+            lost = codes >= len(self.categories)
+            return np.where(lost, -1, codes), lost
+        numbers = numbers_of(column)
+        wrong = np.isin(numbers, [float(code) for code in self.codes if isinstance(code, Real)])
+        if self.kind == BOOLEAN:
+            wrong |= (numbers != 0.0) & (numbers != 1.0)
+        numbers = np.where(wrong, np.nan, numbers)
+        return numbers, np.isnan(numbers)
+
+    def slots(self, column: Any) -> Iterator[tuple[Any, np.ndarray]]:
+        """Positions among the features that the column becomes, and values there.
+
+        A position is one for all records, or an array of one per record.
+        """
+        values, lost = self.read(column)
+        if self.kind == CATEGORY:
+            position = np.maximum(values, 0)
+            if self.missing:
+                position = np.where(lost, len(self.categories), position)
+            yield position, ((values >= 0) | (lost & self.missing)).astype(np.float64)
+            return
+        values = np.where(lost, self.fill, values)
+        if self.kind == NUMBER:
+            low, high = self.bounds
+            values = np.clip(values, low, high)
+            # From the centre, as a symmetric map keeps the digits of small numbers.
+            values = np.clip((values - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)
+        yield 0, values
+        if self.missing:
+            yield 1, lost.astype(np.float64)
+
+    def faults(self, column: Any) -> Iterator[str]:
+        """What is wrong with the values of a column."""
+        values, lost = self.read(column)
+        empty = missing_in(column)
+        if not self.missing and empty.any():
+            yield "has missing values, which are not declared"
+        codes = np.array(self.codes, dtype=object)
+        coded = np.array(codes_among(objects_of(column), codes, "")) >= 0
+        odd = lost & ~empty & ~coded
+        if odd.any():
+            yield f"holds values that are not {self.kind}s"
+        if self.kind == CATEGORY:
+            if ((values < 0) & ~lost).any():
+                yield "holds values that are not among its categories, which become zeros"
+        elif self.kind == NUMBER:
+            known = values[~lost]
+            if ((known < self.bounds[0]) | (known > self.bounds[1])).any():
+                yield "holds numbers beyond its bounds, to which they are clipped"
+            if self.integer and (known != np.round(known)).any():
+                yield "holds numbers that are not whole"
+
+    def values(self) -> list[Any]:
+        """All declared values of categories or booleans, but for missing ones."""
+        return [False, True] if self.kind == BOOLEAN else list(self.categories)
+
+
+def declared_column(name: str, given: Any) -> Column:
+    """A declared column, checked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the declaration is not legal.
+    """
+    where = f"columns[{name!r}]"
+    if isinstance(given, Column):
+        return replace(given, name=name)
+    if isinstance(given, str) and given == BOOLEAN:
+        given = {"boolean": True}
+    elif is_list(given):
+        given = {"categories": given}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where} must be {LEGAL_DECLARATIONS}; got {given!r}.")
+    first = {"bounds": NUMBER, "categories": CATEGORY, "boolean": BOOLEAN}
+    kinds = [kind for key, kind in first.items() if key in given]
+    if len(kinds) != 1 or not set(given) <= set(KEYS[kinds[0]]):
+        raise ValueError(f"{where} must be {LEGAL_DECLARATIONS}; got the keys {list(given)}.")
+    kind = kinds[0]
+    missing = given.get("missing", False)
+    codes: tuple[Any, ...] = ()
+    if is_list(missing):
+        listed = check_categories(f"{where}['missing']", missing).tolist()
+        missing, codes = True, tuple(code for code in listed if not is_missing(code))
+    integer, unit = given.get("integer", False), str(given.get("unit", ""))
+    for key, flag in (("missing", missing), ("integer", integer)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{where}[{key!r}] must be True or False, got {flag!r}.")
+    if given.get("boolean", True) is not True:
+        raise ValueError(f"{where}['boolean'] must be True, got {given['boolean']!r}.")
+    common = {"name": name, "kind": kind, "missing": missing, "codes": codes}
+    if kind == CATEGORY:
+        categories = check_categories(f"{where}['categories']", given["categories"]).tolist()
+        known = tuple(value for value in categories if not is_missing(value))
+        if not known or set(known) & set(codes):
+            raise ValueError(
+                f"{where} must have a category, and none that is also listed as missing."
+            )
+        common["missing"] = missing or len(known) < len(categories)
+        return Column(categories=known, **common)
+    if kind == BOOLEAN:
+        return Column(**common)
+    pair = given["bounds"]
+    if not is_list(pair) or len(pair) != 2:
+        raise ValueError(f"{where}['bounds'] must be two numbers, low and high; got {pair!r}.")
+    low, high = check_interval(f"{where}['bounds'][0]", pair[0], f"{where}['bounds'][1]", pair[1])
+    fill = given.get("fill", (low + high) / 2)
+    if isinstance(fill, bool) or not isinstance(fill, Real) or not low <= float(fill) <= high:
+        raise ValueError(f"{where}['fill'] must be a number within the bounds, got {fill!r}.")
+    return Column(bounds=(low, high), fill=float(fill), integer=integer, unit=unit, **common)
+
+
+def read_declaration(name: str, column: Any, categorical: bool) -> dict[str, Any] | None:
+    """A declaration read off the values of a column; None if it cannot be."""
+    kind, lost = kind_of(column), missing_in(column)
+    values = objects_of(column)[~lost].tolist()
+    declared: dict[str, Any] = {"missing": True} if lost.any() else {}
+    if not values:
+        return None
+    if kind == BOOLEANS or all(isinstance(value, (bool, np.bool_)) for value in values):
+        return {"boolean": True, **declared}
+    if all(isinstance(value, str) for value in values) or categorical:
+        return {"categories": sorted(set(values)), **declared}
+    numbers = numbers_of(column)
+    numbers = numbers[np.isfinite(numbers)]
+    if len(numbers) < len(values) or numbers.min() == numbers.max():
+        return None
+    # In pandas, whole numbers are floats where some are missing.
+    if column.dtype.is_integer() or (lost.any() and (numbers == np.round(numbers)).all()):
+        declared["integer"] = True
+    return {"bounds": [float(numbers.min()), float(numbers.max())], **declared}

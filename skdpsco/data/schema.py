@@ -1,0 +1,410 @@
+"""What is public about a table, declared once: columns, target, groups, and who a record is of."""
+
+import json
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
+from skdpsco.data.frames import open_frame, read_quietly
+
+
+class Schema:
+    """What is public about a table, declared once and used everywhere.
+
+    Parameters
+    ----------
+    columns : dict of str to declaration
+        The columns by name, in the order of features. A declaration is "boolean", a list of
+        categories (different numbers or different strings), or a dict with the keys of one kind of
+        column:
+
+        - ``"bounds": [low, high]`` for numbers, in their own units, to which values are clipped.
+          ``"integer": True`` says that they are whole, ``"unit": "years"`` is for readers, and
+          ``"fill"`` is the public number that stands for a missing one; by default the middle of
+          the bounds.
+        - ``"categories": [...]``.
+        - ``"boolean": True`` for True and False, or 1 and 0.
+
+        With ``"missing": True`` values may be missing: None, NaN or pandas.NA. A list, such as
+        ``"missing": ["?", -9]``, names further values that mean "missing".
+    target : str or None, default=None
+        The column that models predict: its classes are its categories, or False and True; or it
+        holds numbers within bounds. It may not be missing.
+    groups : str or None, default=None
+        The column of categories or booleans that holds the group of a record, for scores by group
+        and `PrivateGroupDRO`.
+    person : str or None, default=None
+        Name of a column that identifies persons. It is not declared among ``columns``, and never
+        read.
+    source : str, default=""
+        Where the declaration comes from, for readers.
+
+    Attributes
+    ----------
+    columns : dict of str to Column
+    features : list of str
+        The columns that are neither target nor groups.
+
+    Raises
+    ------
+    TypeError
+        If a declaration or a name has the wrong type.
+    ValueError
+        If a declaration is not legal, or a name is not that of a column.
+
+    Notes
+    -----
+    Everything in a schema is public. It must come from a code book, from general knowledge or from
+    public records, and not from the records that are to be protected.
+
+    Estimators take a schema in place of bounds, categories or classes: ``feature_bound=schema``,
+    ``classes=schema``, ``lower=schema``, ``domain=schema``. They look up the columns of X by name.
+
+    Examples
+    --------
+    >>> from skdpsco import Schema
+    >>> schema = Schema(
+    ...     {
+    ...         "age": {"bounds": [18, 90], "integer": True, "unit": "years"},
+    ...         "city": {"categories": ["Bern", "Oslo"], "missing": True},
+    ...         "member": "boolean",
+    ...         "ill": ["no", "yes"],
+    ...     },
+    ...     target="ill",
+    ... )
+    >>> schema
+    Schema(number: 1, category: 2, boolean: 1; target='ill')
+    >>> schema.features
+    ['age', 'city', 'member']
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        *,
+        target: str | None = None,
+        groups: str | None = None,
+        person: str | None = None,
+        source: str = "",
+    ):
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"columns must be a dict by name, got {type(columns).__name__}.")
+        if not columns:
+            raise ValueError("columns must have at least one entry.")
+        for name in columns:
+            if not isinstance(name, str):
+                raise TypeError(f"columns must have strings as names, got {name!r}.")
+        self.columns = {name: declared_column(name, given) for name, given in columns.items()}
+        self.target, self.groups, self.person = target, groups, person
+        self.source = source
+        for role, given in (("target", target), ("groups", groups)):
+            if given is not None and given not in self.columns:
+                raise ValueError(f"{role} must be one of {list(self.columns)}, got {given!r}.")
+        if target is not None and self.columns[target].missing:
+            raise ValueError(f"target {target!r} must not be declared with missing values.")
+        if groups is not None and self.columns[groups].kind == NUMBER:
+            raise ValueError(f"groups {groups!r} must be a column of categories or booleans.")
+        if person is not None and (not isinstance(person, str) or person in self.columns):
+            raise ValueError(
+                f"person must be the name of a column that is not declared in columns, got "
+                f"{person!r}."
+            )
+        names = self.feature_names_out()
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"columns would become several features of the names {twice}.")
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that are neither target nor groups."""
+        return [name for name in self.columns if name not in (self.target, self.groups)]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target holds numbers within bounds."""
+        return self.target is not None and self.columns[self.target].kind == NUMBER
+
+    def feature_names_out(self) -> list[str]:
+        """Names of the features that a table becomes, in their order."""
+        return [out for name in self.features for out in self.columns[name].names_out()]
+
+    @classmethod
+    def from_dict(cls, declaration):
+        """Read a dict of the arguments of `Schema`, such as `to_dict` returns.
+
+        Parameters
+        ----------
+        declaration : dict
+            With ``"columns"``, and ``"target"``, ``"groups"``, ``"person"`` and ``"source"`` if
+            need be.
+
+        Returns
+        -------
+        schema : Schema
+
+        Raises
+        ------
+        TypeError
+            If it is not a dict.
+        ValueError
+            If it lacks "columns", has other keys, or declares something that is not legal.
+        """
+        keys = ("columns", "target", "groups", "person", "source")
+        if not isinstance(declaration, Mapping):
+            raise TypeError(f"A schema must be a dict, got {type(declaration).__name__}.")
+        if "columns" not in declaration or not set(declaration) <= set(keys):
+            raise ValueError(
+                f"A schema must have the key 'columns', and no keys besides {keys}; got "
+                f"{list(declaration)}."
+            )
+        return cls(**declaration)
+
+    @classmethod
+    def from_file(cls, path):
+        """Read a code book: a JSON or YAML file of what `from_dict` takes.
+
+        Parameters
+        ----------
+        path : str or path
+            The name ends in .json, .yaml or .yml.
+
+        Returns
+        -------
+        schema : Schema
+
+        Raises
+        ------
+        ImportError
+            If it is a YAML file, and PyYAML is not installed.
+        TypeError, ValueError
+            If the name ends otherwise, or the file does not hold a legal schema.
+        """
+        if not isinstance(path, (str, PathLike)):
+            raise TypeError(f"path must be a string or a path, got {type(path).__name__}.")
+        file = Path(fspath(path))
+        if file.suffix == ".json":
+            return cls.from_dict(json.loads(file.read_text(encoding="utf-8")))
+        if file.suffix not in (".yaml", ".yml"):
+            raise ValueError(f"path must end in .json, .yaml or .yml, got {file.name!r}.")
+        try:
+            import yaml
+        except ImportError as error:
+            raise ImportError(
+                "A schema in YAML needs PyYAML, which is not installed: pip install pyyaml, or "
+                "write the schema in JSON."
+            ) from error
+        return cls.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+    @classmethod
+    def from_public(cls, frame, *, target=None, groups=None, person=None, categories=()):
+        """Read a schema off a public sample of records, which its repr then says.
+
+        Bounds are the smallest and the largest number of a column, and categories are the strings
+        that occur. Never pass the records that are to be protected: a schema is not private.
+
+        Parameters
+        ----------
+        frame : data frame
+            Public records, of pandas, polars or Arrow.
+        target, groups, person : str or None, default=None
+            As for `Schema`.
+        categories : list of str, default=()
+            Names of columns of numbers that are categories.
+
+        Returns
+        -------
+        schema : Schema
+
+        Raises
+        ------
+        TypeError
+            If it is not a frame, or a column holds neither numbers, booleans nor strings.
+        ValueError
+            If a column of numbers has fewer than two different ones, or one of strings has none.
+        """
+        opened = open_frame("frame", frame)
+        names = [name for name in opened.columns if name != person]
+        if unknown := [name for name in categories if name not in names]:
+            raise ValueError(f"categories must name columns of the frame, which lacks {unknown}.")
+        columns = {
+            name: read_quietly(read_declaration, name, opened[name], name in categories)
+            for name in names
+        }
+        wrong = [name for name, declared in columns.items() if declared is None]
+        if wrong:
+            raise ValueError(
+                f"columns {wrong} of the frame have no bounds or categories that can be read off: "
+                "each needs two different numbers, or booleans, or strings. Declare them, or drop "
+                "them."
+            )
+        source = f"a public sample of {len(opened)} records"
+        return cls(columns, target=target, groups=groups, person=person, source=source)
+
+    def to_dict(self):
+        """Return the schema as a dict, from which `from_dict` makes an equal one.
+
+        Returns
+        -------
+        declaration : dict
+            It holds types that JSON and YAML know.
+        """
+        columns = {name: column.to_dict() for name, column in self.columns.items()}
+        roles = {key: getattr(self, key) for key in ("target", "groups", "person", "source")}
+        return {"columns": columns, **{key: value for key, value in roles.items() if value}}
+
+    def to_json(self):
+        """Return the schema in JSON, as `from_file` reads it.
+
+        Returns
+        -------
+        text : str
+        """
+        return json.dumps(self.to_dict(), indent=1)
+
+    def validate(self, frame):
+        """Check that a frame fits: its columns, their dtypes, and their values.
+
+        Encoders do not need it: they clip, and treat what is not declared as they say. It finds
+        mistakes before that hides them.
+
+        Parameters
+        ----------
+        frame : data frame
+            Records, of pandas, polars or Arrow. The columns of target, groups and persons may be
+            absent.
+
+        Raises
+        ------
+        TypeError
+            If it is not a frame, or the dtype of a column cannot hold what is declared.
+        ValueError
+            If columns are absent or not declared, if numbers are beyond their bounds or not whole,
+            if a value is not among the categories, or if values are missing where that is not
+            declared. The message names all columns with such values, and shows none.
+
+        Notes
+        -----
+        The outcome tells about the records, and is not covered by any guarantee: it is for those
+        who may see them.
+        """
+        opened = self.opened(frame)
+        present = [name for name in self.columns if name in opened.columns]
+        faults = [
+            f"{name!r} {fault}"
+            for name in present
+            for fault in read_quietly(list, self.columns[name].faults(opened[name]))
+        ]
+        if faults:
+            raise ValueError(f"The frame does not fit the schema. Column {'; '.join(faults)}.")
+
+    def opened(self, X: Any) -> Any:
+        """X as a frame of narwhals, which has the declared columns.
+
+        Raises
+        ------
+        TypeError
+            If X is not a frame, or the dtype of a column cannot hold what is declared.
+        ValueError
+            If columns are absent, or are not declared.
+        """
+        frame = open_frame("X", X)
+        known = [*self.columns, self.person]
+        absent = [name for name in self.features if name not in frame.columns]
+        other = [name for name in frame.columns if name not in known]
+        if absent or other:
+            raise ValueError(
+                f"X must have the columns of the schema and no others; it lacks {absent}, and the "
+                f"schema does not declare {other}."
+            )
+        columns = [self.columns[name] for name in self.columns if name in frame.columns]
+        wrong = [unfit for column in columns if (unfit := column.unfit(frame[column.name]))]
+        if wrong:
+            raise TypeError(f"X does not fit the schema: {'; '.join(wrong)}.")
+        return frame
+
+    def encode(self, X: Any, sparse_output: bool = False) -> Any:
+        """Features of records in [-1, 1], as `TableEncoder` describes them.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `opened`; never because of a value.
+        """
+        frame = self.opened(X)
+        return read_quietly(self._encoded, frame, sparse_output)
+
+    def _encoded(self, frame: Any, sparse_output: bool) -> Any:
+        start, slots = 0, []
+        for name in self.features:
+            column = self.columns[name]
+            slots += [(start + where, values) for where, values in column.slots(frame[name])]
+            start += len(column.names_out())
+        n = len(frame)
+        if sparse_output:
+            indices = np.stack([np.broadcast_to(where, n) for where, _ in slots], axis=1)
+            data = np.stack([values for _, values in slots], axis=1)
+            ends = np.arange(n + 1) * len(slots)
+            out = sparse.csr_matrix((data.ravel(), indices.ravel(), ends), shape=(n, start))
+            out.eliminate_zeros()
+            return out
+        out, rows = np.zeros((n, start)), np.arange(n)
+        for where, values in slots:
+            out[rows, where] = values
+        return out
+
+    def declared(self, parameter: str) -> Any:
+        """What the schema declares for a parameter of an estimator.
+
+        Parameters
+        ----------
+        parameter : {"lower", "upper", "feature_bound", "categories", "classes", "target_bound", \
+                "groups"}
+
+        Returns
+        -------
+        value : dict, list or float
+            A dict by column for the first four; the others are about the target and the groups.
+
+        Raises
+        ------
+        ValueError
+            If the parameter is about the target or groups, and none of this kind are declared.
+        """
+        if parameter == "categories":
+            discrete = [column for column in self.columns.values() if column.kind != NUMBER]
+            return {c.name: c.values() + [None] * c.missing for c in discrete}
+        bounds = {c.name: c.bounds for c in self.columns.values() if c.kind != CATEGORY}
+        if parameter in ("lower", "upper"):
+            return {name: pair[parameter == "upper"] for name, pair in bounds.items()}
+        if parameter in ("feature_bound", "bound"):
+            return {name: max(map(abs, pair)) for name, pair in bounds.items()}
+        if parameter == "groups":
+            if self.groups is None:
+                raise ValueError("groups: the schema declares no groups.")
+            return self.columns[self.groups].values()
+        if parameter not in ("classes", "target_bound"):
+            raise ValueError(f"{parameter} is nothing that a schema declares.")
+        needed = "categories" if parameter == "classes" else "bounds"
+        if self.target is None or self.is_regression != (needed == "bounds"):
+            raise ValueError(f"{parameter}: the schema declares no target with {needed}.")
+        target = self.columns[self.target]
+        return target.values() if parameter == "classes" else max(map(abs, target.bounds))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        kinds = [column.kind for column in self.columns.values()]
+        counts = [f"{kind}: {kinds.count(kind)}" for kind in KEYS if kind in kinds]
+        given = {key: getattr(self, key) for key in ("target", "groups", "person")}
+        roles = [f"{key}={name!r}" for key, name in given.items() if name is not None]
+        source = f"read off {self.source}" if self.source else ""
+        parts = (", ".join(counts), ", ".join(roles), source)
+        return f"Schema({'; '.join(filter(None, parts))})"

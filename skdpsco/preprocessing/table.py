@@ -1,0 +1,231 @@
+"""From a raw table to a private model: an encoder that follows a schema, and a pipeline with it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.row_blocks import first_record
+from skdpsco.data.schema import Schema
+
+
+class TableEncoder(BlockTransformerMixin, BaseEstimator):
+    """Turn the columns of a declared table into features in [-1, 1].
+
+    Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and
+    every category becomes a column of zeros and ones. A column that may be missing has an indicator
+    besides. The map does not depend on the data, so it costs no privacy budget, and replacing one
+    record changes only one row of the output.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared columns. Those of target and groups become no features.
+    sparse_output : bool, default=False
+        Whether the output is a CSR matrix.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns that become features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names.
+
+    Notes
+    -----
+    Columns are found by name, in any order; those of target, groups and persons may be there. Every
+    value has a result, since an error or a warning would reveal that it occurs:
+
+    - A missing number becomes the declared ``fill``, by default the middle of its bounds; a missing
+      boolean becomes 0; a missing category becomes zeros. The indicator is 1 where it is declared
+      that values may be missing.
+    - A category that is not declared becomes zeros.
+    - What is neither a number nor a boolean counts as missing in a column of these.
+
+    `Schema.validate` finds such values where they are mistakes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpsco import Schema
+    >>> from skdpsco.preprocessing import TableEncoder
+    >>> schema = Schema(
+    ...     {"age": {"bounds": [18, 90], "missing": True}, "city": ["Bern", "Oslo"]}
+    ... )
+    >>> encoder = TableEncoder(schema).set_output(transform="pandas")
+    >>> encoder.fit_transform(pd.DataFrame({"age": [36, None], "city": ["Oslo", "Rome"]}))
+       age  age_missing  city_Bern  city_Oslo
+    0 -0.5          0.0        0.0        1.0
+    1  0.0          1.0        0.0        0.0
+    """
+
+    _reads_arrow = True
+
+    def __init__(self, schema, *, sparse_output=False):
+        self.schema = schema
+        self.sparse_output = sparse_output
+
+    def fit(self, X, y=None):
+        """Check the parameters, and the columns of X and their dtypes. Nothing is learnt.
+
+        Parameters
+        ----------
+        X : data frame or RowBlocks
+            Records, of pandas, polars or Arrow, or in blocks, one record of which is looked at.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If a parameter or X has the wrong type, or the dtype of a column cannot hold what is
+            declared.
+        ValueError
+            If X lacks a declared column, or has one that is not declared.
+        """
+        schema = self._checked()
+        schema.opened(X if self._blocks_of(X) is None else first_record(X))
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array(schema.features, dtype=object)
+        return self
+
+    def transform(self, X):
+        """Encode records.
+
+        Parameters
+        ----------
+        X : data frame
+            Records, of pandas, polars or Arrow.
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `fit`; never because of a value.
+        """
+        return self._checked().encode(X, self.sparse_output)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the output columns: age, age_missing, city_Bern and so on.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Ignored: the schema has the names.
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        return np.array(self._checked().feature_names_out(), dtype=object)
+
+    def _checked(self) -> Schema:
+        """The schema, after a check of the parameters."""
+        check_schema(self.schema)
+        if not isinstance(self.sparse_output, (bool, np.bool_)):
+            raise TypeError(f"sparse_output must be True or False, got {self.sparse_output!r}.")
+        return self.schema
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        return tags
+
+
+def check_schema(schema: Any) -> Schema:
+    """The schema itself.
+
+    Raises
+    ------
+    TypeError
+        If it is not a `Schema`.
+    """
+    if not isinstance(schema, Schema):
+        raise TypeError(f"schema must be a Schema, got {type(schema).__name__}.")
+    return schema
+
+
+def make_private_pipeline(
+    schema, model, *, epsilon=None, delta=None, ledger=None, sparse_output=False
+):
+    """Make a scikit-learn pipeline of a `TableEncoder` and a private model of the schema's target.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared table, with its target.
+    model : private estimator
+        A classifier or regressor, or a search for one. A copy of it gets what the schema declares
+        about the target, if it has these parameters: ``classes`` or ``target_bound``, and
+        ``groups``.
+    epsilon, delta : float or None, default=None
+        The privacy budget of the model; None keeps that of ``model``.
+    ledger : Ledger or None, default=None
+        The ledger of the model; None keeps that of ``model``.
+    sparse_output : bool, default=False
+        Whether the encoder returns a CSR matrix, which suits hundreds of categories. Features of
+        sparse matrices get no private centre and scale.
+
+    Returns
+    -------
+    pipeline : sklearn.pipeline.Pipeline
+        Fit it with ``pipeline.fit(frame[schema.features], frame[schema.target])``. Predictions need
+        the features only.
+
+    Raises
+    ------
+    TypeError
+        If ``schema`` is not a `Schema` or ``model`` not a private estimator.
+    ValueError
+        If the schema declares no target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpsco import PrivateLogisticRegression, Schema, make_private_pipeline
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"age": rng.integers(18, 91, 5000)})
+    >>> frame["ill"] = np.where(frame["age"] > 60, "yes", "no")
+    >>> schema = Schema({"age": {"bounds": [18, 90]}, "ill": ["no", "yes"]}, target="ill")
+    >>> pipeline = make_private_pipeline(schema, PrivateLogisticRegression(), epsilon=1.0)
+    >>> pipeline = pipeline.fit(frame[schema.features], frame[schema.target])
+    >>> pipeline.predict(pd.DataFrame({"age": [20, 80]})).tolist()
+    ['no', 'yes']
+    """
+    check_schema(schema)
+    if not isinstance(model, PrivateEstimator):
+        raise TypeError(f"model must be a private estimator, got {type(model).__name__}.")
+    if schema.target is None:
+        raise ValueError("schema must declare a target: Schema(columns, target=...).")
+    budget = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    model = clone(model).set_params(**{k: v for k, v in budget.items() if v is not None})
+    model.set_params(**_about_target(schema, model.get_params(deep=True)))
+    return make_pipeline(TableEncoder(schema, sparse_output=sparse_output), model)
+
+
+def _about_target(schema: Schema, params: dict[str, Any]) -> dict[str, Any]:
+    """Values of those parameters of a model, and of models within it, that a schema declares."""
+    known = ["target_bound" if schema.is_regression else "classes"]
+    known += ["groups"] * (schema.groups is not None)
+    found = {}
+    for name in params:
+        prefix, _, last = name.rpartition("__")
+        link = params.get(f"{prefix}__link" if prefix else "link", "identity")
+        if last in known and not (last == "target_bound" and link != "identity"):
+            found[name] = schema.declared(last)
+    return found

@@ -1,0 +1,251 @@
+"""One declaration of a table: what it reads, what it refuses, and what it makes of records."""
+
+import datetime
+import decimal
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skdpsco import Schema
+
+pa = pytest.importorskip("pyarrow")
+
+SCHEMA = Schema(
+    {
+        "age": {"bounds": [18, 90], "integer": True, "unit": "years", "missing": [-9]},
+        "city": {"categories": ["Bern", "Oslo"], "missing": ["?"]},
+        "member": {"boolean": True, "missing": True},
+        "income": {"bounds": [-1e5, 1e5], "fill": 5e4},
+        "rooms": [1, 2.5],
+        "ill": ["no", "yes"],
+    },
+    target="ill",
+    person="id",
+)
+COLUMNS = {
+    "age": [18, 54, None, -9, 200],
+    "city": ["Bern", "?", None, "Rome", "Oslo"],
+    "member": [True, False, None, True, False],
+    "income": [0.0, -5e4, -1e9, None, 1.0],
+    "rooms": [1.0, 2.5, 3.0, None, 2.5],
+}
+NAMES = ["age", "age_missing", "city_Bern", "city_Oslo", "city_missing", "member"]
+NAMES += ["member_missing", "income", "rooms_1", "rooms_2.5"]
+ENCODED = [
+    [-1, 0, 1, 0, 0, 1, 0, 0.0, 1, 0],
+    [0, 0, 0, 0, 1, 0, 0, -0.5, 0, 1],
+    [0, 1, 0, 0, 1, 0, 1, -1.0, 0, 0],
+    [0, 1, 0, 0, 0, 1, 0, 0.5, 0, 0],
+    [1, 0, 0, 1, 0, 0, 0, 1e-5, 0, 1],
+]
+
+
+def frames():
+    """The same records in frames of all kinds."""
+    pandas, polars = pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS)
+    cities = pl.Enum(["Bern", "Oslo", "Rome", "?"])
+    return {
+        "pandas": pandas,
+        "nullable": pandas.convert_dtypes(),
+        "pandas on Arrow": pandas.convert_dtypes(dtype_backend="pyarrow"),
+        "objects": pandas.astype(object),
+        "categories": pandas.astype({"city": "category", "rooms": "category"}),
+        "polars": polars,
+        "polars categories": polars.with_columns(pl.col("city").cast(pl.Categorical)),
+        "polars enum": polars.with_columns(pl.col("city").cast(cities)),
+        "arrow": pa.table(COLUMNS),
+        "arrow dictionary": pa.table(
+            {**COLUMNS, "city": pa.array(COLUMNS["city"]).dictionary_encode()}
+        ),
+    }  # fmt: skip
+
+
+FAULTS = (
+    "Column 'age' holds numbers beyond its bounds, to which they are clipped; 'city' holds values "
+    "that are not among its categories, which become zeros; 'income' has missing values, which are "
+    "not declared; 'income' holds numbers beyond its bounds, to which they are clipped; 'rooms' "
+    "has missing values, which are not declared; 'rooms' holds values that are not among its "
+    "categories, which become zeros."
+)
+
+
+@pytest.mark.parametrize("kind", frames())
+def test_frames_of_all_libraries(kind):
+    frame = frames()[kind]
+    dense, sparse = SCHEMA.encode(frame), SCHEMA.encode(frame, sparse_output=True)
+    assert SCHEMA.feature_names_out() == NAMES
+    assert_allclose(dense, ENCODED, rtol=1e-12)
+    assert_array_equal(sparse.toarray(), dense)
+    assert sparse.has_canonical_format
+    assert np.all(sparse.data != 0)
+    with pytest.raises(ValueError, match="The frame does not fit the schema") as error:
+        SCHEMA.validate(frame)
+    assert str(error.value).endswith(FAULTS)
+
+
+class Awkward:
+    def _fail(self, *args):
+        raise ArithmeticError
+
+    __float__ = __hash__ = __eq__ = __lt__ = _fail
+
+
+ODD = [
+    *("text", b"bytes", (1,), [1], {}, Awkward(), 1j, datetime.date(2000, 1, 1), pd.NaT),
+    *(None, pd.NA, np.nan, np.inf, -np.inf, 10**400, -(10**400), decimal.Decimal("sNaN")),
+    *(decimal.Decimal("30.5"), np.float32(3), np.int8(1), True, -9, 1e308),
+]
+
+
+def test_no_value_is_refused_and_a_record_changes_its_row_only():
+    good = {"age": 30, "city": "Oslo", "member": True, "income": 10.0, "rooms": 2.5}
+    rows = [good, *({**good, name: value} for value in ODD for name in good), good]
+    frame = pd.DataFrame({name: pd.Series([r[name] for r in rows], dtype=object) for name in good})
+    out = SCHEMA.encode(frame)
+    assert np.isfinite(out).all()
+    assert np.abs(out).max() <= 1.0
+    for i in range(len(rows)):
+        assert_array_equal(SCHEMA.encode(frame.iloc[[i]])[0], out[i])
+    with pytest.raises(ValueError, match="does not fit") as error:
+        SCHEMA.validate(frame)
+    assert "'age' holds values that are not numbers" in str(error.value)
+    assert "'member' holds values that are not booleans" in str(error.value)
+
+
+def test_numbers_are_mapped_onto_their_range():
+    schema = Schema({"x": {"bounds": [0, 3]}})
+    x = np.random.default_rng(0).uniform(-1, 4, 1000)
+    out = schema.encode(pd.DataFrame({"x": x}))[:, 0]
+    assert_allclose(out, np.clip(2 * x / 3 - 1, -1, 1), atol=1e-15)
+    whole = pa.table({"x": pa.array([2**62 + 1, -(2**62) - 1, 3])})  # no float64 equals these
+    assert schema.encode(whole).ravel().tolist() == [1, -1, 1]
+
+
+def test_what_fits_is_valid():
+    frame = pd.DataFrame(COLUMNS).iloc[[0, 1]]
+    for extra in ({}, {"ill": ["no", "yes"]}, {"ill": ["no", "no"], "id": [7, 8]}):
+        assert SCHEMA.validate(frame.assign(**extra)) is None
+    with pytest.raises(ValueError, match="'age' holds numbers that are not whole"):
+        SCHEMA.validate(frame.assign(age=20.5))
+    assert SCHEMA.encode(frame[::-1][frame.columns[::-1]])[1].tolist() == ENCODED[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda f: f.drop(columns="age"), ValueError, r"it lacks \['age'\]"),
+        (lambda f: f.assign(x=1), ValueError, r"does not declare \['x'\]"),
+        (lambda f: f.assign(age="x").astype({"age": "str"}), TypeError, "'age' has dtype String"),
+        (lambda f: f.assign(city=1.5), TypeError, "numbers and strings differ"),
+        (lambda f: f.assign(rooms="1").astype({"rooms": "str"}), TypeError, "'rooms' has dtype"),
+        (lambda f: f.assign(age=pd.Timestamp(0)), TypeError, "'age' has dtype Datetime"),
+        (lambda f: f.assign(member=f["city"].astype("category")), TypeError, "'member' has dtype"),
+        (lambda f: pd.concat([f, f], axis=1), ValueError, "different names"),
+        (lambda f: pl.DataFrame(COLUMNS).lazy(), TypeError, "got LazyFrame"),
+        (lambda f: f.to_numpy(), TypeError, "got ndarray"),
+        (lambda f: COLUMNS, TypeError, "got dict"),
+    ],
+)
+def test_frames_that_do_not_fit(change, error, match):
+    for method in (SCHEMA.encode, SCHEMA.validate):
+        with pytest.raises(error, match=match):
+            method(change(pd.DataFrame(COLUMNS)))
+
+
+def test_there_and_back(tmp_path):
+    assert Schema.from_dict(SCHEMA.to_dict()) == SCHEMA
+    assert hash(Schema.from_dict(json.loads(SCHEMA.to_json()))) == hash(SCHEMA)
+    assert Schema(SCHEMA.columns, target="ill", person="id") == SCHEMA
+    assert Schema(SCHEMA.columns, target="ill") != SCHEMA
+    assert repr(SCHEMA) == "Schema(number: 2, category: 3, boolean: 1; target='ill', person='id')"
+    (tmp_path / "book.json").write_text(SCHEMA.to_json())
+    assert Schema.from_file(tmp_path / "book.json") == SCHEMA
+    with pytest.raises(ValueError, match=r"must end in \.json, \.yaml or \.yml"):
+        Schema.from_file(tmp_path / "book.txt")
+
+
+def test_yaml(tmp_path, monkeypatch):
+    path = tmp_path / "book.yaml"
+    path.write_text("columns:\n  age: {bounds: [18, 90]}\n  ill: ['no', 'yes']\ntarget: ill\n")
+    with monkeypatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "yaml", None)
+        with pytest.raises(ImportError, match="needs PyYAML"):
+            Schema.from_file(path)
+    pytest.importorskip("yaml")
+    columns = {"age": {"bounds": [18, 90]}, "ill": ["no", "yes"]}
+    assert Schema.from_file(path) == Schema(columns, target="ill")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_from_a_public_sample(kind):
+    frame = frames()[kind]
+    schema = Schema.from_public(frame, person="id", groups="city", categories=["rooms"])
+    assert "read off a public sample of 5 records" in repr(schema)
+    assert schema.to_dict()["columns"] == {
+        "age": {"bounds": [-9, 200], "integer": True, "missing": True},
+        "city": {"categories": ["?", "Bern", "Oslo", "Rome"], "missing": True},
+        "member": {"boolean": True, "missing": True},
+        "income": {"bounds": [-1e9, 1.0], "integer": True, "missing": True},
+        "rooms": {"categories": [1.0, 2.5, 3.0], "missing": True},
+    }
+    schema.validate(frame)
+    assert schema.features == ["age", "member", "income", "rooms"]
+
+
+def test_samples_that_say_too_little():
+    for values in ([1, 1], [None, None], [np.inf, 2.0], [b"a", b"b"], ["a", 1]):
+        frame = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": [1, 2]})
+        with pytest.raises(ValueError, match=r"columns \['a'\] of the frame"):
+            Schema.from_public(frame)
+    with pytest.raises(ValueError, match=r"lacks \['c'\]"):
+        Schema.from_public(frame, categories=["c"])
+
+
+NUMBER = {"bounds": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "roles", "error", "match"),
+    [
+        ([], {}, TypeError, "columns must be a dict"),
+        ({}, {}, ValueError, "at least one entry"),
+        ({1: NUMBER}, {}, TypeError, "strings as names"),
+        ({"a": 3}, {}, TypeError, r"columns\['a'\] must be 'boolean', a list"),
+        ({"a": "text"}, {}, TypeError, "must be 'boolean'"),
+        ({"a": {}}, {}, ValueError, "got the keys"),
+        ({"a": {**NUMBER, "categories": ["x"]}}, {}, ValueError, "got the keys"),
+        ({"a": {**NUMBER, "limits": 1}}, {}, ValueError, "got the keys"),
+        ({"a": {"bounds": [0]}}, {}, ValueError, "two numbers"),
+        ({"a": {"bounds": [1, 0]}}, {}, ValueError, "must be less than"),
+        ({"a": {"bounds": [0, np.inf]}}, {}, ValueError, r"must be in \[-1e\+100, 1e\+100\]"),
+        ({"a": {"bounds": ["0", 1]}}, {}, TypeError, "must be a finite number"),
+        ({"a": {**NUMBER, "fill": 2}}, {}, ValueError, r"\['fill'\] must be a number within"),
+        ({"a": {**NUMBER, "integer": 1}}, {}, TypeError, "True or False"),
+        ({"a": {**NUMBER, "missing": "?"}}, {}, TypeError, "True or False"),
+        ({"a": {"boolean": False}}, {}, ValueError, "must be True"),
+        ({"a": []}, {}, ValueError, "at least one category"),
+        ({"a": [None]}, {}, ValueError, "must have a category"),
+        ({"a": ["x", 1]}, {}, ValueError, "all numbers or all strings"),
+        ({"a": {"categories": ["x"], "missing": ["x"]}}, {}, ValueError, "also listed as missing"),
+        ({"a": ["missing"], "a_missing": "boolean"}, {}, ValueError, "several features"),
+        ({"a": NUMBER}, {"target": "b"}, ValueError, "target must be one of"),
+        ({"a": NUMBER}, {"groups": "a"}, ValueError, "categories or booleans"),
+        ({"a": NUMBER}, {"person": "a"}, ValueError, "not declared in columns"),
+        ({"a": {**NUMBER, "missing": True}}, {"target": "a"}, ValueError, "missing values"),
+    ],
+)
+def test_declarations_that_are_not_legal(columns, roles, error, match):
+    with pytest.raises(error, match=match):
+        Schema(columns, **roles)
+
+
+def test_dicts_that_are_not_legal():
+    with pytest.raises(TypeError, match="must be a dict"):
+        Schema.from_dict([1])
+    for wrong in ({}, {"columns": {"a": NUMBER}, "label": "a"}):
+        with pytest.raises(ValueError, match="the key 'columns'"):
+            Schema.from_dict(wrong)

@@ -1,0 +1,90 @@
+"""Private names of other libraries: each test says what breaks when one of them goes.
+
+The run against their release candidates starts with this file.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+import pytest
+from numba import njit
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skdpsco import PrivateLasso, PrivateSynthesizer, _kernels, _upstream
+
+
+def test_parameters_of_estimators_are_checked_by_constraints():
+    """Else no estimator says which parameter is illegal, and plans meet it instead."""
+    positive = _upstream.Interval(Real, 0, None, closed="neither")
+    assert [positive.is_satisfied_by(value) for value in (0.5, 0, "1")] == [True, False, False]
+    assert not _upstream.Interval(Integral, 1, 3, closed="both").is_satisfied_by(4)
+    assert _upstream.StrOptions({"auto"}).is_satisfied_by("auto")
+    assert _upstream.HasMethods(["charge"]).is_satisfied_by(object()) is False
+    with pytest.raises(InvalidParameterError, match="'radius' parameter of PrivateLasso"):
+        PrivateLasso(radius=-1.0)._validate_params()
+
+
+def test_records_are_counted_and_selected():
+    """Else searches cannot hand metadata to the fit of a fold."""
+    assert _upstream.num_samples([[1], [2], [3]]) == 3
+    with pytest.raises(TypeError):
+        _upstream.num_samples(3)
+    assert list(_upstream.safe_indexing(np.array([4, 5, 6]), np.array([2, 0]))) == [6, 4]
+    assert list(_upstream.safe_indexing(["a", "b", "c"], [2, 0])) == ["c", "a"]
+
+
+def test_names_of_input_features():
+    """Else `get_feature_names_out` of transformers fails."""
+    assert list(_upstream.feature_names_in(PrivateLasso(), ["a", "b"])) == ["a", "b"]
+
+
+def test_random_words_inside_of_kernels():
+    """Else kernels cannot draw: no solver runs. Python draws the same words by a public method."""
+
+    @njit
+    def word(rng):
+        return _upstream.next_word(rng.bit_generator)
+
+    rng, twin = np.random.default_rng(0), np.random.default_rng(0)
+    assert [int(word(rng)) for _ in range(5)] == [twin.bit_generator.random_raw() for _ in range(5)]
+
+
+def test_stamps_of_cached_kernels():
+    """Else kernels are compiled anew in every process: slow, and right."""
+    dispatcher = njit(cache=True)(test_stamps_of_cached_kernels)
+    before = dispatcher._cache._cache_file._source_stamp
+    _upstream.stamp_cache(dispatcher, "stamp", "process", lambda args: False, len)
+    assert dispatcher._cache._cache_file._source_stamp == (before, "stamp")
+    assert dispatcher._cache._cache_file._data_name(7).endswith(".process-7.nbc")
+
+
+@pytest.mark.skipif(not hasattr(Pipeline, "set_callbacks"), reason="a new scikit-learn")
+def test_callbacks_are_found():
+    """Else searches fit estimators whose callbacks see records and count fits."""
+    hooks = dict.fromkeys(("setup", "teardown", "on_fit_task_begin", "on_fit_task_end"), print)
+    callback = type("Callback", (), hooks)()
+    pipeline = Pipeline([("model", PrivateLasso())]).set_callbacks(callback)
+    assert _upstream.callbacks_of(clone(pipeline)) == [callback]
+    assert _upstream.callbacks_of(PrivateLasso()) == []
+
+
+def test_what_is_inherited_from_scikit_learn():
+    """Else reports are missing in notebooks, drafts keep old results, frames come out as arrays."""
+    model = PrivateLasso()
+    assert "radius" in model._get_param_names()
+    assert "text/html" in model._repr_mimebundle_()
+    assert model._repr_html_ == model._repr_html_inner
+    synthesizer = PrivateSynthesizer().set_output(transform="pandas")
+    assert synthesizer._sklearn_output_config == {"transform": "pandas"}
+
+
+def test_another_numba_compiles_without_a_cache(monkeypatch):
+    def stamp_cache(*arguments):
+        raise AttributeError("_cache_file")
+
+    monkeypatch.setattr(_kernels, "stamp_cache", stamp_cache)
+    increment = _kernels.njit(lambda x: x + 1)
+    assert increment(1) == 2
+    assert increment.stats.cache_path is None
