@@ -10,6 +10,8 @@ XDIST := -n $(WORKERS) --dist worksteal
 # Statistical audits, and tests of workers and killed processes: `make audit` runs them
 AUDITS := tests/audit $(addprefix tests/test_,$(addsuffix .py, \
 	canaries joblib_processes ledger_processes workers))
+# Tests of the built documentation: `make docs` runs them
+SITE_TESTS := tests/test_site.py tests/test_docstrings.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
@@ -69,7 +71,7 @@ $(FLOOR_VENV)/.installed: pyproject.toml .ci/floor.txt
 
 .PHONY: test
 test: $(VENV)/.installed-test  ## run the tests but for audits (PYTEST_ARGS="-k name" for some)
-	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest $(XDIST) $(AUDITS:%=--ignore=%) $(SITE_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 .PHONY: audit
 audit: $(VENV)/.installed-test  ## run statistical audits, and tests of workers and killed processes
@@ -89,6 +91,12 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/python -m ruff format --check
 	$(VENV)/bin/codespell
 	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python -m mypy --strict --follow-imports=silent tests/user_code.py
+	$(VENV)/bin/python -m pyright tests/user_code.py
+
+.PHONY: types
+types: $(VENV)/.installed-dev  ## count the public names whose types are known
+	$(VENV)/bin/python .ci/check_types.py
 
 .PHONY: floor
 floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies
@@ -111,12 +119,13 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
 .PHONY: docs
-docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html
+docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser
 	$(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(VENV)/bin/python -m pytest $(SITE_TESTS)
 
 .PHONY: clean
 clean:  ## remove what was built, but not the environments
-	rm -rf build dist docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist docs/_build docs/api/generated docs/auto_examples .pytest_cache .mypy_cache .ruff_cache
 	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 .PHONY: help

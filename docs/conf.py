@@ -26,9 +26,38 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
 ]
 exclude_patterns = ["_build"]
+suppress_warnings = ["config.cache"]  # the order of the examples is a function
+
+EXAMPLES = [  # in the order of the gallery
+    "plot_first_model.py",
+    "plot_pipeline_budget.py",
+    "plot_private_grid_search.py",
+    "plot_group_dro.py",
+    "plot_minimax.py",
+    "plot_synthetic_data.py",
+    "plot_out_of_core.py",
+    "plot_coordinate_descent.py",
+    "plot_lp_geometry.py",
+    "own_loss.py",
+    "own_solver.py",
+]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/plot_",  # these run
+    "ignore_pattern": r"quickstart",
+    "within_subsection_order": lambda name: [*EXAMPLES, name].index(name),
+    "doc_module": ("skdpsco",),
+    "reference_url": {"skdpsco": None},  # names in code lead to their pages
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_signature": False,
+    "abort_on_example_error": True,
+}
 templates_path = ["_templates"]
 
 # Docstrings name code between single backticks: a link if there is such a page, else plain code.
@@ -76,7 +105,6 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skdpsco"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_sidebars = {"tutorials": []}  # the only page of its section
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -113,7 +141,19 @@ def link_classes(app, doctree):
             link += literal
 
 
+# Sphinx takes all names of a module to be documented under the same package, and those that are
+# not would have links from their source to anchors that do not exist.
+BACK_LINK = re.compile(r"(/(skdpsco[\w.]*)\.(\w+)\.html#)skdpsco[\w.]*?\.\3(?=[.\"])")
+
+
+def mend_back_links(app, pagename, templatename, context, doctree):
+    """Let links from highlighted source lead to the names that pages define."""
+    if pagename.startswith("_modules/"):
+        context["body"] = BACK_LINK.sub(r"\1\2.\3", context["body"])
+
+
 def setup(app):
     """Let scikit-learn's inventory answer before references to it become text."""
+    app.connect("html-page-context", mend_back_links)
     app.connect("doctree-read", link_classes)
     app.connect("missing-reference", leave_as_text, priority=900)

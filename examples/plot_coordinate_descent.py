@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from skdpsco import PrivateLogisticRegression
 from skdpsco.solvers import SGD
 
-EPSILON, N, REPETITIONS = 1.0, 40_000, 3
-PASSES = [2, 5, 10, 20, 50]
+EPSILON, N, REPETITIONS = 1.0, 20_000, 2
+PASSES = [2, 5, 10, 20]
 BATCHES = 20  # in a pass of SGD
 BOUNDS = np.array([1.0, 24.0, 100.0, 100.0, 1e3, 1e4, 1e5, 1e6])  # what is declared: [0, bound]
 LARGEST = BOUNDS * [1.0, 1.0, 0.6, 0.4, 0.2, 0.1, 0.06, 0.04]  # what occurs, and nobody knows

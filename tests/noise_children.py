@@ -21,7 +21,7 @@ from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
-from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
+from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.penalties import L1, L2
 from skdpsco.preprocessing import (
@@ -312,7 +312,7 @@ CASES = {
     "GroupMoments": (GroupMoments(), groups(**SIZES), 3),
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
     "GroupMoments, counts": (GroupMoments(), groups(), 3),
-    "ClassMoments": (ClassMoments(), minimax(), 3),
+    "TaskMoments": (TaskMoments(), minimax(), 3),
     "PooledMoments": (PooledMoments(), monotone(), 3),
     "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),
     "MirrorProx": (MirrorProx(), game(), 5),

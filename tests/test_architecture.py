@@ -17,6 +17,7 @@ PACKAGE = ROOT.name
 ROOMS = (
     "privacy",
     "_versions",
+    "_typing",
     "_upstream",
     "_kernels",
     "_random",

@@ -193,7 +193,7 @@ def test_parquet_and_arrow(tmp_path):
     assert blocks.n_blocks == 4  # of two row groups each
     same(model, blocks)
     same(model, RowBlocks.from_parquet([str(path)], columns=names, n_jobs=2), Y)
-    same(PrivateLinearRegressor(shuffle=False), blocks)
+    same(PrivateLinearRegressor(shuffle=False, target_bound=1.0), blocks)
     parquet.write_table(table, path)
     changed = RowBlocks.from_parquet(path, columns=names)
     parquet.write_table(table.slice(0, 1), path)
@@ -245,7 +245,7 @@ def test_empty_blocks_and_single_rows_change_nothing():
         PrivateRidge(solver="gradient-descent", n_iter=3, feature_bound=None),
     ):
         same(model, blocks)
-    same(PrivateLinearRegressor(shuffle=False), blocks)
+    same(PrivateLinearRegressor(shuffle=False, target_bound=1.0), blocks)
     matrix = sparse.csr_matrix(X)
     pairs = [(matrix[a:b], Y[a:b]) for a, b in itertools.pairwise(cuts)]
     same(PrivateLasso(n_iter=4), RowBlocks.from_blocks(pairs), X=matrix)

@@ -4,25 +4,37 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 
 from skdpsco import (
     PrivateElasticNet,
+    PrivateGroupDRO,
     PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco.group_dro import worst_group_score
+from skdpsco.group_dro.membership import Membership
+from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.minimax._solver import MinimaxResult
 from skdpsco.scaling.calibration import (
     CALIBRATION_SHARE,
-    LEAST_RECORDS,
-    LEAST_RECORDS_REGRESSION,
+    CLASS_CURVE,
+    REGRESSION_CURVE,
     calibration_pays,
     known_records,
     plan_calibration,
     typical_scores,
 )
+from skdpsco.solvers.groups.problem import GroupResult
 
 MODELS = [
     PrivateLasso,
@@ -31,8 +43,18 @@ MODELS = [
     PrivateLogisticRegression,
     PrivateRidge,
 ]
+IN_BALLS = [  # the ball of some includes the intercept
+    PrivateGroupDRO,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+]
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
-is_classifier = {PrivateLogisticL1, PrivateLogisticRegression}.__contains__
+CLASSIFIERS = {PrivateLogisticL1, PrivateLogisticRegression, PrivateLinearClassifier}
+is_classifier = {*CLASSIFIERS, PrivateGroupDRO, PrivateMinimaxClassifier}.__contains__
+CURVES = [CLASS_CURVE, REGRESSION_CURVE]
 
 
 def data(n, d=10, shift=0.0, seed=0):
@@ -47,33 +69,38 @@ def fitted(make, n=3000, epsilon=1.0, shift=0.0, seed=0, **params):
     if is_classifier(make):
         params["classes"] = [0, 1]
         y = (rng.random(n) < expit(z)).astype(int)
+    elif make is PrivateMonotoneGLM:
+        y = (rng.random(n) < expit(z)).astype(float)
     else:
         y = z + rng.normal(size=n)
-    return make(epsilon=epsilon, **params).fit(X, y), X, y
+        if make in IN_BALLS:
+            params["target_bound"] = 8.0
+    groups = {"sensitive_features": np.arange(n) % 2} if make is PrivateGroupDRO else {}
+    return make(epsilon=epsilon, **params).fit(X, y, **groups), X, y
 
 
 # ---- the fit to a table
 
 
-@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("truth", [(1.5, 0.4), (0.4, -0.5), (1.0, 0.0)])
-def test_hardly_any_noise_finds_slope_and_shift(squared, truth):
-    plan = plan_calibration(1000, 400, 0.5, squared)  # the solver is expected to be far off
+def test_hardly_any_noise_finds_slope_and_shift(curve, truth):
+    plan = plan_calibration(1000, 1000, 400, 0.5, curve)  # the solver is expected to be far off
     x, counts, b = np.linspace(-0.5, 0.5, 8), np.full(8, 125.0), 0.1
-    rho, _ = plan.link(truth[0] * x + b + truth[1])
-    found = plan.fitted(x, counts, counts * rho, b, 1e-6)
+    rho, _ = curve.mean(truth[0] * x + b + truth[1])
+    found = plan.fitted((x, np.zeros(8)), (counts, counts * rho), 1000, b, 1e-6)
     # Most of the way: the prior remains, beside the spread of the targets themselves.
     for value, aim, start in zip(found, truth, (1.0, 0.0), strict=True):
         assert abs(value - aim) <= 0.5 * abs(aim - start) + 1e-6
 
 
-@pytest.mark.parametrize("squared", [False, True])
-def test_much_noise_changes_little(squared):
-    plan = plan_calibration(1000, 10, 0.5, squared)
+@pytest.mark.parametrize("curve", CURVES)
+def test_much_noise_changes_little(curve):
+    plan = plan_calibration(1000, 1000, 10, 0.5, curve)
     rng, x = np.random.default_rng(0), np.linspace(-0.5, 0.5, 8)
     for _ in range(20):
         counts, sums = rng.normal(125.0, 1e5, 8), rng.normal(0.0, 1e5, 8)
-        slope, shift = plan.fitted(x, counts, sums, 0.0, 1e10)
+        slope, shift = plan.fitted((x, np.full(8, 0.05)), (counts, sums), 1000, 0.0, 1e10)
         assert max(0.0, 1.0 - 3.0 * plan.prior[0]) <= slope < 1.0 + 3.0 * plan.prior[0]
         assert abs(shift) < 3.0 * plan.prior[0] + 1.0
 
@@ -81,12 +108,13 @@ def test_much_noise_changes_little(squared):
 @pytest.mark.parametrize("size", [1e-120, 1e-3, 1.0, 1e8])
 @pytest.mark.parametrize("output", [0.0, 1e9, -1e9])
 def test_whatever_is_released_the_result_is_finite(size, output):
-    plan = plan_calibration(100, 3, 3.0, False)
+    plan = plan_calibration(100, 100, 3, 3.0, CLASS_CURVE)
     limits = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) * size
     for counts in (np.full(4, output), np.array([0.0, output, 0.0, 0.0])):
-        x = typical_scores(limits, counts, size)
+        x, spread = typical_scores(limits, counts, size)
         assert (np.diff(x) >= 0.0).all()
-        assert np.isfinite(plan.fitted(x, counts, -counts, 1e4, 100.0)).all()
+        assert (spread >= 0.0).all()
+        assert np.isfinite(plan.fitted((x, spread), (counts, -counts), 100, 1e4, 100.0)).all()
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.3), (0.3, 0.4), (-0.2, 0.6)])
@@ -95,9 +123,10 @@ def test_typical_scores_are_the_means_of_normal_ones(mean, deviation):
     sides = np.array([0.0, 0.175, 0.35, 0.7, 1.4])
     limits = np.append(-sides[:0:-1], sides)
     place = np.clip(np.searchsorted(limits, scores) - 1, 0, 7)
-    means = [scores[place == k].mean() for k in range(8)]
-    found = typical_scores(limits, np.bincount(place, minlength=8), 0.4)
+    means, deviations = ([f(scores[place == k]) for k in range(8)] for f in (np.mean, np.std))
+    found, spread = typical_scores(limits, np.bincount(place, minlength=8), 0.4)
     np.testing.assert_allclose(found, means, atol=0.04)
+    np.testing.assert_allclose(spread, deviations, atol=0.04)
 
 
 def test_the_share_falls_with_plenty_and_the_prior_with_it():
@@ -107,25 +136,24 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it():
     assert (np.diff([k for k, _ in known]) >= 0.0).all()
     assert max(share for _, share in known) == CALIBRATION_SHARE
     assert known[-1][1] < CALIBRATION_SHARE / 100
-    plans = [plan_calibration(1000, 25, 5.0 * r / 1000, False) for r in ratios]
+    plans = [plan_calibration(1000, 1000, 25, 5.0 * r / 1000, CLASS_CURVE) for r in ratios]
     assert (np.diff([p.prior[0] for p in plans]) <= 0.0).all()
     assert plans[-1].prior[0] < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("regression", "least"), [(False, LEAST_RECORDS), (True, LEAST_RECORDS_REGRESSION)]
-)
-def test_it_pays_from_some_records_on(regression, least):
-    few = least / math.sqrt(CALIBRATION_SHARE)
-    assert not calibration_pays(1000, 10, 0.99 * few / 1000, regression)
-    assert calibration_pays(1000, 10, 1.01 * few / 1000, regression)
-    assert not calibration_pays(10**6, 1, 1.0, regression)  # there is nothing to mend
+@pytest.mark.parametrize("curve", CURVES)
+def test_it_pays_from_some_records_on(curve):
+    few = curve.least_records / math.sqrt(CALIBRATION_SHARE)
+    assert not calibration_pays(1000, 10, 0.99 * few / 1000, curve)
+    assert calibration_pays(1000, 10, 1.01 * few / 1000, curve)
+    assert not calibration_pays(10**6, 1, 1.0, curve)  # there is nothing to mend
 
 
 # ---- models
 
 
-@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+@pytest.mark.parametrize("make", MODELS + IN_BALLS)
 def test_it_is_reported_and_may_be_switched_off(make):
     notes = [fitted(make, calibration=c)[0].privacy_.assumptions for c in ("auto", None)]
     assert [any("slope and offset" in line for line in lines) for lines in notes] == [True, False]
@@ -139,6 +167,12 @@ def test_the_budget_is_the_same(make):
     with_table, without = (fitted(make, calibration=c)[0].privacy_ for c in ("auto", None))
     assert with_table.epsilon == without.epsilon
     assert with_table.rho <= without.rho * 1.05
+
+
+@pytest.mark.parametrize("make", IN_BALLS)
+def test_a_given_ball_that_may_hold_the_intercept_is_not_calibrated(make):
+    lines = fitted(make, radius=3.0)[0].privacy_.assumptions
+    assert not any("slope and offset" in line for line in lines)
 
 
 @pytest.mark.parametrize("make", [PrivateLasso, PrivateLogisticL1])
@@ -180,3 +214,72 @@ def test_blocks_are_fitted_as_arrays_are(make):
     parts = make(random_state=0, **params).fit(blocks)
     assert "slope and offset" in str(parts.privacy_.assumptions)
     np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-3, atol=1e-3)
+
+
+# ---- links, groups and classes
+
+
+def test_a_link_is_the_curve_of_its_targets():
+    z = np.linspace(-3.0, 3.0, 61)
+    for link in (Link(expit, 0.0, 1.0), resolve_link("identity", 2.0)):
+        loss, unit = link.moments()
+        curve = PrivateMonotoneGLM()._curve(loss)
+        mean, slope = curve.mean(z)
+        np.testing.assert_allclose(mean, link.encode(link(unit * z)), atol=2e-3)
+        assert (slope > 0.0).all()
+    assert curve is REGRESSION_CURVE
+
+
+def weights_of(model, result, y, **draft):
+    vars(model).update(draft)
+    seen, total = model._calibration_targets(result, y, len(y))
+    assert seen.shape == (len(y), 2)
+    assert seen[:, 1].max() <= 1.0
+    return seen, total
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_records_of_groups_weigh_as_in_the_mixture(overlapping):
+    member = np.array([[1, 0], [1, overlapping], [1, 0], [0, 1]], dtype=float)
+    sizes = member.sum(axis=0)
+    theta, y = np.array([0.25, 0.75]), np.array([0.5, -0.5, 0.5, 0.5])
+    membership = Membership([0, 1], sparse.csr_array(member), overlapping)
+    result = GroupResult(np.zeros(1), 1, theta=theta, sizes=sizes)
+    seen, total = weights_of(PrivateGroupDRO(), result, y, _membership=membership)
+    np.testing.assert_array_equal(seen[:, 0], 2.0 * y)
+    np.testing.assert_allclose(seen[:, 1] / seen[:, 1].sum(), member @ (theta / sizes))
+    assert seen[:, 1].sum() == pytest.approx(total)
+
+
+def test_records_of_classes_weigh_as_in_the_mixture():
+    y, weights = np.array([[1.0], [-1.0], [-1.0], [-1.0]]), np.array([[0.4, 0.6]])
+    result = MinimaxResult(np.zeros(1), 1, task_weights=weights, shares=np.array([0.75, 0.25]))
+    seen, total = weights_of(PrivateMinimaxClassifier(), result, y)
+    np.testing.assert_array_equal(seen[:, 0], y[:, 0])
+    np.testing.assert_allclose(seen[:, 1] / total, [0.6, *[0.4 / 3] * 3])
+
+
+def test_targets_of_one_prediction_are_mixed():
+    y = np.array([[1.0, -1.0], [0.5, 0.5]])
+    result = MinimaxResult(np.zeros(1), 1, task_weights=np.array([[0.25, 0.75]]))
+    seen, total = PrivateMinimaxRegressor()._calibration_targets(result, y, 2)
+    np.testing.assert_allclose(seen, [-0.5, 0.5])
+    assert total == 2.0
+
+
+@seeded_fits
+def test_the_worst_group_does_not_lose_by_it():
+    """A minority of a tenth with the opposite sign on one column."""
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, (8000, 5)), (rng.random(8000) < 0.1).astype(int)
+    z = 4.0 * X[:, 1] + np.where(group == 1, -3.0, 3.0) * X[:, 0]
+    y = (rng.random(8000) < expit(z)).astype(int)
+    worst = [
+        worst_group_score(
+            PrivateGroupDRO(calibration=c, random_state=0).fit(X, y, sensitive_features=group),
+            *(X, y),
+            sensitive_features=group,
+        )
+        for c in ("auto", None)
+    ]
+    assert worst[0] > worst[1] - 0.02

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import skdpsco
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-BUILT = {"_build", "generated"}
+BUILT = {"_build", "generated", "auto_examples"}
 PAGES = sorted(
     path
     for kind in ("*.md", "*.rst")
@@ -65,6 +66,8 @@ def test_every_page_is_reached_once_from_the_first():
         page = new.pop()
         reached.append(page)
         for name in tables_of_contents(page.read_text("utf-8")):
+            if name.partition("/")[0] in BUILT:
+                continue
             (child,) = (path for path in PAGES if path.with_suffix("") == page.parent / name)
             new.append(child)
     assert sorted(reached) == PAGES
@@ -91,6 +94,46 @@ def test_the_reference_lists_every_public_name_once():
     assert set(names) == public
     for name, entry in zip(names, listed, strict=True):  # the shortest path that users can type
         assert ("." in entry) == (name not in skdpsco.__all__), entry
+
+
+PROOFS = sorted(
+    {*(DOCS / "proofs").glob("*.md")} - {DOCS / "proofs" / f for f in ("index.md", "map.md")}
+)
+
+
+@pytest.mark.parametrize("path", PROOFS, ids=lambda p: p.stem)
+def test_proofs_say_what_they_show_and_lead_to_their_code(path):
+    title, _, box = path.read_text("utf-8").partition(":::{admonition} In short\n")
+    assert title.count("\n") == 2
+    box, end, _ = box.partition("\n:::\n")
+    assert end
+    parts = [" ".join(part.split()) for part in box.split("\n\n")]
+    starts = ("*What is shown.* ", "*What you have to believe:* ", "*The code:* ")
+    for part, start in zip(parts, starts, strict=True):
+        assert part.startswith(start)
+    assert len(re.findall(r"[.](?= |$)", parts[0].removeprefix(starts[0]))) == 2
+    files = re.findall(r"\]\((\.\./\.\./skdpsco/[\w/]+\.py)\)", parts[2])
+    assert files
+    assert [file for file in files if not (path.parent / file).is_file()] == []
+
+
+def test_displays_of_estimators_lead_to_their_pages():
+    pages = [page.read_text("utf-8") for page in sorted((DOCS / "api").glob("*.rst"))]
+    listed = re.findall(r"^   ([\w.]+)$", "\n".join(pages), re.MULTILINE)
+    linked = set()
+    for entry in listed:
+        room, _, name = f"skdpsco.{entry}".rpartition(".")
+        kind = getattr(importlib.import_module(room), name)
+        if isinstance(kind, type) and issubclass(kind, BaseEstimator) and name != "ColumnTransform":
+            link = kind.__new__(kind)._get_doc_link()
+            assert link.endswith(f"/api/generated/skdpsco.{entry}.html")
+            linked.add(name)
+    assert {"PrivateLasso", "PrivateStandardScaler", "ColumnClipper"} <= linked
+
+    class Own(skdpsco.PrivateLasso):
+        """An estimator of the user's has no page."""
+
+    assert Own()._get_doc_link() == ""
 
 
 def test_the_checks_find_faults():

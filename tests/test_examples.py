@@ -161,13 +161,13 @@ def test_pages_of_code(page, tmp_path, monkeypatch):
 # Sizes at which a plot says little, but runs in a second.
 SMALLER = {
     "plot_coordinate_descent": [
-        ("N, REPETITIONS = 1.0, 40_000, 3", "N, REPETITIONS = 1.0, 2000, 1"),
-        ("PASSES = [2, 5, 10, 20, 50]", "PASSES = [2, 5]"),
+        ("N, REPETITIONS = 1.0, 20_000, 2", "N, REPETITIONS = 1.0, 2000, 1"),
+        ("PASSES = [2, 5, 10, 20]", "PASSES = [2, 5]"),
     ],
+    "plot_first_model": [("len(epsilons), 10", "len(epsilons), 1")],
     "plot_lp_geometry": [
-        ("REPETITIONS = 1.0, 3", "REPETITIONS = 1.0, 1"),
-        ("4 ** np.arange(5, 10)", "4 ** np.arange(5, 7)"),
-        ("np.arange(2, 5), [5, 40, 320]", "np.arange(2, 4), [5, 40]"),
+        ("4 ** np.arange(5, 9)", "4 ** np.arange(5, 7)"),
+        ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
     "plot_out_of_core": [("N, D = 60_000, 30", "N, D = 20_000, 30")],

@@ -76,6 +76,8 @@ def target_of(Estimator, y, n_classes=2):
 
 def fitted(Estimator, X, y, **params):
     defaults = {"feature_bound": 3.0, "random_state": 0, "epsilon": 5.0, "solver": OneGradient()}
+    if Estimator is PrivateLinearRegressor:
+        defaults["target_bound"] = 1.0  # else its scale is found first
     return Estimator(**{**defaults, **params}).fit(X, y)
 
 
@@ -382,6 +384,26 @@ def test_ledger_and_report(Estimator):
     assert report.rho == pytest.approx(charge.rho)
     assert privacy_report(Estimator(epsilon=2.0)).epsilon == pytest.approx(2.0)
     assert "rho (zCDP)" in model._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+def test_targets_may_have_any_scale_and_centre():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3))
+    y = X @ [1.0, -0.5, 0.2] + 0.1 * rng.normal(size=3000)
+    fits = [
+        PrivateLinearRegressor(random_state=0, epsilon=3.0).fit(X, scale * y + centre)
+        for scale, centre in ((1.0, 0.0), (2.0**10, 0.0), (1.0, 100.0))
+    ]
+    assert fits[0].score(X, y) > 0.8
+    assert fits[1].score(X, 2.0**10 * y) > 0.8
+    assert fits[2].score(X, y + 100.0) > 0.8
+    report = str(fits[0].privacy_)
+    assert "targets are clipped to" in report
+    blocks = [(X[:1500], y[:1500]), (X[1500:], y[1500:])]
+    read_once = PrivateLinearRegressor(n_samples=3000).fit(blocks)
+    assert "targets are clipped to +-1" in str(read_once.privacy_)
 
 
 @BOTH

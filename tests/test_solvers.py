@@ -72,9 +72,8 @@ def budgets():
 def test_plans_keep_to_the_budget(solver):
     cases = list(itertools.product(budgets(), problems(solver), (None, 1, 30)))
     gaussian = mixed = 0
-    for (epsilon, delta), problem, n_iter in cases[
-        ::37
-    ]:  # 37 has no factor in common with the grid
+    # 37 has no factor in common with the grid.
+    for (epsilon, delta), problem, n_iter in cases[::37]:
         budget = Budget(epsilon, delta)
         # 400 000 roundings of half a unit need more than this budget has.
         smallest = (epsilon, delta, n_iter) == (1e-3, 1e-12, 30)

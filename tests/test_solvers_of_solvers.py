@@ -32,7 +32,7 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
 from skdpsco.losses import Logistic
-from skdpsco.minimax._solver import ClassMoments, GameSolver, MinimaxProblem, Tasks
+from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
 from skdpsco.solvers import (
@@ -93,7 +93,7 @@ USERS = {
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, MINIMAX),
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, PRIOR),
     ],
-    ClassMoments: [(ClassMoments(), GroupMoments, MINIMAX)],
+    TaskMoments: [(TaskMoments(), GroupMoments, MINIMAX)],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],

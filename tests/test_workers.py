@@ -97,7 +97,7 @@ def test_arrays(anywhere):
     same(PrivateRidge(solver="moments"), RowBlocks.from_dask(*arrays, block_size=500))
     labels = da.from_array(LABELS, chunks=300)
     same(PrivateLogisticL1(classes=["no", "yes"], n_iter=3), arrays[0], labels, y=LABELS)
-    same(PrivateLinearRegressor(shuffle=False), *arrays)
+    same(PrivateLinearRegressor(shuffle=False, target_bound=1.0), *arrays)
 
 
 def test_frames(anywhere):
@@ -267,7 +267,7 @@ def permuted(seed=None):
 
 
 SEVERAL_PASSES = PrivateLasso(n_iter=4)
-ONE_PASS = PrivateLinearRegressor(shuffle=False)
+ONE_PASS = PrivateLinearRegressor(shuffle=False, target_bound=1.0)
 
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
@@ -18,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     check_bound,
     check_feature_bound,
@@ -33,9 +35,13 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
-from skdpsco.losses.library import Logistic, Squared
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
-from skdpsco.scaling.calibration import calibration_pays, plan_calibration
+from skdpsco.scaling.calibration import (
+    TARGET_CURVES,
+    TargetCurve,
+    calibration_pays,
+    plan_calibration,
+)
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
@@ -112,12 +118,22 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     verbose: int
 
+    coef_: np.ndarray
+    intercept_: Any  # a float for one target, else an array
+    n_iter_: int
+    n_rounds_: int
+    radius_: float
+    path_: RadiusPath
+    feature_bound_: np.ndarray
+    feature_range_: np.ndarray
+
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
+    _calibrates_balls: ClassVar[bool] = True  # also for a given radius
     _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -127,12 +143,12 @@ class PrivateLinearModel(PrivateEstimator):
     # Parameters that may be too extreme for a plan.
     _planned_with: ClassVar[tuple[str, ...]] = ("radius", "n_iter")
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -223,7 +239,7 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
 
-    def _ball_radius(self, n_samples: int, bounds: np.ndarray) -> float:
+    def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
 
         Raises
@@ -235,7 +251,7 @@ class PrivateLinearModel(PrivateEstimator):
         if radius is None:
             return self._auto_radius * self._growth(n_samples, len(bounds))
         name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
-        return check_bound(name, radius * float(bounds.max()) / self._unit())
+        return check_bound(name, radius * float(bounds.max()) / (self._unit() * target.scale))
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
@@ -272,14 +288,30 @@ class PrivateLinearModel(PrivateEstimator):
             and conditioning_pays(n, d, mu)
         )
 
-    def _calibrates(self, loss: Any, n: int, d: int, mu: float) -> bool:
+    def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
-            and type(loss) in (Logistic, Squared)
-            and calibration_pays(n, d, mu, type(loss) is Squared)
+            and (self._calibrates_balls or isinstance(self.radius, str))
+            and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        """What targets calibration expects at a score; None if there is no calibration."""
+        return TARGET_CURVES.get(type(loss))
+
+    def _known_weight(self, n_samples: int) -> float:
+        """Sum of the weights of records in calibration, as far as public numbers tell."""
+        return float(n_samples)
+
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum.
+
+        For blocks, where y is None, the targets are a function of those of a block, or None for
+        them as they are.
+        """
+        return y, float(n_samples)
 
     def _fit(
         self,
@@ -351,9 +383,10 @@ class PrivateLinearModel(PrivateEstimator):
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
-        if self._calibrates(loss, n, d, budget.mu):
+        curve, n_known = self._curve(loss), self._known_weight(n)
+        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
-                lambda spend: plan_calibration(n, d, Allowance(spend.rho).mu, regression)
+                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
@@ -389,7 +422,10 @@ class PrivateLinearModel(PrivateEstimator):
                         _agreed(solver, plan.event, cost)
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
-                    found = calibration.release(result.coef, result.radius, design, y, rng)
+                    targets, total = self._calibration_targets(result, y, n)
+                    if callable(targets):
+                        design, targets = design._replace(target=targets), None
+                    found = calibration.release(result, design, targets, total, rng)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))
@@ -485,7 +521,9 @@ def refuse_blocks(X: Any) -> None:
 class ScoreMixin:
     """The score of a `PrivateLinearModel`."""
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
         Parameters
@@ -506,13 +544,13 @@ class ScoreMixin:
         """
         refuse_blocks(X)
         metric = accuracy_score if is_classifier(self) else r2_score
-        return score_by(metric, y, self.predict(X), sample_weight)
+        return score_by(metric, y, self.predict(X), sample_weight)  # type: ignore[attr-defined]
 
 
 class LinearRegressorMixin(ScoreMixin, RegressorMixin):
     """Predictions of a `PrivateLinearModel` of one target."""
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the linear model.
 
         Parameters
@@ -525,7 +563,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
         """
         return self._predictions(X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
@@ -536,7 +574,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
 
     classes_: np.ndarray
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
 
         Parameters
@@ -550,7 +588,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
         scores = self._predictions(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class with the largest score.
 
         Parameters
@@ -566,7 +604,7 @@ class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
             return self.classes_[(scores > 0.0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

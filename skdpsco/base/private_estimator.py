@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
+from skdpsco._typing import LedgerLike, Seed
 from skdpsco._versions import __version__
+from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -253,7 +255,7 @@ def releasing(
     )
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(Documented, BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
     A fit checks its input, plans with `_planned` how to spend what is `_available`, and draws noise
@@ -263,9 +265,13 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float
     delta: float
-    ledger: Any
-    random_state: Any
+    ledger: LedgerLike | None
+    random_state: Seed
     verbose: int  # only for estimators that call `_follow`
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    privacy_: PrivacyReport
 
     def set_params(self, **params):
         """Set parameters, and fields of a loss, a penalty or a constraint.
@@ -279,6 +285,7 @@ class PrivateEstimator(BaseEstimator):
         Returns
         -------
         self : object
+            The estimator itself.
 
         Raises
         ------

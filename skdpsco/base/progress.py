@@ -30,7 +30,7 @@ def _import_tqdm():
 
 
 @contextmanager
-def progress_bar(verbose: int, total: int, description: str):
+def progress_bar(verbose: int, total: int, description: str) -> Any:
     """Yield a counter that a kernel may increase; show it once the fit has lasted a second.
 
     Parameters

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.row_blocks import (
@@ -73,13 +74,14 @@ _fit_transform.__name__ = "fit_transform"
 class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstimator):
     """Base of private maps of single columns, each within public bounds; see the subclasses."""
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Release the parameters of the map of every column.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
+            Records, which are clipped to the bounds. Blocks are `RowBlocks`, a Dask array or data
+            frame, or an Arrow table.
         y : None
             Ignored.
 

@@ -65,7 +65,7 @@ def project(constraint, w):
 
 
 class L1Ball(NamedTuple):
-    """l1 ball around 0: its vertices are ``+radius e_j``, then ``-radius e_j``.
+    """Ball of the l1 norm around 0: its vertices are ``+radius e_j``, then ``-radius e_j``.
 
     Parameters
     ----------
@@ -110,8 +110,13 @@ class Simplex(NamedTuple):
         """Largest distance of two points in the lp norm of ``order``."""
         return self.radius * 2.0 ** (1.0 / order)
 
-    norm_bound = L1Ball.norm_bound
-    gaussian_width = L1Ball.gaussian_width
+    def norm_bound(self) -> float:
+        """That of the l1 ball."""
+        return L1Ball(self.radius).norm_bound()
+
+    def gaussian_width(self, D: int) -> float:
+        """That of the l1 ball."""
+        return L1Ball(self.radius).gaussian_width(D)
 
 
 class Polytope(NamedTuple):

@@ -374,7 +374,7 @@ def arrow_columns(
     return tuple(features), where, None if target is None else names.index(target), text
 
 
-def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None):
+def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None) -> Any:
     """Parts of an Arrow table, the names of its features, and what is not numeric or None."""
     names, where, label, text = arrow_columns(table.schema, target, columns)
     parts = [
@@ -384,7 +384,9 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
     return parts, names, text
 
 
-def parquet_parts(paths: list[str], target: str | None, columns: Any, block_size: int | None):
+def parquet_parts(
+    paths: list[str], target: str | None, columns: Any, block_size: int | None
+) -> Any:
     """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
     parts: list[RowGroups] = []
     known: Any = None

@@ -253,7 +253,7 @@ class GraphBlocks:
     reader : Reader
     """
 
-    def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader):
+    def __init__(self, parts: list[DaskPart], n_samples: int, reader: Reader) -> None:
         self._parts = parts
         self._readers = _look_at(parts, n_samples, reader)
         list(_values_of_blocks(parts, self._readers, _compare))
@@ -304,7 +304,7 @@ class ClusterBlocks:
     reader : Reader
     """
 
-    def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader):
+    def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader) -> None:
         self._client = client
         readers = _look_at(parts, n_samples, reader, client)
         # A future keeps its graph: the block of a lost worker is read again, and compared.

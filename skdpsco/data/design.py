@@ -7,13 +7,14 @@ Predictions have shape (n, n_outputs). Coefficients are flat: feature j of outpu
 ``k * n_features + j``, the ones included in n_features.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import inner, kernel
+from skdpsco._typing import MatrixLike
 
 GATHERED_ROWS = 1024  # records of which a dense copy is made at a time, to stay in the cache
 
@@ -36,7 +37,9 @@ class CSR(NamedTuple):
     intercept: int
 
 
-def as_design(X, bounds: np.ndarray, intercept: bool, checked: bool = False) -> Dense | CSR:
+def as_design(
+    X: MatrixLike, bounds: np.ndarray, intercept: bool, checked: bool = False
+) -> Dense | CSR:
     """Wrap a validated floating-point array or CSR matrix, without a copy where possible.
 
     ``checked`` says that a matrix is known to be valid and canonical.
@@ -130,7 +133,7 @@ def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np
     return out
 
 
-def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
+def clipped_rows(X: Dense | CSR) -> Any:
     """Return a copy of all records as kernels see them, for solvers that read them often."""
     d = len(X.bounds)
     if isinstance(X, Dense):
@@ -142,7 +145,7 @@ def clipped_rows(X: Dense | CSR) -> np.ndarray | sparse.csr_array:
     return sparse_columns_of(X, np.arange(d + X.intercept))
 
 
-def sparse_columns_of(X: CSR, columns: np.ndarray) -> sparse.csr_array:
+def sparse_columns_of(X: CSR, columns: np.ndarray) -> Any:
     """Return a sparse copy of increasing ``columns`` of all records, as kernels see them."""
     n, d = len(X.indptr) - 1, len(X.bounds)
     given = columns[columns < d]

@@ -114,7 +114,7 @@ def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
 def replace_one(
     n_samples: int, bound: float, change: float | None = None, terms: int = 1, parts: int = 1
 ) -> float:
-    """l2 sensitivity of a float64 sum over records, whose rounding `sum_error` bounds.
+    """Bound the l2 sensitivity of a float64 sum, whose rounding `sum_error` bounds.
 
     Parameters
     ----------

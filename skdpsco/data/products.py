@@ -12,6 +12,7 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined_kernel, inner, njit, reduction
+from skdpsco._typing import MatrixLike
 from skdpsco.data.design import CSR, Dense
 
 MAX_RUN = 64  # rows
@@ -280,14 +281,14 @@ class RunRoom(NamedTuple):
     numbers: np.ndarray
 
 
-def run_room(X, n_outputs: int) -> RunRoom:
+def run_room(X: MatrixLike, n_outputs: int) -> RunRoom:
     """Work space for runs of rows that the fastest cache holds; their length was measured."""
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
     rows = min(max(rows, 4), MAX_RUN)
     return RunRoom(np.empty((rows, n_outputs)), np.empty(rows))
 
 
-def as_vector(coefficients: np.ndarray, X) -> np.ndarray:
+def as_vector(coefficients: np.ndarray, X: MatrixLike) -> np.ndarray:
     """Return a copy of the coefficients, divided by the bounds, for `dot_rows`."""
     v = coefficients.reshape(-1, len(X.bounds) + X.intercept).copy()
     v[:, : len(X.bounds)] /= X.bounds

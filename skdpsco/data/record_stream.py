@@ -37,7 +37,12 @@ class Row:
         Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
     """
 
-    def __init__(self, X: Dense | CSR, row_norm: float):
+    inverse: np.ndarray
+    row_norm: float
+    columns: Any
+    values: Any
+
+    def __init__(self, X: Dense | CSR, row_norm: float) -> None:
         d = len(X.bounds)
         size = d + X.intercept
         unlimited = row_norm >= np.sqrt(d)  # as long as a row in [-1, 1] can be
@@ -205,7 +210,10 @@ class Records:
         Draws the order, independently of the data. None keeps that of the arrays.
     """
 
-    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None):
+    y: np.ndarray
+    taken: int
+
+    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None) -> None:
         self.X, self.y = X, y
         self.taken = 0
         # The permutation is computed, not stored: n numbers would exceed all other state.
@@ -236,7 +244,10 @@ class Blocks:
         Declared number of records, which is public.
     """
 
-    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int):
+    n_samples: int
+    taken: int
+
+    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int) -> None:
         self.n_samples, self.taken = n_samples, 0
         self._blocks = (prepare(*block) for block in blocks)
         self._X: Any = None

@@ -68,12 +68,13 @@ CHANGED = (
 class Hidden:
     """A value in the memory of a worker, whose logs and dashboards must not show it."""
 
+    value: Any
     __slots__ = ("value",)
 
-    def __init__(self, value: Any):
+    def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Hidden, (self.value,)
 
     def __sizeof__(self) -> int:
@@ -302,7 +303,7 @@ class Pieces:
     y : ndarray of shape (n_samples,)
     """
 
-    def __init__(self, X: Dense | CSR, y: np.ndarray):
+    def __init__(self, X: Dense | CSR, y: np.ndarray) -> None:
         self._pieces = pieces(X, y)
 
     def sum(self, task: "Task") -> Any:
@@ -337,7 +338,9 @@ class LocalBlocks:
     reader : Reader
     """
 
-    def __init__(self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader):
+    def __init__(
+        self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader
+    ) -> None:
         self._parts, self._n_jobs = parts, n_jobs
         self._readers = [reader] * len(parts)
         sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
@@ -276,6 +277,15 @@ class RowBlocks:
     True
     """
 
+    parts: list[Any]
+    n_samples: int
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    has_target: bool
+    sparse: bool
+    on_dask: bool
+    n_jobs: int | None
+
     def __init__(
         self,
         parts: list[Any],
@@ -288,7 +298,7 @@ class RowBlocks:
         on_dask: bool = False,
         n_jobs: int | None = None,
         text: str | None = None,
-    ):
+    ) -> None:
         for name, size in (("records", n_samples), ("features", n_features)):
             if size < 1:
                 raise ValueError(f"X must have at least one of its {name}, got {size}.")
@@ -460,7 +470,14 @@ class RowBlocks:
         return other
 
     @classmethod
-    def from_arrays(cls, X, y=None, *, block_size=None, n_jobs=None):
+    def from_arrays(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an array, a `numpy.memmap`, a sparse matrix or a pandas frame: no copies.
 
         Parameters
@@ -492,7 +509,7 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_blocks(cls, blocks, *, n_jobs=None):
+    def from_blocks(cls, blocks: Any, *, n_jobs: int | None = None) -> Self:
         """Blocks that exist already.
 
         Parameters
@@ -532,7 +549,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_arrow(cls, table, target=None, *, columns=None, block_size=None, n_jobs=None):
+    def from_arrow(
+        cls,
+        table: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of an Arrow table.
 
         Parameters
@@ -559,8 +584,15 @@ class RowBlocks:
 
     @classmethod
     def from_parquet(
-        cls, path, target=None, *, columns=None, schema=None, block_size=None, n_jobs=None
-    ):
+        cls,
+        path: Any,
+        target: Any = None,
+        *,
+        columns: Any = None,
+        schema: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
         """Blocks of Parquet files, which are read and decoded anew in every pass.
 
         Parameters
@@ -585,7 +617,7 @@ class RowBlocks:
         paths = [path] if isinstance(path, str | PathLike) else list(path)
         if not paths:
             raise ValueError("path must name at least one file.")
-        files = list(map(fspath, paths))
+        files = [fspath(one) for one in paths]
         rows, text = check_block_size(block_size), None
         if schema is None:
             parts, names, text = parquet_parts(files, target, columns, rows)
@@ -605,7 +637,15 @@ class RowBlocks:
         )
 
     @classmethod
-    def from_dask(cls, X, y=None, *, target=None, block_size=None, n_samples=None):
+    def from_dask(
+        cls,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        target: Any = None,
+        block_size: int | None = None,
+        n_samples: int | None = None,
+    ) -> Self:
         """Blocks of a Dask array or data frame.
 
         With a client of `dask.distributed` the blocks stay in the memory of its workers during a
@@ -640,7 +680,7 @@ class RowBlocks:
             text=_text_in(X if target is None else X.drop(columns=target)),
         )
 
-    def with_target(self, y) -> "RowBlocks":
+    def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpsco._typing import Self
 from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
 from skdpsco.data.frames import open_frame, read_quietly
 
@@ -91,7 +92,7 @@ class Schema:
         groups: str | None = None,
         person: str | None = None,
         source: str = "",
-    ):
+    ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(f"columns must be a dict by name, got {type(columns).__name__}.")
         if not columns:
@@ -133,7 +134,7 @@ class Schema:
         return [out for name in self.features for out in self.columns[name].names_out()]
 
     @classmethod
-    def from_dict(cls, declaration):
+    def from_dict(cls, declaration: Any) -> Self:
         """Read a dict of the arguments of `Schema`, such as `to_dict` returns.
 
         Parameters
@@ -164,7 +165,7 @@ class Schema:
         return cls(**declaration)
 
     @classmethod
-    def from_file(cls, path):
+    def from_file(cls, path: Any) -> Self:
         """Read a code book: a JSON or YAML file of what `from_dict` takes.
 
         Parameters
@@ -200,7 +201,15 @@ class Schema:
         return cls.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
 
     @classmethod
-    def from_public(cls, frame, *, target=None, groups=None, person=None, categories=()):
+    def from_public(
+        cls,
+        frame: Any,
+        *,
+        target: Any = None,
+        groups: Any = None,
+        person: Any = None,
+        categories: Any = (),
+    ) -> Self:
         """Read a schema off a public sample of records, which its repr then says.
 
         Bounds are the smallest and the largest number of a column, and categories are the strings
@@ -244,7 +253,7 @@ class Schema:
         source = f"a public sample of {len(opened)} records"
         return cls(columns, target=target, groups=groups, person=person, source=source)
 
-    def to_dict(self):
+    def to_dict(self) -> Any:
         """Return the schema as a dict, from which `from_dict` makes an equal one.
 
         Returns
@@ -256,7 +265,7 @@ class Schema:
         roles = {key: getattr(self, key) for key in ("target", "groups", "person", "source")}
         return {"columns": columns, **{key: value for key, value in roles.items() if value}}
 
-    def to_json(self):
+    def to_json(self) -> Any:
         """Return the schema in JSON, as `from_file` reads it.
 
         Returns
@@ -265,7 +274,7 @@ class Schema:
         """
         return json.dumps(self.to_dict(), indent=1)
 
-    def validate(self, frame):
+    def validate(self, frame: Any) -> Any:
         """Check that a frame fits: its columns, their dtypes, and their values.
 
         Encoders do not need it: they clip, and treat what is not declared as they say. It finds

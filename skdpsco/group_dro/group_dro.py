@@ -2,17 +2,20 @@
 
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
     BY_SCHEMA,
+    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -33,6 +36,7 @@ from skdpsco.group_dro.membership import (
     from_groups,
     membership_of,
     named_columns,
+    weighted_targets,
     with_groups,
 )
 from skdpsco.group_dro.options import (
@@ -46,6 +50,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.scaling.calibration import CLASS_CURVE, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
@@ -130,6 +135,12 @@ class PrivateGroupDRO(PrivateLinearModel):
         mu^2, if there is an intercept, ``solver`` is given by name and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. None takes columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is logistic or squared and there are records
+        enough. Records count as in the worst mixture of groups that was found. None keeps what the
+        solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -221,10 +232,16 @@ class PrivateGroupDRO(PrivateLinearModel):
     True
     """
 
+    groups_: np.ndarray
+    group_weights_: np.ndarray
+    sensitive_columns_: tuple[Any, ...]
+    classes_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **{name: [str] for name in LEGAL},
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -234,6 +251,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
+    _calibrates_balls = False
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: what is public of the groups
 
@@ -243,28 +261,30 @@ class PrivateGroupDRO(PrivateLinearModel):
     def __init__(
         self,
         *,
-        loss="logistic",
-        groups=None,
-        group_membership="public",
-        group_prior=None,
-        objective="worst",
-        average_weight=0.0,
-        cvar_level=0.2,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        loss: Literal["logistic", "hinge", "squared", "absolute"] = "logistic",
+        groups: ArrayLike | None = None,
+        group_membership: Literal["public", "private"] = "public",
+        group_prior: ArrayLike | None = None,
+        objective: Literal["worst", "cvar", "average"] = "worst",
+        average_weight: float = 0.0,
+        cvar_level: float = 0.2,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.loss = loss
         self.groups = groups
         self.group_membership = group_membership
@@ -280,6 +300,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
@@ -287,7 +308,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y=None, *, sensitive_features=None):
+    def fit(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike = None, *, sensitive_features: Any = None
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -296,8 +319,8 @@ class PrivateGroupDRO(PrivateLinearModel):
             Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solver "moments".
             Their targets and groups are kept in memory, some 40 bytes per record; a classifier
             needs ``classes``.
-        y : array-like of shape (n_samples,) or None
-            None if the blocks hold the targets.
+        y : array-like of shape (n_samples,) or None, default=None
+            Classes, or targets of a regression; None if the blocks hold them.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
                 str or list of str
             The group of every record, which must be given. Several columns define groups as their
@@ -408,8 +431,27 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.group_weights_ = result.theta
         return result
 
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        return {"logistic": CLASS_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
+
+    def _known_weight(self, n_samples: int) -> float:
+        """As many records as if all groups were as small as the smallest, and of equal weights."""
+        facts = self._facts
+        prior = facts.get("prior") or (1.0 / facts["n_groups"],)
+        smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
+        return float(min(facts["n_groups"] * smallest, n_samples))
+
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        rates = result.theta / result.sizes
+        rates /= rates.sum() if self._membership.overlapping else rates.max()
+        bound = 0.5 if classifies(self) else 1.0
+        total = float(rates @ result.sizes)
+        if y is None:  # blocks
+            return partial(weighted_targets, rates=rates, bound=bound), total
+        return np.column_stack([y / bound, self._membership.matrix @ rates]), total
+
     @available_if(classifies)
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of the second class, which is its log-odds for the logistic loss.
 
         Only classifiers have this method.
@@ -429,7 +471,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         scores = self._predictions(X)
         return scores[:, 0] if classifies(self) else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict the class, or the target.
 
         Parameters
@@ -440,12 +482,13 @@ class PrivateGroupDRO(PrivateLinearModel):
         Returns
         -------
         y : ndarray of shape (n_samples,)
+            The more probable class of every record, or its predicted target.
         """
         scores = self._scores(X)
         return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class, available for the logistic loss only.
 
         Parameters
@@ -459,14 +502,16 @@ class PrivateGroupDRO(PrivateLinearModel):
         z = self._scores(X)
         return np.column_stack([expit(-z), expit(z)])
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy, or R^2 of a regression, over all records; without noise.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            True classes or targets.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------
@@ -476,7 +521,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         metric = accuracy_score if classifies(self) else r2_score
         return score_by(metric, y, self.predict(X), sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         if classifies(self):

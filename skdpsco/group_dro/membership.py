@@ -90,7 +90,7 @@ class Membership:
     """
 
     groups: list[Hashable]
-    matrix: sparse.csr_array
+    matrix: Any  # CSR
     overlapping: bool
 
     @property
@@ -202,6 +202,12 @@ def from_groups(both: np.ndarray, n_groups: int) -> GroupedTargets:
         rows = (np.ones(n), both["group"], np.arange(n + 1))
         matrix = sparse.csr_array(rows, shape=(n, n_groups))
     return GroupedTargets(both["t"], matrix)
+
+
+def weighted_targets(both: np.ndarray, rates: np.ndarray, bound: float) -> np.ndarray:
+    """Targets in units of ``bound``, and the weights of the records by ``rates`` of groups."""
+    grouped = from_groups(both, len(rates))
+    return np.column_stack([grouped.t / bound, grouped.membership @ rates])
 
 
 def _is_matrix(values: Any) -> bool:

@@ -56,7 +56,7 @@ class GroupReport:
         """The difference between the largest and the smallest score."""
         return self.group_max() - self.group_min()
 
-    def to_frame(self):
+    def to_frame(self) -> Any:
         """A pandas DataFrame with one row per group, and a last row "overall" of all records.
 
         Raises
@@ -180,7 +180,7 @@ class _WorstGroupScorer:
             )
         return worst_group_score(estimator, X, y, sensitive_features=sensitive_features)
 
-    def get_metadata_routing(self) -> MetadataRequest:
+    def get_metadata_routing(self) -> Any:
         """The metadata that a search should pass."""
         request = MetadataRequest(owner="worst_group_scorer")
         request.score.add_request(param="sensitive_features", alias=True)
@@ -190,4 +190,4 @@ class _WorstGroupScorer:
         return "worst_group_scorer"
 
 
-worst_group_scorer = _WorstGroupScorer()
+worst_group_scorer: Any = _WorstGroupScorer()

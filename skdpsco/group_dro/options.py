@@ -28,7 +28,7 @@ GROUP_SOLVERS: dict[str, Any] = {
         RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
-LEGAL = {
+LEGAL: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
     "group_membership": ("public", "private"),
     "objective": ("worst", "cvar", "average"),

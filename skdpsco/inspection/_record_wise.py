@@ -307,8 +307,8 @@ def fails_for(step: Any, bounded: bool) -> str:
 
 def enlarges(step: FeatureUnion | ColumnTransformer) -> bool:
     """Whether weights of its parts are more than 1, so that large numbers may overflow."""
-    weights = (step.transformer_weights or {}).values()
-    return not all(isinstance(weight, Real) and abs(weight) <= 1.0 for weight in weights)
+    weights: Any = (step.transformer_weights or {}).values()
+    return not all(isinstance(weight, Real) and abs(float(weight)) <= 1.0 for weight in weights)
 
 
 def bounds(step: Any, given: bool) -> bool:

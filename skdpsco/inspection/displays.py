@@ -1,9 +1,11 @@
 """Plots: utility against epsilon, and coefficients against the radius."""
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring
@@ -12,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
 from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._history import axes, literal, pyplot
 
@@ -46,7 +49,21 @@ class PrivacyUtilityDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, *, epsilons, scores, baseline=None, score_name="score", delta=None):
+    line_: Any
+    range_: Any
+    baseline_: Any
+    ax_: Any
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        epsilons: ArrayLike,
+        scores: ArrayLike,
+        baseline: float | None = None,
+        score_name: str = "score",
+        delta: float | None = None,
+    ) -> None:
         self.epsilons = epsilons
         self.scores = scores
         self.baseline = baseline
@@ -56,22 +73,22 @@ class PrivacyUtilityDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
-        epsilons,
+        estimator: Any,
+        X: MatrixLike,
+        y: TargetLike,
+        epsilons: ArrayLike,
         *,
-        X_test=None,
-        y_test=None,
-        n_repeats=5,
-        scoring=None,
-        baseline=None,
-        record_wise=(),
-        random_state=None,
-        ax=None,
-        name=None,
-        **kwargs,
-    ):
+        X_test: MatrixLike = None,
+        y_test: TargetLike = None,
+        n_repeats: int = 5,
+        scoring: Any = None,
+        baseline: Any = None,
+        record_wise: Any = (),
+        random_state: Seed = None,
+        ax: Any = None,
+        name: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Fit several times with every epsilon, and plot the scores on other records.
 
         **For public or synthetic data only.** Every point is a separate fit, and every score is
@@ -155,7 +172,7 @@ class PrivacyUtilityDisplay:
         )
         return display.plot(ax=ax, name=name or type(estimator).__name__, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Any = None, *, name: Any = None, **kwargs: Any) -> Self:
         """Plot medians, and the range of the repeats.
 
         Parameters
@@ -279,13 +296,25 @@ class RadiusPathDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, *, radius, coef, names):
+    lines_: Any
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, *, radius: ArrayLike, coef: ArrayLike, names: Sequence[str]) -> None:
         self.radius = radius
         self.coef = coef
         self.names = names
 
     @classmethod
-    def from_estimator(cls, fitted_model, *, feature_names=None, n_features=10, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        fitted_model: Any,
+        *,
+        feature_names: ArrayLike | None = None,
+        n_features: int = 10,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Plot the path of a fitted model.
 
         Parameters
@@ -338,7 +367,7 @@ class RadiusPathDisplay:
         display = cls(radius=path.radius, coef=coef[:, largest], names=[names[j] for j in largest])
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Plot the curves.
 
         Parameters
@@ -355,7 +384,7 @@ class RadiusPathDisplay:
         ax = axes(type(self).__name__, ax)
         self.lines_ = []
         for j, (name, curve) in enumerate(zip(self.names, np.transpose(self.coef), strict=True)):
-            style = {"color": f"C{j}", "label": literal(name)}
+            style: dict[str, Any] = {"color": f"C{j}", "label": literal(name)}
             if j >= NAMED:
                 others = len(self.names) - NAMED
                 style = {

@@ -1,8 +1,8 @@
 """A plot of the loss or score of every group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -11,6 +11,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import quietly
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.group_dro import group_report
 from skdpsco.privacy._history import axes, brief, literal, pyplot
 
@@ -51,7 +52,21 @@ class GroupLossDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, *, groups, n_samples, by_group, overall, names, metric_name="loss"):
+    points_: Any
+    overall_: Any
+    ax_: Any
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        groups: Sequence[Any] | np.ndarray,
+        n_samples: Sequence[Any] | np.ndarray,
+        by_group: Sequence[Any] | np.ndarray,
+        overall: Sequence[Any] | np.ndarray,
+        names: Sequence[str],
+        metric_name: str = "loss",
+    ) -> None:
         self.groups = groups
         self.n_samples = n_samples
         self.by_group = by_group
@@ -62,17 +77,17 @@ class GroupLossDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Any,
+        X: MatrixLike,
+        y: TargetLike,
         *,
-        sensitive_features,
-        baseline=None,
-        metric=None,
-        ax=None,
-        name=None,
-        **kwargs,
-    ):
+        sensitive_features: Any,
+        baseline: Any = None,
+        metric: Literal["log_loss", "accuracy", "squared_error"] | None = None,
+        ax: Any = None,
+        name: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Plot the losses or scores of fitted models by group.
 
         **They are computed without noise.** This is fine on public data, or if only people who may
@@ -123,7 +138,7 @@ class GroupLossDisplay:
         quietly(legal, check_consistent_length, X, y)
         reports = []
         for which, _, model in models:
-            score = metric
+            score: Any = metric
             if metric == "log_loss":
                 score = _log_loss(which, model, y)
                 model = _Probabilities(model)
@@ -142,7 +157,7 @@ class GroupLossDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax: Any = None, *, name: Any = None, **kwargs: Any) -> Self:
         """Plot a point for every model and group.
 
         Parameters
@@ -212,10 +227,10 @@ class GroupLossDisplay:
 class _Probabilities:
     """A wrapper that predicts probabilities, so that `group_report` can score them."""
 
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         self.model = model
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         return self.model.predict_proba(X)
 
 

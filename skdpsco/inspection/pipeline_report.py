@@ -216,8 +216,12 @@ def not_private_steps(
 
     Parameters
     ----------
-    estimator, record_wise, X
-        As for `privacy_report`. What was fitted is not looked at.
+    estimator : estimator
+        As for `privacy_report`; what was fitted is not looked at.
+    record_wise : iterable
+        As for `privacy_report`.
+    X : array-like or None, default=None
+        As for `privacy_report`.
 
     Returns
     -------
@@ -243,7 +247,9 @@ def check_private_steps(
     ----------
     *estimators : estimator
         What ``record_wise`` contains must be part of one of them.
-    record_wise, X
+    record_wise : iterable
+        As for `not_private_steps`.
+    X : array-like or None, default=None
         As for `not_private_steps`.
     named_groups : bool, default=False
         Whether fits are given the names of the columns that hold groups. These must not be columns

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
+from skdpsco._typing import MatrixLike
 from skdpsco._validation import (
     FLOATS,
     check_bound,
@@ -51,7 +52,7 @@ def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = Non
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
-    target_bound: float | None
+    target_bound: Any
 
     def _loss(self):
         """The loss that is minimised, of residuals in units of the target's scale."""
@@ -94,7 +95,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
             target = self._encode(y)
         n_classes = len(self.classes_)
-        loss = self._weighted(Logistic() if n_classes == 2 else Multinomial(n_classes))
+        loss = self._weighted_loss(Logistic() if n_classes == 2 else Multinomial(n_classes))
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
@@ -147,20 +148,20 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         factors = class_factors(self.class_weight, classes)
         return factors / factors.max()
 
-    def _weighted(self, loss: Any) -> Any:
+    def _weighted_loss(self, loss: Any) -> Any:
         """The loss for targets that hold weights, if there are any."""
         if not self._weighs():
             return loss
         if loss.n_outputs > 1:
-            return WeightedMultinomial(loss.n_classes)  # type: ignore[call-arg]
-        return Weighted(loss)  # type: ignore[call-arg]
+            return WeightedMultinomial(loss.n_classes)
+        return Weighted(loss)
 
     def _largest_weight(self) -> float:
         """What the largest weight of the kernels, 1, is to the user."""
         largest = float(class_factors(self.class_weight, self.classes_).max())
         return largest if self._sample_weight is None else largest * float(self.max_weight)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class.
 
         Parameters
@@ -176,7 +177,7 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithm of the probability of every class.
 
         Parameters

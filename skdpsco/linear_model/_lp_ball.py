@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     FLOATS,
@@ -47,6 +48,7 @@ BALL_SOLVERS: dict[str, Any] = {
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
@@ -182,7 +184,7 @@ class Stream:
         If a block is not as the first one, or there are more or fewer records than declared.
     """
 
-    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int):
+    def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int) -> None:
         self.n_samples = n_samples
         self._pairs = _checked_blocks(blocks, read)
         self._first: Any = next(self._pairs, None)
@@ -250,6 +252,7 @@ class LpModel(PrivateLinearModel):
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
+    _calibrates_balls = False
     _largest_growth = 8.0
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
@@ -378,7 +381,7 @@ class LpModel(PrivateLinearModel):
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
-        radius = self._ball_radius(n_samples, bounds)
+        radius = self._ball_radius(n_samples, bounds, target)
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
         row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
         n_columns = len(bounds) + intercept

@@ -1,7 +1,10 @@
 """Private elastic net and ridge regression."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
@@ -24,8 +27,11 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    alpha : float, default=1.0
-        Weight of the penalty, >= 0, as in scikit-learn.
+    alpha : float, default=0.01
+        Weight of the penalty, >= 0, in scikit-learn's units: against half the mean squared
+        residual, for coefficients of X and y as given. scikit-learn's default, 1, leaves little of
+        a model where columns and target have deviations of about 1. In `PrivateRidge` the weight is
+        against the sum over records.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
@@ -129,24 +135,32 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        alpha=1.0,
-        l1_ratio=0.5,
-        feature_bound=1.0,
-        target_bound=None,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        alpha: float = 0.01,
+        l1_ratio: float = 0.5,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -284,23 +298,31 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        alpha=1.0,
-        feature_bound=1.0,
-        target_bound=None,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        alpha: float = 1.0,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -1,7 +1,10 @@
 """Private least squares in an l1 ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -133,21 +136,28 @@ class PrivateLasso(LinearRegressor):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=None,
-        solver="stagewise",
-        n_iter="auto",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float | None = None,
+        solver: Literal[
+            "stagewise",
+            "frank-wolfe",
+            "frank-wolfe-laplace",
+            "noisy-frank-wolfe",
+            "anytime-mirror-descent",
+        ]
+        | SolverLike = "stagewise",
+        n_iter: int | Auto = "auto",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

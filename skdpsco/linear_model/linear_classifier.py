@@ -1,10 +1,13 @@
 """Private linear classifiers in an l_p ball."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
@@ -87,6 +90,11 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is the logistic one of two classes and there are
+        records enough. None keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -177,27 +185,31 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="logistic",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        class_weight=None,
-        max_weight=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["logistic", "smooth-hinge", "hinge"] | LossLike = "logistic",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -212,6 +224,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
@@ -256,13 +269,13 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             raise ValueError(
                 f"class_weight and sample_weight are for losses of this package, not {loss!r}."
             )
-        loss = self._weighted(loss)
+        loss = self._weighted_loss(loss)
         notes = (*self._label_notes(), *self._assumptions(loss))
         coef, intercept = self._fit(X, y, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     @available_if(_is_logistic)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class; for the logistic loss only.
 
         Parameters
@@ -276,7 +289,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         return super().predict_proba(X)
 
     @available_if(_is_logistic)
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithm of the probability of every class; for the logistic loss only.
 
         Parameters

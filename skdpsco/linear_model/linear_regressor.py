@@ -1,10 +1,15 @@
 """Private linear regression in an l_p ball."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
 from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
+from skdpsco.data.row_blocks import is_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
+from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
@@ -47,9 +52,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
         intercept c, the coefficient of a column of ones, is included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
-        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 1 for features
-        that are in [-1, 1] or conditioned and targets in units of ``target_bound``, and up to 8 if
-        there is little noise.
+        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 2 for features
+        that are in [-1, 1] or conditioned and targets in units of ``target_bound`` or of their
+        private spread, and up to 16 if there is little noise.
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
@@ -58,9 +63,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
-    target_bound : float or Schema, default=1.0
-        Public bound on ``|y|``, to which y is clipped, and the unit of the residual. To make do
-        with one pass, no scale is found privately, so choose the bound tight, and centre y.
+    target_bound : float, Schema or None, default=None
+        Public bound on ``|y|``, to which y is clipped, and the unit of the residual: choose it
+        tight, and centre y. None finds the magnitude, the centre and the spread of y privately,
+        with enough records, for about a tenth of the budget; the spread is then the unit. Records
+        in blocks are read once, so that None means 1 for them.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
             solver, default="auto"
         See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
@@ -86,6 +93,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the loss is squared and there are records enough. None keeps
+        what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -143,11 +155,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LP_CONSTRAINTS,
-        "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],  # it cannot be left to the data
+        **TARGET_CONSTRAINTS,
         "loss": [StrOptions({"squared", "huber", "absolute"}), LOSS],
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
-    _auto_radius = 1.0
+    _auto_radius = 2.0
 
     @with_hints(
         alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
@@ -156,25 +168,29 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        loss="squared",
-        p=2.0,
-        radius="auto",
-        feature_bound=1.0,
-        row_norm=None,
-        target_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        n_samples=None,
-        shuffle=True,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
+        p: float = 2.0,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        row_norm: float | None = None,
+        target_bound: float | None = None,
+        solver: Literal[
+            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        n_samples: int | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -190,6 +206,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.verbose = verbose
         self.random_state = random_state
@@ -199,10 +216,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}[name]
 
     def _unit(self):
-        return check_bound("target_bound", self.target_bound)
+        return 1.0 if self.target_bound is None else check_bound("target_bound", self.target_bound)
 
     def _learn(self, X, y):
         loss, unit = self._scalar_loss(), self._unit()
+        if self.target_bound is None and not (is_stream(X) or is_blocks(X)):
+            X, y = self._records(X, y, True, np.asarray)
+            return self._fit(X, y, loss, None, self._assumptions(loss), regression=True)
         X, y = self._records(X, y, True, Target(unit, 0.0, unit).apply)
         clipped = f"targets are clipped to +-{unit:g}"
         coef, intercept = self._fit(X, y, loss, None, (clipped, *self._assumptions(loss)))

@@ -49,7 +49,12 @@ class Link:
     array([ 1., 20.])
     """
 
-    def __init__(self, function: Callable[[np.ndarray], np.ndarray], low: float, high: float):
+    low: float
+    high: float
+
+    def __init__(
+        self, function: Callable[[np.ndarray], np.ndarray], low: float, high: float
+    ) -> None:
         if not callable(function):
             raise TypeError(f"function must be callable, got {function!r}.")
         self.function = function
@@ -145,7 +150,7 @@ class _Named(Link):
 class _Identity(_Named):
     """The prediction itself, cut to the range of the targets."""
 
-    def __init__(self, bound: float):
+    def __init__(self, bound: float) -> None:
         self.function, self.low, self.high = np.positive, -bound, bound
 
     def moments(self) -> tuple[TabulatedMoments, float]:

@@ -1,7 +1,11 @@
 """Private logistic regression in an l1 ball."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
@@ -141,23 +145,30 @@ class PrivateLogisticL1(LogisticClassifier):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        solver="stagewise",
-        n_iter="auto",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        class_weight=None,
-        max_weight=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        solver: Literal[
+            "stagewise",
+            "frank-wolfe",
+            "frank-wolfe-laplace",
+            "noisy-frank-wolfe",
+            "anytime-mirror-descent",
+        ]
+        | SolverLike = "stagewise",
+        n_iter: int | Auto = "auto",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

@@ -1,8 +1,12 @@
 """Private logistic regression with a penalty."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMPOSITE_CONSTRAINTS,
@@ -148,27 +152,35 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        C=1.0,
-        penalty="l2",
-        l1_ratio=0.5,
-        feature_bound=1.0,
-        solver="auto",
-        n_iter="auto",
-        clip="auto",
-        order="cyclic",
-        fit_intercept=True,
-        conditioning="auto",
-        calibration="auto",
-        clip_features=True,
-        classes=None,
-        class_weight=None,
-        max_weight=None,
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        C: float = 1.0,
+        penalty: Literal["l1", "l2", "elasticnet"] | None = "l2",
+        l1_ratio: float = 0.5,
+        feature_bound: ArrayLike | None = 1.0,
+        solver: Literal[
+            "auto",
+            "moments",
+            "coordinate-descent",
+            "greedy-coordinate-descent",
+            "gradient-descent",
+            "sgd",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger

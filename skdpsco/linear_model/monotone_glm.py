@@ -1,11 +1,14 @@
 """Private generalised linear models with a monotone link."""
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -18,13 +21,14 @@ from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.row_blocks import read_records
 from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.scaling.calibration import LEAST_SLOPE, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
-GLM_SOLVERS = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
+GLM_SOLVERS: dict[str, Any] = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
 
 
 def _encoded(y: Any, link: Link) -> np.ndarray:
@@ -76,6 +80,11 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         mu^2, if there is an intercept and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. None takes columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"`` and there are records enough. None keeps what the solver has
+        found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -137,36 +146,40 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     True
     """
 
+    link_: Link
     _predicts_scores = False  # but what a link makes of them
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
+        **CALIBRATION_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "link": [str, Link],
         "solver": [str],
     }
     _conditioned_solvers = ("auto", *GLM_SOLVERS)
+    _calibrates_balls = False
     _link_unit = 1.0  # of a draft: the unit of the table's argument
 
     def __init__(
         self,
         *,
-        link="logistic",
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=None,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        link: Literal["logistic", "probit", "ramp", "identity"] | Link = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float | None = None,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal["auto", "moments", "mirror-prox"] = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.link = link
         self.epsilon = epsilon
         self.delta = delta
@@ -176,6 +189,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
@@ -205,6 +219,17 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _order(self) -> float:
         return 2.0
 
+    def _curve(self, loss: Any) -> TargetCurve:
+        if loss.linear:
+            return REGRESSION_CURVE
+        least = LEAST_SLOPE * float(loss.slopes.max())
+
+        def mean(z):
+            _, response, slope = loss.phi(z)
+            return response, np.maximum(slope, least)
+
+        return TargetCurve(mean)
+
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
         best = GLM_SOLVERS["moments" if small else "mirror-prox"]
@@ -216,7 +241,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         intercept = bool(self.fit_intercept)
         return Problem(loss, L2Ball(radius), n_samples, len(bounds) + intercept, intercept)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets: the link of the linear predictions.
 
         Parameters

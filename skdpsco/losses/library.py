@@ -35,9 +35,6 @@ class Squared(NamedTuple):
 
     clip: float = math.inf
 
-    n_outputs = 1
-    proven = True
-
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf
     ) -> float:
@@ -69,25 +66,32 @@ class Huber(NamedTuple):
 
     delta: float = 1.35
 
-    n_outputs = 1
-    proven = True
-
     @property
     def clip(self) -> float:
         """The residual is clipped to ``delta``, as in `Squared`."""
         return self.delta
 
-    lipschitz = Squared.lipschitz
-    smoothness = Squared.smoothness
-    curvature_constant = Squared.curvature_constant
-    baseline = Squared.baseline
+    def lipschitz(
+        self, prediction_bound: float = math.inf, target_bound: float = math.inf
+    ) -> float:
+        """Bound on ``|derivative|`` where ``|z| <= prediction_bound, |y| <= target_bound``."""
+        return Squared(self.delta).lipschitz(prediction_bound, target_bound)
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction."""
+        return 1.0
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `Squared`."""
+        return self.smoothness() * diameter * diameter
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        return Squared(self.delta).baseline(target_bound)
 
 
 class Logistic(NamedTuple):
     """Logistic loss ``log(1 + exp(-y z))`` for targets -1 and +1."""
-
-    n_outputs = 1
-    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """``1 / (1 + exp(-prediction_bound))``: one half where every prediction is 0."""
@@ -97,7 +101,9 @@ class Logistic(NamedTuple):
         """Bound on the second derivative in the prediction, one quarter."""
         return 0.25
 
-    curvature_constant = Squared.curvature_constant
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `Squared`."""
+        return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0, ``log(2)``."""
@@ -115,9 +121,6 @@ class SmoothHinge(NamedTuple):
 
     width: float = 1.0
 
-    n_outputs = 1
-    proven = True
-
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
         return min(1.0, (1.0 + prediction_bound) / self.width)
@@ -126,7 +129,9 @@ class SmoothHinge(NamedTuple):
         """Bound on the second derivative in the prediction, ``1 / width``."""
         return 1.0 / self.width
 
-    curvature_constant = Squared.curvature_constant
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `Squared`."""
+        return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Loss of the prediction 0."""
@@ -136,9 +141,6 @@ class SmoothHinge(NamedTuple):
 
 class Hinge(NamedTuple):
     """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
-
-    n_outputs = 1
-    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, 1: that of the prediction 0."""
@@ -160,12 +162,17 @@ class Hinge(NamedTuple):
 class Absolute(NamedTuple):
     """Absolute residual ``|z - y|``. It is not smooth."""
 
-    n_outputs = 1
-    proven = True
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, 1."""
+        return 1.0
 
-    lipschitz = Hinge.lipschitz
-    smoothness = Hinge.smoothness
-    curvature_constant = Hinge.curvature_constant
+    def smoothness(self) -> float:
+        """No bound on the second derivative: the derivative jumps."""
+        return math.inf
+
+    def curvature_constant(self, diameter: float) -> float:
+        """No bound, whatever the diameter."""
+        return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
@@ -185,15 +192,17 @@ class Quantile(NamedTuple):
 
     level: float = 0.5
 
-    n_outputs = 1
-    proven = True
-
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``."""
         return max(self.level, 1.0 - self.level)
 
-    smoothness = Hinge.smoothness
-    curvature_constant = Hinge.curvature_constant
+    def smoothness(self) -> float:
+        """No bound on the second derivative: the derivative jumps."""
+        return math.inf
+
+    def curvature_constant(self, diameter: float) -> float:
+        """No bound, whatever the diameter."""
+        return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
@@ -213,7 +222,7 @@ class Multinomial(NamedTuple):
     n_classes: int
 
     @property
-    def n_outputs(self) -> int:  # type: ignore[override]
+    def n_outputs(self) -> int:
         """Predictions per record."""
         return self.n_classes
 
@@ -238,9 +247,6 @@ class Multinomial(NamedTuple):
         return math.log(self.n_classes)
 
 
-Multinomial.proven = True  # type: ignore[attr-defined]  # in the body, mypy takes it for a field
-
-
 class Weighted(NamedTuple):
     """A loss for targets -1 and +1, times the weight of a record: targets are ``weight * sign``.
 
@@ -251,9 +257,6 @@ class Weighted(NamedTuple):
     """
 
     loss: Any
-
-    n_outputs = 1
-    proven = True
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, that of weight 1."""
@@ -283,27 +286,53 @@ class WeightedMultinomial(NamedTuple):
     n_classes: int
 
     @property
-    def n_outputs(self) -> int:  # type: ignore[override]
+    def n_outputs(self) -> int:
         """Predictions per record."""
         return self.n_classes
 
-    lipschitz = Multinomial.lipschitz
-    smoothness = Multinomial.smoothness
-    curvature_constant = Multinomial.curvature_constant
-    baseline = Multinomial.baseline
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 0.0) -> float:
+        """Bound on every component of the gradient, that of weight 1."""
+        return Multinomial(self.n_classes).lipschitz(prediction_bound, target_bound)
+
+    def smoothness(self) -> float:
+        """Bound on the eigenvalues of the Hessian in the predictions, that of weight 1."""
+        return Multinomial(self.n_classes).smoothness()
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature of weight 1."""
+        return Multinomial(self.n_classes).curvature_constant(diameter)
+
+    def baseline(self, target_bound: float = 0.0) -> float:
+        """Loss of equal predictions, of weight 1."""
+        return Multinomial(self.n_classes).baseline(target_bound)
 
 
-WeightedMultinomial.proven = True  # type: ignore[attr-defined]
+# In the bodies of the classes, type checkers would take these for fields.
+_OF_ONE_PREDICTION: Any = (
+    Squared,
+    Huber,
+    Logistic,
+    SmoothHinge,
+    Hinge,
+    Absolute,
+    Quantile,
+    Weighted,
+)
+for _loss in _OF_ONE_PREDICTION:
+    _loss.n_outputs = 1
+for _loss in (*_OF_ONE_PREDICTION, Multinomial, WeightedMultinomial):
+    _loss.proven = True
+
 # Derivatives are probabilities less a label, times a weight; losses whose targets hold weights.
 SOFTMAX, WEIGHTED = (Multinomial, WeightedMultinomial), (Weighted, WeightedMultinomial)
 
 
-def lipschitz_l2(loss) -> float:
+def lipschitz_l2(loss: Any) -> float:
     """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
     return lipschitz_norm(loss, 2.0)
 
 
-def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
+def lipschitz_norm(loss: Any, order: float, spread: float = math.inf) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
 
     ``spread`` bounds how far two of the predictions are apart; only those of `SOFTMAX` use it.
@@ -323,7 +352,7 @@ def lipschitz_norm(loss, order: float, spread: float = math.inf) -> float:
     return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
 
 
-def is_proven(loss) -> bool:
+def is_proven(loss: Any) -> bool:
     """Whether exactly this class says that its constants are proven to hold, by ``proven = True``.
 
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
@@ -331,7 +360,7 @@ def is_proven(loss) -> bool:
     return vars(type(loss)).get("proven") is True
 
 
-def taken_on_trust(loss) -> tuple[str, ...]:
+def taken_on_trust(loss: Any) -> tuple[str, ...]:
     """What a report says of a loss whose constants are not proven to hold; else nothing."""
     if is_proven(loss):
         return ()

@@ -292,7 +292,7 @@ def gaussian_grid(
     Parameters
     ----------
     sensitivity : float
-        l2 sensitivity of the vector that is released coordinate by coordinate.
+        Sensitivity, in the l2 norm, of the vector that is released coordinate by coordinate.
     noise_multiplier : float
     dimension : int
         Number of coordinates.

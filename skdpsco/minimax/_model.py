@@ -7,6 +7,7 @@ import numpy as np
 
 from skdpsco._quiet import quietly, score_by
 from skdpsco._validation import (
+    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     HasMethods,
@@ -16,11 +17,13 @@ from skdpsco._validation import (
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses import library as library
 from skdpsco.minimax._solver import MINIMAX_SOLVERS, MinimaxProblem, minimax_solver
+from skdpsco.scaling.calibration import TARGET_CURVES, TargetCurve
 from skdpsco.scaling.target import Target
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
+    **CALIBRATION_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
     "solver": [StrOptions({"auto", "moments", *MINIMAX_SOLVERS}), HasMethods(["plan", "run"])],
 }
@@ -29,11 +32,15 @@ MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
 class MinimaxModel(PrivateLinearModel):
     """A linear model in an l1 ball with a small maximal loss; see the subclasses."""
 
+    task_weights_: np.ndarray
+    class_prior_: np.ndarray
+
     losses: Any
     tasks: Any
 
     _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
     _widest = 6.0
+    _calibrates_balls = False
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 
@@ -85,7 +92,7 @@ class MinimaxModel(PrivateLinearModel):
         return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius = self._ball_radius(n_samples, bounds)
+        radius = self._ball_radius(n_samples, bounds, target)
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(
             loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
@@ -94,9 +101,21 @@ class MinimaxModel(PrivateLinearModel):
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         result = super()._follow(solver, plan, problem, *data)
         self.task_weights_ = result.task_weights
-        if result.shares is not None and problem.tasks.counts_first:
+        if problem.tasks.counts_first:
             self.class_prior_ = result.shares
         return result
+
+    def _curve(self, loss: Any) -> TargetCurve | None:
+        return TARGET_CURVES.get(type(loss.losses[0])) if len(loss.losses) == 1 else None
+
+    def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
+        weights = result.task_weights[0]
+        if result.shares is None:
+            return y @ weights, float(n_samples)
+        rates = weights / result.shares
+        rates /= rates.max()
+        targets = np.column_stack([y, rates[(y[:, 0] > 0.0).astype(int)]])
+        return targets, n_samples * float(rates @ result.shares)
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
         """X, and y with one column per target of a record.
@@ -122,7 +141,7 @@ class MinimaxModel(PrivateLinearModel):
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

@@ -13,7 +13,7 @@ from scipy import sparse
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.losses.library import Logistic
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
@@ -23,6 +23,7 @@ from skdpsco.solvers.groups.moments import (
     GroupMoments,
     GroupProblem,
     LogisticMoments,
+    SquaredMoments,
 )
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
@@ -44,6 +45,7 @@ class MinimaxTuning:
 
 
 MINIMAX = MinimaxTuning()
+MOMENTS_OF: dict[type, Any] = {Logistic: LogisticMoments, Squared: SquaredMoments}
 
 # Makes the solver of each name; "auto" and "moments" are legal names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
@@ -126,30 +128,32 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
     TypeError
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
-        If noisy moments are asked for, and the tasks are not two classes with the logistic loss, or
-        there are more than 2000 features.
+        If noisy moments are asked for, and there are tasks other than two classes, or more than one
+        loss, or one without moments, or there are more than 2000 features.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
             "operator only: see solve_variational_inequality and MaximalLoss."
         )
-    has_moments = tasks.n_classes == 2 and [type(loss) for loss in tasks.losses] == [Logistic]
+    loss, few = tasks.losses[0], tasks.n_targets == 1 and tasks.n_classes in (0, 2)
+    known = type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
+    has_moments = few and len(tasks.losses) == 1 and known
     if isinstance(solver, str) and solver == "auto":
         small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / MINIMAX.quiet_ratio)
         solver = "moments" if has_moments and small else "mirror-descent"
     if isinstance(solver, str) and solver == "moments":
         if not has_moments:
             raise ValueError(
-                "solver='moments' needs tasks='classes', two classes and losses='logistic'; use "
-                "solver='mirror-descent'."
+                "solver='moments' needs losses='logistic' and two classes, or losses='squared', "
+                "and one target; use solver='mirror-descent'."
             )
         if n_features > MAX_GROUP_FEATURES:
             raise ValueError(
                 f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, including the "
                 f"intercept, got {n_features}; use solver='mirror-descent'."
             )
-        return ClassMoments()
+        return TaskMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
     if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
         solver = MirrorDescent(n_draws=MINIMAX.non_smooth_draws)
@@ -187,7 +191,7 @@ class GameSolver:
         Solver of a `VariationalProblem`, with ``plan`` and ``run``.
     """
 
-    def __init__(self, solver: Any):
+    def __init__(self, solver: Any) -> None:
         self.solver = solver
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:
@@ -286,8 +290,8 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
 
 
-class ClassMoments:
-    """Noisy moments of the two classes, which are treated as groups with private membership.
+class TaskMoments:
+    """Noisy moments of two classes, treated as groups with private membership, or of one task.
 
     The l1 ball is replaced by the l2 ball of the same radius, which contains it.
     """
@@ -302,19 +306,26 @@ class ClassMoments:
         self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
-        t = 0.5 * y[:, 0]
-        members = sparse.csr_array(np.column_stack([t < 0.0, t > 0.0]).astype(np.float64))
-        found = GroupMoments().run(plan, self._groups(problem), X, t, members, rng, progress)
-        return MinimaxResult(found.coef, found.n_iter, task_weights=found.theta.reshape(1, -1))
+        groups = self._groups(problem)
+        t, one_each = groups.loss.bound * y[:, 0], groups.n_groups > 1
+        classes = np.column_stack([t < 0.0, t > 0.0])
+        members = sparse.csr_array((classes if one_each else np.ones((len(t), 1))).astype(float))
+        found = GroupMoments().run(plan, groups, X, t, members, rng, progress)
+        weights, sizes = found.theta.reshape(1, -1), found.sizes
+        shares = sizes / sizes.sum() if one_each else None
+        return MinimaxResult(found.coef, found.n_iter, task_weights=weights, shares=shares)
 
     def _groups(self, problem: MinimaxProblem) -> GroupProblem:
+        tasks, n = problem.tasks, problem.n_samples
+        one = tasks.n_classes == 0
         return GroupProblem(
-            LogisticMoments(),
+            MOMENTS_OF[type(tasks.losses[0])](),
             L2Ball(problem.radius),
-            problem.n_samples,
+            n,
             problem.n_features,
             problem.intercept,
-            n_groups=2,
-            prior=problem.tasks.prior,
+            n_groups=1 if one else 2,
+            group_sizes=(n,) if one else None,
+            prior=tasks.prior,
             centred=problem.centred,
         )

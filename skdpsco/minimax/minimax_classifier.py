@@ -1,10 +1,13 @@
 """Private classifiers whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
@@ -76,6 +79,12 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the only loss is the logistic one of two classes and there
+        are records enough. Records count as in the worst mixture of tasks that was found. None
+        keeps what the solver has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
@@ -85,8 +94,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
             "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
-        "moments" releases noisy moments of the classes. It needs ``tasks="classes"``, two classes
-        and the logistic loss, and uses the l2 ball of the same radius, which contains the l1 ball.
+        "moments" releases noisy moments of the classes. It needs two classes, which are the tasks
+        or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
+        radius, which contains the l1 ball.
         "auto" takes "moments" for up to 2000 features if the noise is small enough, and otherwise
         "mirror-descent", which suits many features. The others are described in
         `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
@@ -108,7 +118,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
         of classes or of columns, or 1.
     class_prior_ : ndarray of shape (n_classes,)
-        The noisy shares of the classes, if a solver other than "moments" needed them.
+        The noisy shares of the classes, if classes are tasks whose shares were not declared.
     feature_range_ : ndarray of shape (2, n_features)
         The smallest and the largest value of every column that make a difference: its bounds, or
         less where features were conditioned. A release.
@@ -153,6 +163,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     True
     """
 
+    classes_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MINIMAX_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
@@ -166,23 +178,33 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="logistic",
-        tasks="classes",
-        class_prior=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        classes=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "logistic",
+        tasks: Literal["classes", "columns"] | None = "classes",
+        class_prior: ArrayLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        solver: Literal[
+            "auto",
+            "moments",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.class_prior = class_prior
@@ -193,6 +215,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.solver = solver
@@ -216,7 +239,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 raise ValueError(
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
-            losses = (Multinomial(n_classes),)  # type: ignore[call-arg]
+            losses = (Multinomial(n_classes),)
         notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")
@@ -228,14 +251,18 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy, or that of the worst column if y has several; computed without noise.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+            True classes, of one task or several.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------

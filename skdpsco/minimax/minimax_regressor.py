@@ -1,10 +1,13 @@
 """Private linear regressions whose largest loss is small."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
+from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
@@ -73,13 +76,24 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         bounds, then cost little. The intercept that counts in the ball is then that of centred
         features: the prediction at the centre in place of that at 0. None takes columns as they
         are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        conditioned, ``radius="auto"``, the only loss is squared and there are records enough.
+        Targets count as in the worst mixture of tasks that was found. None keeps what the solver
+        has found.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    solver : {"auto", "mirror-descent", "bias-reduced-mirror-descent", "boosted-mirror-descent", \
-            "mirror-prox", "recursive-regularisation"} or object, default="auto"
-        See `solve_variational_inequality`; "auto" is "mirror-descent". An object with ``plan`` and
-        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
+    solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
+            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
+            default="auto"
+        "moments" is for the squared loss of one target: noisy moments in the l2 ball of the same
+        radius, which contains the l1 ball, for a loss that is linear in predictions beyond
+        ``target_bound``. For the others see `solve_variational_inequality`. "auto" is "moments" for
+        the loss "squared" of one target if there are enough records, and "mirror-descent" else. An
+        object with ``plan`` and ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of
+        games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0
@@ -149,22 +163,32 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     def __init__(
         self,
         *,
-        losses="squared",
-        tasks=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        radius="auto",
-        feature_bound=1.0,
-        target_bound=1.0,
-        fit_intercept=True,
-        conditioning="auto",
-        clip_features=True,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        losses: str | LossLike | Sequence[str | LossLike] = "squared",
+        tasks: Literal["columns"] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        radius: float | Auto = "auto",
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        solver: Literal[
+            "auto",
+            "moments",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.losses = losses
         self.tasks = tasks
         self.epsilon = epsilon
@@ -175,6 +199,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
+        self.calibration = calibration
         self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
@@ -197,17 +222,22 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
         return coef * unit, intercept * unit
 
-    def score(self, X, y, sample_weight=None):
+    def score(  # type: ignore[override]
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """R^2, on the worst column if y has several; without noise.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+            True targets, of one task or several.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs all of them the same.
 
         Returns
         -------
         score : float
+            At most 1; 0 is the score of the mean of y.
         """
         return self._worst(r2_score, X, y, sample_weight)

@@ -110,8 +110,8 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
     """Clone of a result of `allot` with grants of its own, for one fit."""
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
-        grant = kind(step.ledger.rho, prefix, step.ledger.seed)
-        estimator.set_params(**{f"{prefix}ledger": grant})
+        grant: Any = step.ledger
+        estimator.set_params(**{f"{prefix}ledger": kind(grant.rho, prefix, grant.seed)})
     return estimator
 
 

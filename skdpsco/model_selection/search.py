@@ -1,7 +1,8 @@
 """Grid search under one privacy budget."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.stats import rankdata
@@ -11,6 +12,7 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import public_generator, without_warnings
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
 from skdpsco.data.row_blocks import is_blocks
@@ -35,7 +37,9 @@ TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 5.0
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
 
-class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator):
+class PrivateGridSearchCV(  # type: ignore[override]
+    BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator
+):
     """Grid search whose whole cost, including tuning, is one (epsilon, delta).
 
     A public random split replaces cross-validation, whose folds would use each record many times
@@ -153,6 +157,14 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
     True
     """
 
+    cv_results_: dict[str, Any]
+    best_index_: int
+    best_params_: dict[str, Any]
+    best_estimator_: Any
+    scorer_: Any
+    n_splits_: int
+    best_score_: float
+
     _in_blocks = False  # of a draft: whether the records come in blocks
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
@@ -172,25 +184,25 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        strategy="auto",
-        scoring=None,
-        n_jobs=None,
-        refit="auto",
-        validation_fraction=0.2,
-        search_share="auto",
-        return_scores=False,
-        tries="auto",
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        record_wise=(),
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        strategy: Literal["auto", "random-stopping", "composition"] = "auto",
+        scoring: Literal["accuracy", "r2"] | PrivateScorer | None = None,
+        n_jobs: int | None = None,
+        refit: bool | Auto = "auto",
+        validation_fraction: float = 0.2,
+        search_share: float | Auto = "auto",
+        return_scores: bool = False,
+        tries: Any = "auto",
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        record_wise: Iterable[Any] = (),
+        random_state: Seed = None,
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.epsilon = epsilon
@@ -209,16 +221,17 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.record_wise = record_wise
         self.random_state = random_state
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
         """Search, and fit the winner.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
-            Blocks of arrays or files, or an Arrow table, are searched by composition. Their
-            targets, and which part a record is in, are kept in memory, 16 bytes per record.
-        y : array-like of shape (n_samples,) or None
-            None if the blocks hold the targets.
+            Records, as the estimator takes them. Blocks of arrays or files, or an Arrow table, are
+            searched by composition. Their targets, and which part a record is in, are kept in
+            memory, 16 bytes per record.
+        y : array-like of shape (n_samples,) or None, default=None
+            Targets, as the estimator takes them; None if the blocks hold them.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -251,8 +264,8 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
         # A search within another one splits as it did when that one rehearsed it.
-        is_inner = isinstance(self.ledger, allotment.Grant)
-        public = public_generator(self.ledger.seed if is_inner else self.random_state)
+        outer = self.ledger if isinstance(self.ledger, allotment.Grant) else None
+        public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
         n_validation = self._n_validation(len(data.y))
         validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
@@ -415,13 +428,15 @@ class PrivateGridSearchCV(BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimat
             )
         return self.tries
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: TargetLike = None) -> float:
         """Score of the best estimator without noise, which on private data is a separate release.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, as the estimator takes them.
         y : array-like of shape (n_samples,)
+            True targets.
 
         Returns
         -------

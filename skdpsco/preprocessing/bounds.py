@@ -1,13 +1,16 @@
 """Transformers that bring records into public bounds, and learn nothing from the data."""
 
+from collections.abc import Mapping
 from math import fsum
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils import gen_batches
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     CLIPPER_CONSTRAINTS,
     SMALLEST,
@@ -19,6 +22,7 @@ from skdpsco._validation import (
     check_width,
     in_column_order,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.row_blocks import first_record
@@ -27,10 +31,10 @@ ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
-class _Stateless(OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
+class _Stateless(Documented, OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
     """A map of single records with public parameters, for which `fit` learns nothing."""
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters and X. Nothing is learnt.
 
         Parameters
@@ -52,7 +56,7 @@ class _Stateless(OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
         self._check(first_record(X), reset=True)
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.requires_fit = False
@@ -97,7 +101,9 @@ class RowClipper(_Stateless):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLIPPER_CONSTRAINTS
 
-    def __init__(self, norm="l2", bound=1.0):
+    def __init__(
+        self, norm: Literal["l1", "l2", "max"] = "l2", bound: ArrayLike | Mapping[str, Any] = 1.0
+    ) -> None:
         self.norm = norm
         self.bound = bound
 
@@ -116,7 +122,7 @@ class RowClipper(_Stateless):
         bounds = check_feature_bound(bounds, X.shape[1], names)
         return check_bound("bound", float(np.linalg.norm(bounds, ORDERS[self.norm]))), X
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip the norms of records.
 
         Parameters
@@ -187,7 +193,12 @@ class PublicBoundsScaler(_Stateless):
            [-1. ,  1. ]])
     """
 
-    def __init__(self, lower=-1.0, upper=1.0, feature_range=(-1.0, 1.0)):
+    def __init__(
+        self,
+        lower: ArrayLike = -1.0,
+        upper: ArrayLike = 1.0,
+        feature_range: tuple[float, float] = (-1.0, 1.0),
+    ) -> None:
         self.lower = lower
         self.upper = upper
         self.feature_range = feature_range
@@ -211,12 +222,12 @@ class PublicBoundsScaler(_Stateless):
             )
         return X, bounds, ends
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._keeps_zeros()
         return tags
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds and map them onto `feature_range`.
 
         Parameters
@@ -236,7 +247,7 @@ class PublicBoundsScaler(_Stateless):
         X, bounds, ends = self._check(X, reset=False)
         return map_range(X, bounds, ends)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Clip into `feature_range` and map it onto the bounds.
 
         Parameters
@@ -290,7 +301,11 @@ class ColumnClipper(_Stateless):
            [18.  ,  1.  ]])
     """
 
-    def __init__(self, lower=-1.0, upper=1.0):
+    def __init__(
+        self,
+        lower: ArrayLike | Mapping[str, Any] = -1.0,
+        upper: ArrayLike | Mapping[str, Any] = 1.0,
+    ) -> None:
         self.lower = lower
         self.upper = upper
 
@@ -305,7 +320,7 @@ class ColumnClipper(_Stateless):
             )
         return X, lower, upper
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds.
 
         Parameters
@@ -372,9 +387,10 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
     return check_interval(f"{name}[0]", pair[0], f"{name}[1]", pair[1])
 
 
-def map_range(X, source, target):
+def map_range(X: MatrixLike, source: Any, target: Any) -> Any:
     """Map the intervals ``source`` of columns onto ``target``, and values beyond to its ends."""
     ones = np.ones(X.shape[1])
+    columns: Any
     design = as_design(X, ones, False)
     if isinstance(design, Dense):
         data, columns = design.values, slice(None)

@@ -1,13 +1,15 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
     check_input_names,
@@ -15,15 +17,20 @@ from skdpsco._validation import (
     in_column_order,
     is_missing,
 )
+from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.row_blocks import first_record
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
-HOLDS = {("int", "uint", "float", "bool"): Real, ("<u", "str"): str, ("|s",): bytes}
+HOLDS: dict[tuple[str, ...], type] = {
+    ("int", "uint", "float", "bool"): Real,
+    ("<u", "str"): str,
+    ("|s",): bytes,
+}
 
 
-class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
@@ -72,13 +79,20 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = ENCODER_CONSTRAINTS
 
-    def __init__(self, categories, *, unknown="ignore", dtype=np.float64, sparse_output=False):
+    def __init__(
+        self,
+        categories: Any,
+        *,
+        unknown: Literal["ignore"] = "ignore",
+        dtype: Any = np.float64,
+        sparse_output: bool = False,
+    ) -> None:
         self.categories = categories
         self.unknown = unknown
         self.dtype = dtype
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters against the columns of X. Nothing is learnt from its values.
 
         Parameters
@@ -91,6 +105,7 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The encoder itself.
 
         Raises
         ------
@@ -108,12 +123,13 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
         self.categories_ = declared
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Encode X.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Numbers, strings or both.
 
         Returns
         -------
@@ -138,7 +154,7 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
         )
         return encoder.set_output(transform="default").fit_transform(codes)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns, each made of the column's name, "_" and the category.
 
         Parameters
@@ -149,13 +165,14 @@ class CategoricalDomainEncoder(BlockTransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
+            One name per column of what `transform` returns.
         """
         check_is_fitted(self)
         names = check_input_names(self, input_features)
         pairs = zip(names, self.categories_, strict=True)
         return np.array([f"{name}_{c}" for name, categories in pairs for c in categories], object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True

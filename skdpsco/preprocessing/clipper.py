@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.design import Dense
@@ -199,20 +201,23 @@ class PrivateQuantileClipper(ColumnTransform):
     True
     """
 
+    lower_: np.ndarray
+    upper_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = PRIVATE_CONSTRAINTS
 
     def __init__(
         self,
         *,
-        quantile_range=(0.01, 0.99),
-        lower=-1e6,
-        upper=1e6,
-        feature_range=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        random_state=None,
-    ):
+        quantile_range: tuple[float, float] = (0.01, 0.99),
+        lower: ArrayLike = -1e6,
+        upper: ArrayLike = 1e6,
+        feature_range: tuple[float, float] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.quantile_range = quantile_range
         self.lower = lower
         self.upper = upper
@@ -252,16 +257,18 @@ class PrivateQuantileClipper(ColumnTransform):
                 plan, design, n, (lower, upper), tails, release.rng
             )
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the private ranges, and map them onto `feature_range` if there is one.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, in the units of the fit.
 
         Returns
         -------
         X_out : ndarray of shape (n_samples, n_features), float64
+            Columns within their ranges, or within `feature_range`.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
@@ -271,16 +278,18 @@ class PrivateQuantileClipper(ColumnTransform):
             ends = check_pair("feature_range", self.feature_range)
             return map_range(X, (self.lower_, self.upper_), ends)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Map `feature_range` back onto the private ranges; without it, clip only.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Columns as `transform` returns them.
 
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features), float64
+            Columns in the units of the fit.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False, named=False)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.design import Dense
@@ -65,7 +67,7 @@ def release_moments(
     n: int,
     bounds: tuple[np.ndarray, np.ndarray],
     squares: bool,
-    rng: Any,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Noisy means and variances of ``n`` records, whose bounds are mapped onto [-1, 1]."""
     d, none = len(design.bounds), np.broadcast_to(0.0, n)  # no targets
@@ -154,6 +156,12 @@ class PrivateStandardScaler(ColumnTransform):
     True
     """
 
+    lower_: np.ndarray
+    upper_: np.ndarray
+    mean_: np.ndarray
+    scale_: np.ndarray | None
+    var_: np.ndarray | None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         "with_mean": ["boolean"],
@@ -163,15 +171,15 @@ class PrivateStandardScaler(ColumnTransform):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        lower=-1.0,
-        upper=1.0,
-        with_mean=True,
-        with_std=True,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        lower: ArrayLike = -1.0,
+        upper: ArrayLike = 1.0,
+        with_mean: bool = True,
+        with_std: bool = True,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -205,16 +213,18 @@ class PrivateStandardScaler(ColumnTransform):
         self.var_ = None if var is None else self.scale_**2
         self.n_samples_seen_ = n
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds, subtract means and divide by standard deviations.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Records, in the units of the fit.
 
         Returns
         -------
         X_out : ndarray of shape (n_samples, n_features), float64
+            Columns in standard deviations from their means.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
@@ -226,16 +236,18 @@ class PrivateStandardScaler(ColumnTransform):
                 X /= self.scale_
         return X
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Multiply by standard deviations and add means.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Columns as `transform` returns them.
 
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features), float64
+            Columns in the units of the fit.
         """
         check_is_fitted(self)
         X = self._check(X, reset=False, named=False)

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._kernels import njit
+from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -123,7 +125,9 @@ def covariance_scores(design: Any, y: Any, columns: Callable[..., Any], n: int) 
     return np.abs(products - np.outer(sums[:-1], features) / n).max(axis=0)
 
 
-def draw_without_replacement(scores: np.ndarray, k: int, grid: float, rng) -> np.ndarray:
+def draw_without_replacement(
+    scores: np.ndarray, k: int, grid: float, rng: np.random.Generator
+) -> np.ndarray:
     """Mask of ``k`` candidates with large scores, chosen one after the other."""
     chosen = np.zeros(len(scores), dtype=bool)
     for _ in range(k):
@@ -207,6 +211,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     array([0, 3])
     """
 
+    support_: np.ndarray
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
@@ -219,16 +225,16 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     def __init__(
         self,
         *,
-        n_features_to_select=10,
-        task="classification",
-        feature_bound=1.0,
-        classes=None,
-        target_bound=None,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        random_state=None,
-    ):
+        n_features_to_select: int = 10,
+        task: Literal["classification", "regression"] = "classification",
+        feature_bound: ArrayLike = 1.0,
+        classes: ArrayLike | None = None,
+        target_bound: float | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.n_features_to_select = n_features_to_select
         self.task = task
         self.feature_bound = feature_bound
@@ -239,7 +245,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Select features.
 
         Parameters
@@ -247,8 +253,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; a classification
             then needs ``classes``.
-        y : array-like of shape (n_samples,) or None
-            None if the blocks hold the targets.
+        y : array-like of shape (n_samples,) or None, default=None
+            Classes, or targets of a regression; None if the blocks hold them.
 
         Returns
         -------
@@ -318,7 +324,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         columns = partial(memberships, n_classes=len(classes))
         return X, y, (labels_note(classes, self.classes),), columns
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Keep the selected features.
 
         Parameters
@@ -328,6 +334,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         Returns
         -------
         X_out : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
+            The selected columns, in their order in X.
         """
         with np.errstate(all="ignore"):  # scikit-learn adds up all of X
             return super().transform(X)
@@ -336,7 +343,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         check_is_fitted(self)
         return self.support_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

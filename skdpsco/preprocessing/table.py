@@ -3,16 +3,19 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 
+from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
+from skdpsco.base.documentation import Documented
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.row_blocks import first_record
 from skdpsco.data.schema import Schema
 
 
-class TableEncoder(BlockTransformerMixin, BaseEstimator):
+class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].
 
     Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and
@@ -64,11 +67,11 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
 
     _reads_arrow = True
 
-    def __init__(self, schema, *, sparse_output=False):
+    def __init__(self, schema: Any, *, sparse_output: bool = False) -> None:
         self.schema = schema
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters, and the columns of X and their dtypes. Nothing is learnt.
 
         Parameters
@@ -81,6 +84,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
         Returns
         -------
         self : object
+            The encoder itself.
 
         Raises
         ------
@@ -96,7 +100,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.array(schema.features, dtype=object)
         return self
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Encode records.
 
         Parameters
@@ -107,6 +111,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
         Returns
         -------
         X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
+            The features, in the order of `get_feature_names_out`.
 
         Raises
         ------
@@ -115,7 +120,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
         """
         return self._checked().encode(X, self.sparse_output)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: age, age_missing, city_Bern and so on.
 
         Parameters
@@ -126,6 +131,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str objects
+            One name per column of what `transform` returns.
         """
         return np.array(self._checked().feature_names_out(), dtype=object)
 
@@ -136,7 +142,7 @@ class TableEncoder(BlockTransformerMixin, BaseEstimator):
             raise TypeError(f"sparse_output must be True or False, got {self.sparse_output!r}.")
         return self.schema
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -160,8 +166,14 @@ def check_schema(schema: Any) -> Schema:
 
 
 def make_private_pipeline(
-    schema, model, *, epsilon=None, delta=None, ledger=None, sparse_output=False
-):
+    schema: Any,
+    model: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    ledger: LedgerLike | None = None,
+    sparse_output: bool = False,
+) -> Any:
     """Make a scikit-learn pipeline of a `TableEncoder` and a private model of the schema's target.
 
     Parameters

@@ -78,7 +78,7 @@ class Charge(NamedTuple):
 
     time: str
     estimator: str
-    parameters: dict
+    parameters: dict[str, Any]
     event: str
     rho: float
     part: str | None

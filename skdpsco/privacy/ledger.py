@@ -120,6 +120,13 @@ class Ledger:
     '0.88'
     """
 
+    epsilon: float
+    delta: float
+    rho: float
+    path: str | None
+    dataset: str
+    relation: str
+
     def __init__(
         self,
         epsilon: float,
@@ -465,10 +472,10 @@ class Ledger:
     def __copy__(self) -> "Ledger":
         return self  # a copy would spend the budget a second time
 
-    def __deepcopy__(self, memo: dict) -> "Ledger":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":
         return self
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
             raise TypeError(IN_MEMORY)
         parameters = (self.epsilon, self.delta, self.path, self.dataset, self.relation, self._part)

@@ -5,16 +5,19 @@ numbers cost little noise: they are fitted to a noisy table of scores and target
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
+from skdpsco._clipping import within
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.library import Logistic, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
@@ -22,18 +25,12 @@ from skdpsco.solvers.base import share_mu
 CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
 SURE_RATIO = 500.0  # of n mu over sqrt(d)
 MOST_RATIO = 1e5  # beyond which there is nothing to mend
-# n mu of the release, from which an offset is more than noise: of classes, which may be rare, and
-# of targets, which are centred before
-LEAST_RECORDS, LEAST_RECORDS_REGRESSION = 8.0, 25.0
 LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
 TOP, TYPICAL_SCORE = (
     0.7,
     0.4,
 )  # highest edge and typical score, in units of the coefficients' l2 norm
-# Deviations of slopes from 1 in units of 1 / ratio, and widths for offsets in units of those.
-CLASSES_PRIOR, REGRESSION_PRIOR = (50.0, 0.5), (20.0, 0.1)
-LEAST_SLOPE = 0.06  # of the link, in Newton steps
-RESIDUAL = 0.1  # mean square of what a regression leaves
+LEAST_SLOPE = 0.12  # of a curve, in Newton steps, in units of its largest slope
 LONGEST = 1e4  # l1 norm of coefficients, beyond what any score needs
 
 
@@ -44,6 +41,51 @@ class Calibration(NamedTuple):
     shift: float
 
 
+class TargetCurve(NamedTuple):
+    """What targets in [-1, 1] are expected at a score, and what is known of fits before any data.
+
+    Parameters
+    ----------
+    mean : callable
+        The mean target at scores, in [-1, 1], and its slope, which is positive.
+    residual : float or None
+        Mean square of what predictions leave. None takes the most that is possible,
+        ``1 - mean**2``, which is exact for the targets -1 and 1.
+    prior : tuple of float
+        Expected deviation of slopes from 1 in units of ``1 / ratio``, and width for offsets in
+        units of that.
+    least_records : float
+        n mu of the release, from which an offset is more than noise.
+    """
+
+    mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    residual: float | None = None
+    prior: tuple[float, float] = (50.0, 0.5)
+    least_records: float = 8.0
+
+    def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
+        low, high = self.mean(z - spread), self.mean(z + spread)
+        return 0.5 * (low[0] + high[0]), 0.5 * (low[1] + high[1])
+
+
+def logistic_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of -1 and 1 at log-odds of ``z``."""
+    rho = np.tanh(0.5 * z)
+    return rho, np.maximum(0.5 * (1.0 - rho * rho), 0.5 * LEAST_SLOPE)
+
+
+def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions, cut to [-1, 1]; the slope is that of what is not cut."""
+    return np.clip(z, -1.0, 1.0), np.ones_like(z)
+
+
+CLASS_CURVE = TargetCurve(logistic_mean)
+# Few records say little about targets, which are centred before, or lie around 0.
+REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
+TARGET_CURVES: dict[type, TargetCurve] = {Logistic: CLASS_CURVE, Squared: REGRESSION_CURVE}
+
+
 @dataclass(frozen=True)
 class CalibrationPlan:
     """The grid of the released table, and the expected deviations of slope and offset.
@@ -51,24 +93,21 @@ class CalibrationPlan:
     Parameters
     ----------
     event : Event
-    n_samples : int
     grid : float
     levels : int
         Number of ranges of scores on each side of 0.
     prior : tuple of float
         Expected deviation of the slope from 1, and of the offset from 0.
-    squared : bool
-        Whether the loss is squared; otherwise it is logistic.
+    curve : TargetCurve
     share : float
         Share of mu**2.
     """
 
     event: Event
-    n_samples: int
     grid: float
     levels: int
     prior: tuple[float, float]
-    squared: bool
+    curve: TargetCurve
     share: float
 
     @property
@@ -76,20 +115,25 @@ class CalibrationPlan:
         """A line for the report."""
         return f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores"
 
-    def release(self, coef: np.ndarray, radius: float | None, X: Any, y: Any, rng) -> Calibration:
-        """A slope and a shift of the scores of ``coef``, flat with the intercept last.
+    def release(
+        self, result: Any, X: Any, y: Any, total: float, rng: np.random.Generator
+    ) -> Calibration:
+        """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
         Parameters
         ----------
-        coef : ndarray
-            The coefficients that the solver has released.
-        radius : float or None
-            Radius of the l1 ball that the coefficients must not leave.
-        X, y
+        result : Result
+            What the solver has released: the coefficients and, if there is one, the radius of the
+            l1 ball that they must not leave.
+        X
             Records as the solver saw them.
+        y : ndarray of shape (n_samples,) or (n_samples, 2), or None for blocks
+            Targets in [-1, 1]. A second column holds the records' weights, in [0, 1].
+        total : float
+            Sum of the weights, or what is known of it: the number of records if there are none.
         rng : numpy.random.Generator
         """
-        w = coef.copy()
+        w, radius = result.coef.copy(), result.radius
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
         shrunk = min(1.0, LONGEST / max(length, 1e-100))
@@ -99,31 +143,34 @@ class CalibrationPlan:
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
-        counts = counts - (counts.sum() - self.n_samples) / len(counts)  # n is public
+        counts = counts - (counts.sum() - total) / len(counts)
         sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])
         limits = np.append(-sides[:0:-1], sides)
         b = max(-LONGEST, min(b, LONGEST))
         slope, shift = self.fitted(
-            typical_scores(limits, counts, TYPICAL_SCORE * size), counts, sums, b, variance
+            typical_scores(limits, counts, TYPICAL_SCORE * size), (counts, sums), total, b, variance
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
             slope = radius / length
         return Calibration(slope, shift)
 
-    def fitted(self, x, counts, sums, b, noise) -> tuple[float, float]:
+    def fitted(
+        self, scores: Any, table: Any, total: float, b: float, noise: float
+    ) -> tuple[float, float]:
         """Slope and shift that fit a table with noise of this variance, shrunk towards 1 and 0."""
+        (x, spread), (counts, sums), curve = scores, table, self.curve
         theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
         noisy = counts > least  # where the weight has the noise of the count
         weights = np.maximum(counts, least)
-        weights *= self.n_samples / weights.sum()
+        weights *= total / weights.sum()
         deviation, width = self.prior
-        _, slopes = self.link(b + x)
+        _, slopes = curve.mean_around(b + x, spread)
         mean = (weights * slopes) @ x / (weights @ slopes)
         P = np.column_stack([x - mean, np.ones(len(x))])
         for _ in range(100):
-            rho, slopes = self.link(b + x + P @ theta)
-            own = RESIDUAL if self.squared else 1.0 - rho * rho
+            rho, slopes = curve.mean_around(b + x + P @ theta, (1.0 + theta[0]) * spread)
+            own = 1.0 - rho * rho if curve.residual is None else curve.residual
             variance = noise * (1.0 + rho * rho) + weights * own
             # Gaussian for the slope; for the offset Cauchy's: most are near 0, a few are far.
             precision = np.array([deviation**-2, 2.0 / (width**2 + theta[1] ** 2)])
@@ -139,80 +186,80 @@ class CalibrationPlan:
                 break
         return 1.0 + float(theta[0]), float(theta[1] - theta[0] * mean)
 
-    def link(self, z):
-        """The mean target at predictions ``z``, and its slope."""
-        if self.squared:
-            return np.clip(z, -1.0, 1.0), np.ones_like(z)
-        rho = np.tanh(0.5 * z)
-        return rho, np.maximum(0.5 * (1.0 - rho * rho), LEAST_SLOPE)
 
-
-def calibration_pays(n_samples: int, n_features: int, mu: float, regression: bool) -> bool:
+def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
     """Whether an offset is more than noise, and calibration can still improve the scores."""
-    ratio = n_samples * mu / math.sqrt(n_features)
-    known, _ = known_records(n_samples, n_features, mu)
-    least = LEAST_RECORDS_REGRESSION if regression else LEAST_RECORDS
-    return ratio <= MOST_RATIO and known >= least
+    ratio = n_known * mu / math.sqrt(n_features)
+    known, _ = known_records(n_known, n_features, mu)
+    return ratio <= MOST_RATIO and known >= curve.least_records
 
 
-def known_records(n_samples: int, n_features: int, mu: float) -> tuple[float, float]:
+def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, float]:
     """``n mu`` of the release, and its share of ``mu**2``."""
-    ratio = n_samples * mu / math.sqrt(n_features)
+    ratio = n_known * mu / math.sqrt(n_features)
     share = CALIBRATION_SHARE * min(1.0, SURE_RATIO / ratio)
-    return n_samples * mu * math.sqrt(share), share
+    return n_known * mu * math.sqrt(share), share
 
 
-def plan_calibration(n_samples: int, n_features: int, mu: float, squared: bool) -> CalibrationPlan:
+def plan_calibration(
+    n_samples: int, n_known: float, n_features: int, mu: float, curve: TargetCurve
+) -> CalibrationPlan:
     """Spend a share of ``mu**2`` on a table of scores and targets.
 
     Parameters
     ----------
-    n_samples, n_features : int
+    n_samples : int
+    n_known : float
+        Sum of the records' weights as far as public numbers tell; ``n_samples`` without weights.
+    n_features : int
     mu : float
         Budget of the whole fit.
-    squared : bool
-        Whether the loss is squared; otherwise it is logistic.
+    curve : TargetCurve
 
     Raises
     ------
     ValueError
         If the noise is too large for the grid.
     """
-    n = n_samples
-    known, share = known_records(n, n_features, mu)
+    known, share = known_records(n_known, n_features, mu)
     levels = min(max(1, round(known / LEVEL_RECORDS)), MAX_LEVELS)
     multiplier, event = share_mu(mu, {"table": (share, 1)})
-    sensitivity = replace_one(n, 1.0, parts=2 * levels)
-    grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n)
-    scale, offset = REGRESSION_PRIOR if squared else CLASSES_PRIOR
-    deviation = min(1.0, scale * math.sqrt(n_features) / (n * mu))
-    return CalibrationPlan(event, n, grid, levels, (deviation, offset * deviation), squared, share)
+    sensitivity = replace_one(n_samples, 1.0, parts=4 * levels)
+    grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
+    scale, offset = curve.prior
+    deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
+    return CalibrationPlan(event, grid, levels, (deviation, offset * deviation), curve, share)
 
 
-def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
-    """A score in each range: its mean under the normal distribution that fits the counts."""
+def typical_scores(
+    limits: np.ndarray, counts: np.ndarray, spread: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and deviations of the scores in each range, if they are normal as the counts say."""
     weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
     mean = 0.0
     for _ in range(10):
         t = (limits - mean) / spread
-        density = np.exp(-0.5 * t * t)
+        density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
         density[[0, -1]] = 0.0  # the outer ranges have no end
-        share = np.diff(np.concatenate([[0.0], ndtr(t[1:-1]), [1.0]]))
-        middle = mean - spread * np.diff(density) / (math.sqrt(2.0 * math.pi) * share + 1e-12)
-        x = np.clip(middle, limits[:-1], limits[1:])
+        share = np.diff(np.concatenate([[0.0], ndtr(t[1:-1]), [1.0]])) + 1e-12
+        first = -np.diff(density) / share
+        square = np.maximum(1.0 - np.diff(t * density) / share - first * first, 0.0)
+        x = np.clip(mean + spread * first, limits[:-1], limits[1:])
+        deviation = np.minimum(spread * np.sqrt(square), np.diff(limits))
         if len(counts) == 2:
             break
         mean = float(weights @ x)
         spread = max(math.sqrt(float(weights @ (x - mean) ** 2)), limits[-1] / 64.0)
-    return x
+    return x, deviation
 
 
 @without_gil
-def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int):
-    """Counts, then sums of targets, of the records in every range of scores."""
+def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int) -> Any:
+    """Sums of weights, then of weighted targets, of the records in every range of scores."""
+    targets, weights = (y[:, 0], within(y[:, 1], 0.0, 1.0)) if y.ndim == 2 else (y, np.ones(len(y)))
     scores = np.empty((len(y), 1))
     predict_all(X, w, scores)
     level = np.searchsorted(edges, np.abs(scores[:, 0]))
     place = np.where(scores[:, 0] >= 0.0, levels + level, levels - 1 - level)
-    counts = np.bincount(place, minlength=2 * levels)
-    return np.append(counts.astype(float), np.bincount(place, np.clip(y, -1.0, 1.0), 2 * levels))
+    parts = weights, weights * within(targets, -1.0, 1.0)
+    return np.concatenate([np.bincount(place, part, 2 * levels) for part in parts])

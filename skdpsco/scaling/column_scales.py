@@ -168,7 +168,9 @@ def plan_scales(
     )
 
 
-def release_scales(plan: ScalePlan, X: Any, y: np.ndarray | None, rng) -> Scales:
+def release_scales(
+    plan: ScalePlan, X: Any, y: np.ndarray | None, rng: np.random.Generator
+) -> Scales:
     """Follow ``plan`` on the data."""
     n, X = plan.n_samples, in_pieces(X, y)
     scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known

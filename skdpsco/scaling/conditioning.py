@@ -14,6 +14,7 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import add_rows, common_bound, run_room
@@ -178,7 +179,9 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
     return ConditioningPlan(event, n, d, grids, width, share)
 
 
-def release_conditioning(plan: ConditioningPlan, X: Any, y: Any, rng) -> Conditioning:
+def release_conditioning(
+    plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
+) -> Conditioning:
     """A centre and scales for dense records, in arrays or blocks."""
     n, d = plan.n_samples, plan.n_features
     X = in_pieces(X, y)
@@ -226,7 +229,7 @@ def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 
 
 @without_gil
-def longer_than(X, y, centre, limits) -> np.ndarray:
+def longer_than(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
     """How many centred rows are longer than each of the increasing ``limits``."""
     norms = np.empty(len(y))
     write_norms(X, centre, norms)
@@ -235,7 +238,7 @@ def longer_than(X, y, centre, limits) -> np.ndarray:
 
 
 @without_gil
-def shortened_sum(X, y, c) -> np.ndarray:
+def shortened_sum(X: MatrixLike, y: TargetLike, c: Any) -> np.ndarray:
     """Sum of rows, shortened to norm ``c``, over ``c``."""
     total = np.zeros(len(X.bounds) + X.intercept)
     add_over_norms(X, c, run_room(X, 1).Z, total)
@@ -243,7 +246,7 @@ def shortened_sum(X, y, c) -> np.ndarray:
 
 
 @without_gil
-def shortened_norms(X, y, centre, c) -> np.ndarray:
+def shortened_norms(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
     norms = np.empty(len(y))
     write_norms(X, centre, norms)
@@ -251,7 +254,7 @@ def shortened_norms(X, y, centre, c) -> np.ndarray:
 
 
 @without_gil
-def shortened_squares(X, y, centre, c) -> np.ndarray:
+def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
     total = np.zeros(len(centre))
     add_shortened_squares(X, centre, c, total)

@@ -106,7 +106,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
     return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
 
 
-def release_bounds(plan: BoundPlan, X: Any, rng) -> np.ndarray:
+def release_bounds(plan: BoundPlan, X: Any, rng: np.random.Generator) -> np.ndarray:
     """One bound per column, a power of two that covers all frequent magnitudes."""
     if plan.grid is None:
         return np.ones(plan.n_features)

@@ -42,12 +42,14 @@ def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 
-def choose(scores: np.ndarray, candidates: np.ndarray, grid: float, rng) -> float:
+def choose(
+    scores: np.ndarray, candidates: np.ndarray, grid: float, rng: np.random.Generator
+) -> float:
     """One of the candidates, by the exponential mechanism on ``grid``."""
     return float(candidates[choose_index(rng, scores, grid)])
 
 
-def choose_index(rng, scores: np.ndarray, grid: float) -> int:
+def choose_index(rng: np.random.Generator, scores: np.ndarray, grid: float) -> int:
     """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
     units = np.empty(len(scores), dtype=np.int64)
     return choose_score(scores, grid, Exponential(), rng, units)

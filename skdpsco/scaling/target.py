@@ -169,7 +169,9 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     )
 
 
-def release_target(plan: TargetPlan, y: np.ndarray | None, rng, X: Any = None) -> Target:
+def release_target(
+    plan: TargetPlan, y: np.ndarray | None, rng: np.random.Generator, X: Any = None
+) -> Target:
     """Choose the bound, the centre and the scale, one after the other.
 
     ``y`` is None if the blocks ``X`` hold the targets.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import conjugate, in_double_precision, minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
@@ -229,12 +230,20 @@ class Solver(Protocol):
         """Spend ``budget`` (``rho`` and ``mu``) on ``problem``; None chooses ``n_iter``."""
         ...
 
-    def run(self, plan: Any, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: Any,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         ...
 
 
-def check_supported(solver, problem: Problem) -> None:
+def check_supported(solver: Any, problem: Problem) -> None:
     """Name a missing kernel before Numba fails, and call the solver's own ``check``, if any.
 
     ``solver.requires`` holds, for loss, constraint and penalty, all kernels that the plan and the
@@ -303,7 +312,7 @@ PROBES: dict[Any, Any] = {
 }
 
 
-def check_smooth(solver, loss: Any) -> None:
+def check_smooth(solver: Any, loss: Any) -> None:
     """Check that a loss has a bound on its curvature, for a solver that needs it.
 
     Raises

@@ -1,4 +1,7 @@
-"""Sums of gradients at a point, clipped or not, in one pass over memory."""
+"""Sums of gradients at a point, clipped or not, in one pass over memory, and noisy steps with them.
+
+Proof: docs/proofs/frank_wolfe.md.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -104,7 +107,15 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
     return total
 
 
-def walk_vertices(plan: Any, problem: Any, constraint: Any, X: Any, y: Any, rng, progress):
+def walk_vertices(
+    plan: Any,
+    problem: Any,
+    constraint: Any,
+    X: Any,
+    y: Any,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`.
 
     Every step computes the predictions of its point, ``scale[t]`` times the sum of the vertices.
@@ -149,7 +160,9 @@ def write_vertex(constraint, k, out):
     vertex(constraint, k, out)
 
 
-def walk_minimisers(plan: Any, problem: Any, X: Any, y: Any, rng, progress) -> np.ndarray:
+def walk_minimisers(
+    plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, progress: Any
+) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
     # Zeros: a minimiser that writes nothing must not release the former content of memory.
     w, v = np.zeros((2, problem.n_coefficients))

@@ -2,6 +2,7 @@
 
 A user's set is asked for its vertices once, before anything is charged. Sensitivities follow from
 these vertices, and no function of the user ever sees a gradient.
+Proof: docs/proofs/frank_wolfe.md; of draws in one pass: docs/proofs/one_pass_frank_wolfe.md.
 """
 
 from numbers import Integral

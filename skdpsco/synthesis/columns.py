@@ -9,7 +9,12 @@ from sklearn.utils.validation import validate_data
 from skdpsco._validation import is_missing, read_X
 
 PANDAS, POLARS = "pandas", "polars"
-PYTHON = {"bool": bool, "int": int, "uint": int, "float": float}  # by how names of dtypes begin
+PYTHON: dict[str, type] = {
+    "bool": bool,
+    "int": int,
+    "uint": int,
+    "float": float,
+}  # by how names of dtypes begin
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn import get_config
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
@@ -178,6 +179,12 @@ class PrivateSynthesizer(PrivateEstimator):
     True
     """
 
+    answers_: np.ndarray
+    tables_: tuple[tuple[int, ...], ...] | None
+    distribution_: Any
+    domain_: Domain
+    n_iter_: int
+
     _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
         **{name: COMMON_CONSTRAINTS[name] for name in ("epsilon", "delta", "ledger", "n_iter")},
         **{name: COMMON_CONSTRAINTS[name] for name in ("verbose", "random_state")},
@@ -191,18 +198,18 @@ class PrivateSynthesizer(PrivateEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-6,
-        ledger=None,
-        domain=None,
-        workload="marginals",
-        order=3,
-        target=None,
-        solver="auto",
-        n_iter="auto",
-        verbose=0,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        domain: Any = None,
+        workload: Any = "marginals",
+        order: int = 3,
+        target: Any = None,
+        solver: str | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
@@ -215,7 +222,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Release answers and a distribution.
 
         Parameters
@@ -274,7 +281,7 @@ class PrivateSynthesizer(PrivateEstimator):
         draft.tables_ = workload.columns(d) if isinstance(workload, Marginals) else None
         return self._accept(draft)
 
-    def sample(self, n_samples=1, random_state=None):
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Any:
         """Draw independent synthetic records, which costs no privacy budget.
 
         Parameters
@@ -306,7 +313,7 @@ class PrivateSynthesizer(PrivateEstimator):
         chosen = get_config()["transform_output"] if chosen is None else chosen
         return self.domain_.decode(codes, rng, None if chosen == "default" else chosen)
 
-    def query(self, q):
+    def query(self, q: Any) -> Any:
         """Answer a query, which costs no privacy budget.
 
         Parameters
@@ -364,7 +371,9 @@ class PrivateSynthesizer(PrivateEstimator):
             start = stop
         return self.distribution_.marginal(columns)
 
-    def set_output(self, *, transform=None):
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> Self:
         """Choose what `sample` returns.
 
         Parameters
@@ -376,6 +385,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Returns
         -------
         self : object
+            The synthesizer itself.
 
         Raises
         ------
@@ -389,7 +399,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self._sklearn_output_config = {"transform": transform}  # `clone` copies it
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True

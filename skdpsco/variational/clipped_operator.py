@@ -64,6 +64,17 @@ def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
 class Clipped:
     """A user's operator, with every record clipped to its bounds whatever it returns."""
 
+    function: Any
+    blocks: Any
+    saddle: bool
+    smoothness: Any
+    monotone: bool
+    parts: Any
+    size: int
+    second_smoothness: Any
+    value_bound: Any
+    game: Any
+
     def __init__(
         self,
         function: Any,
@@ -71,7 +82,7 @@ class Clipped:
         saddle: bool,
         smoothness: Any,
         monotone: bool,
-    ):
+    ) -> None:
         self.function, self.blocks = function, blocks
         self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
         self.parts = Geometry(blocks).parts

@@ -1,7 +1,7 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,13 +24,18 @@ class _VectorGame:
     game with the declared constants, whatever the data.
     """
 
+    bound: float
+    blocks: Any
+    value_bound: float
+    smoothness: Any
+
     saddle = True
     monotone = True
-    second_smoothness = 0.0
+    second_smoothness: ClassVar[float] = 0.0
     curvature: float
     n_arrays: int
 
-    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
+    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
         self.bound = check_bound("bound", bound)
         square = self.bound**2
         # Bound on the factor of a vector. Targets, if any, are within the bound too.
@@ -155,7 +160,7 @@ class BilinearGame(_VectorGame):
     True
     """
 
-    curvature = 0.0
+    curvature: float = 0.0
     n_arrays = 2
 
 
@@ -188,7 +193,7 @@ class QuadraticGame(_VectorGame):
         If a number is outside its range.
     """
 
-    curvature = 1.0
+    curvature: float = 1.0
     n_arrays = 4
 
 

@@ -99,6 +99,17 @@ class LossTasks:
     weight_bounds : ndarray of shape (n_groups,)
     """
 
+    losses: Any
+    n_features: int
+    radius: float
+    n_targets: int
+    target_bound: float
+    n_outputs: Any
+    n_tasks: int
+    n_coefficients: Any
+    slope: Any
+    centre: float
+
     saddle = True
 
     def __init__(
@@ -109,7 +120,7 @@ class LossTasks:
         n_targets: int,
         target_bound: float,
         weight_bounds: np.ndarray,
-    ):
+    ) -> None:
         self.losses = tuple(losses)
         self.n_features = check_positive_int("n_features", n_features)
         self.radius = check_bound("radius", radius)
@@ -197,7 +208,12 @@ class LossTasks:
 class VertexTasks(LossTasks):
     """Tasks whose first player holds weights of the ball's vertices; see the subclasses."""
 
-    def __init__(self, *arguments: Any):
+    value_bound: float
+    blocks: Any
+    smoothness: Any
+    second_smoothness: float | None
+
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         weight = float(self.weight_bounds.max())
         bound = check_bound("the bound on gradients", self.radius * weight * self.slope)
@@ -284,7 +300,7 @@ class PreparedVertices(VertexTasks):
         radius: float,
         n_targets: int,
         shares: np.ndarray | None,
-    ):
+    ) -> None:
         weights = np.ones(1) if shares is None else 1.0 / shares
         super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
         self.monotone = False  # an estimator declares nothing that privacy would rest on
@@ -297,6 +313,11 @@ class PreparedVertices(VertexTasks):
 class PreparedBall(LossTasks):
     """`PreparedVertices` with the coefficients as the player, in units of public weights."""
 
+    blocks: Any
+    smoothness: Any
+    second_smoothness: float | None
+    largest_weights: tuple[float, float]
+
     def __init__(
         self,
         losses: Any,
@@ -304,7 +325,7 @@ class PreparedBall(LossTasks):
         radius: float,
         n_targets: int,
         shares: np.ndarray | None,
-    ):
+    ) -> None:
         weights = np.ones(1) if shares is None else 1.0 / shares
         super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
         self.monotone = False  # an estimator declares nothing that privacy would rest on

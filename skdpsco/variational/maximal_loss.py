@@ -83,7 +83,7 @@ class MaximalLoss(VertexTasks):
         n_targets: int = 1,
         target_bound: float = 1.0,
         weight_bounds: Any = None,
-    ):
+    ) -> None:
         groups = np.ones(1) if weight_bounds is None else _weight_bounds(weight_bounds)
         super().__init__(check_losses(losses), n_features, radius, n_targets, target_bound, groups)
         self.n_arrays = 2 if weight_bounds is None else 3

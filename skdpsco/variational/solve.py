@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,11 +61,16 @@ class MatrixGame:
         What `solve_variational_inequality` asks for.
     """
 
+    bound: float
+    value_bound: float
+    blocks: Any
+    smoothness: Any
+
     saddle = True
     monotone = True  # for all payoffs, since the payoffs are clipped and not the operator
-    second_smoothness = 0.0
+    second_smoothness: ClassVar[float] = 0.0
 
-    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0):
+    def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
         self.bound = self.value_bound = check_bound("bound", bound)
         simplex: Any = Simplex
         self.blocks = tuple(Block(simplex(), size, self.bound) for size in (n_rows, n_columns))

@@ -15,11 +15,14 @@ from skdpsco.data.design import as_design
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.scaling import calibration as module
-from skdpsco.scaling.calibration import plan_calibration
+from skdpsco.scaling.calibration import REGRESSION_CURVE, plan_calibration
+from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])
 COEF = np.array([1.0, -0.5, 0.3])  # the intercept last
 TARGETS = (-1.0, 1.0, 0.25)
+# Targets and weights, which may follow from the target: those of a class, say.
+WEIGHTED = ((-1.0, 1.0), (1.0, 1.0), (1.0, 0.0), (-1.0, 0.3), (9.0, 9.0), (1.0, -9.0))
 
 
 class Tables:
@@ -38,7 +41,7 @@ class Tables:
     def run(self, plan, rows, layout, output):
         x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
         X, self.output = as_design(layout(x), BOUNDS, True), output
-        found = plan.release(COEF, 2.0, X, y, None)
+        found = plan.release(Result(COEF, 1, radius=2.0), X, y, len(y), None)
         return self.units, found
 
 
@@ -50,13 +53,13 @@ def charge(plan):
 
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
 @pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
-@pytest.mark.parametrize("n", [7, 40])
-def test_tables_change_by_what_is_charged(monkeypatch, layout, mu, n):
+@pytest.mark.parametrize(("n", "targets"), [(7, TARGETS), (40, TARGETS), (7, WEIGHTED)])
+def test_tables_change_by_what_is_charged(monkeypatch, layout, mu, n, targets):
     tables = Tables(monkeypatch)
-    plan = plan_calibration(n, 2, mu, True)
+    plan = plan_calibration(n, n, 2, mu, REGRESSION_CURVE)
     # Scores in all ranges, and beyond bounds.
     points = [(s, 0.0) for s in np.linspace(-1.1, 1.1, 9)] + [(9.0, -9.0), (-9.0, 9.0)]
-    records = list(itertools.product(points, TARGETS))
+    records = list(itertools.product(points, targets))
     rest = [records[5 * i % len(records)] for i in range(n - 1)]
     output = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
     runs, found = zip(

@@ -60,7 +60,8 @@ def kinds(plan, problem):
     counts = [(1 / leaf.noise_multiplier, count) for leaf, count in leaves(plan.event)]
     charge = [mu for mu, _ in counts]
     names = [*["counts"] * (plan.count_grid is not None)]
-    names += ["norm", *["matrix"] * (plan.matrix_grid is not None), "moments"]
+    names += ["norm", *["matrix"] * (plan.matrix_grid is not None)]
+    names += [*["mean"] * (plan.mean_grid is not None), "moments"]
     names += ["responses", *["losses"] * bool(plan.loss_grids)]
     assert len(names) == len(counts)
     mu = dict(zip(names, charge, strict=True))
@@ -102,7 +103,7 @@ class Releases:
         order, _ = kinds(plan, problem)
         stack, releases = iter(self.units), []
         for name in order:
-            together = 1 if name in ("counts", "norm", "matrix") else problem.n_groups
+            together = 1 if name in ("counts", "norm", "matrix", "mean") else problem.n_groups
             releases.append((name, [next(stack) for _ in range(together)]))
         assert next(stack, None) is None
         return result, releases
@@ -180,7 +181,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, mode, setting):
     releases = Releases(monkeypatch)
     problem = problem_for(loss, member, d, intercept, objective, mode)
     plan = GroupMoments().plan(problem, Given(mu), 2)
-    assert (plan.matrix_grid is None) == (mu == 3.0)
+    assert (plan.matrix_grid is None) == (plan.mean_grid is not None) == (mu == 3.0)
     assert (len(plan.loss_grids) == 0) == (objective == "average")
     assert (plan.count_grid is None) == (mode != "counts")
     extreme = records(d, loss)
@@ -239,7 +240,8 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, mode):
     for seed in range(60):
         rng = np.random.Generator(np.random.PCG64(seed))
         GroupMoments().run(plan, problem, X, y, membership, rng, np.zeros(1, int))
-    grids = {plan.norm_grid, plan.matrix_grid, *plan.moment_grids, *plan.response_grids}
+    grids = {plan.norm_grid, plan.matrix_grid, plan.mean_grid}
+    grids |= {*plan.moment_grids, *plan.response_grids}
     assert n_grids == (grids | {plan.count_grid, *plan.loss_grids}) - {None}
     assert len(noise) > 2000
     assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise))

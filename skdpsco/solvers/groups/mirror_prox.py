@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._clipping import within
 from skdpsco._validation import check_bound
@@ -30,7 +29,7 @@ from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 # Bounds on the second derivative of the losses that have one.
-CURVATURES = {LogisticMoments: 0.25, SquaredMoments: 1.0}
+CURVATURES: dict[type, float] = {LogisticMoments: 0.25, SquaredMoments: 1.0}
 # Losses are centred at this share of the largest loss. Sqrt(2) times the rest is below 1, so that a
 # record that moves between groups changes no more than one that stays in its group.
 LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
@@ -232,7 +231,10 @@ class GroupMirrorProx:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, section 2.1.
     """
 
-    def __init__(self, solver: Any = None, row_norm: float | None = None):
+    solver: Any
+    row_norm: float | None
+
+    def __init__(self, solver: Any = None, row_norm: float | None = None) -> None:
         if not isinstance(solver, (MirrorProx, RecursiveRegularisation, type(None))):
             raise TypeError(
                 f"solver must be None, a MirrorProx or a RecursiveRegularisation, got {solver!r}."
@@ -275,7 +277,7 @@ class GroupMirrorProx:
         problem: GroupProblem,
         X: Any,
         y: np.ndarray,
-        membership: sparse.csr_array,
+        membership: Any,
         rng: np.random.Generator,
         progress: np.ndarray | None = None,
     ) -> GroupResult:
@@ -295,7 +297,8 @@ class GroupMirrorProx:
             z = self.solver.run(plan, saddle_point, data, rng, progress)
         theta = operator.mixture(z)
         coef = z[: problem.n_features]
-        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta)
+        sizes = np.array(problem.expected_sizes, dtype=np.float64)
+        return GroupResult(coef, plan.n_iter, n_rounds=plan.n_rounds, theta=theta, sizes=sizes)
 
     def _saddle_point(self, problem: GroupProblem) -> VariationalProblem:
         self.check(problem)

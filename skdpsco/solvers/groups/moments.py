@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one, tree_sum
@@ -61,11 +62,12 @@ class GroupMomentsTuning:
 
     count_share: float = 0.02  # for the numbers of records in the groups
     norm_share: float = 0.03  # for the mean squared norm of the rows
-    matrix_share: float = 0.05  # for the second moments of the features
+    matrix_share: float = 0.05  # for the second moments of the features, or else for their mean
     moment_share: float = 0.50  # for the label moments of the groups
     round_share: float = 0.30  # for the responses of all rounds together
     loss_share: float = 0.12  # for the losses of the groups in all rounds together
     matrix_ratio: float = 3.0  # for `newton_pays`; below it the matrix is mostly ridge
+    mean_ratio: float = 5.0  # of n mu to the root of the features; below it the mean is noise
     needed_ratio: float = 10.0  # of a group's moment to its noise; below it the group is too small
     # The next two compare the smallest expected group with the smallest one that is large enough.
     ratio_per_round: float = 40.0  # the number of rounds is the root of the ratio over this
@@ -90,6 +92,7 @@ class GroupMomentsPlan(Plan):
     norm_grid: float = 0.0
     count_grid: float | None = None  # None if counts are not released
     matrix_grid: float | None = None
+    mean_grid: float | None = None
     moment_grids: tuple[float, ...] = ()
     response_grids: tuple[float, ...] = ()
     loss_grids: tuple[float, ...] = ()  # empty if losses are not released
@@ -144,6 +147,7 @@ class GroupMoments:
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
         matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
+        mean = not matrix and n * mu >= tuning.mean_ratio * math.sqrt(F)
         fewest = 1 if matrix else tuning.blind_rounds
         n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
         levels = not problem.theta_is_fixed
@@ -152,6 +156,7 @@ class GroupMoments:
             "counts": (tuning.count_share, int(private and problem.prior is None)),
             "norm": (tuning.norm_share, 1),
             "matrix": (tuning.matrix_share, int(matrix)),
+            "mean": (tuning.matrix_share, int(mean)),
             "moments": (tuning.moment_share, 1),
             "responses": (tuning.round_share / n_rounds, n_rounds),
             "losses": (tuning.loss_share / max(n_levels, 1), n_levels),
@@ -201,6 +206,11 @@ class GroupMoments:
                 if matrix
                 else None
             ),
+            mean_grid=(
+                gaussian_grid(replace_one(n, slack), multipliers["mean"], F, n * slack)
+                if mean
+                else None
+            ),
             moment_grids=per_group("moments", 2.0 * a, a, F),
             response_grids=per_group("responses", 2.0 * a, a, F),
             loss_grids=loss_grids,
@@ -210,7 +220,14 @@ class GroupMoments:
         )
 
     def run(
-        self, plan: GroupMomentsPlan, problem: GroupProblem, X, y, membership, rng, progress
+        self,
+        plan: GroupMomentsPlan,
+        problem: GroupProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        membership: Any,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> GroupResult:
         """Follow ``plan``; ``membership`` is a CSR array of ones with one column per group.
 
@@ -248,12 +265,12 @@ def squared_norms(X: Any, y: Any) -> np.ndarray:
 
 
 def label_moments(X: Any, y: Any, loss: Any, c: float, second: bool) -> tuple[np.ndarray, ...]:
-    """Label moments of every group and, if asked for, second moments of shortened rows."""
+    """Label moments of every group, and second moments of shortened rows or else their sum."""
 
     def sums(y, A):
         U = _unit_rows(A, c)
         moment = y.by_group(bounded_targets(loss, y.t)[:, None] * U)
-        return (moment, U.T @ U) if second else (moment,)
+        return moment, U.T @ U if second else U.sum(axis=0)
 
     return _in_chunks(X, y, sums)
 
@@ -278,13 +295,13 @@ def responses_and_losses(
 class _GroupFit:
     """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
-    def __init__(self, plan, problem, X, y, rng):
+    def __init__(self, plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y = X, y
         self.F, self.k = problem.n_features, problem.n_groups
         self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
-    def run(self, progress) -> GroupResult:
+    def run(self, progress: Any) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
         self.sizes = self._public_sizes()
         self._clip_norm()
@@ -333,7 +350,7 @@ class _GroupFit:
             # The pooled curvature may be too small for some groups: only shorter steps converge.
             w = v if t == self.plan.n_iter - 1 else w + GROUP_MOMENTS.step * (v - w)
             progress[0] += 1
-        return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta)
+        return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
 
     def _sum(self, function, *arguments):
         """Sum over records."""
@@ -366,48 +383,62 @@ class _GroupFit:
     def _model_and_moments(self):
         """The model of phi, and one vector of label moments per group."""
         n, F, grid = self.problem.n_samples, self.F, self.plan.matrix_grid
-        moments, *second = self._sum(label_moments, self.problem.loss, self.c, grid is not None)
+        arguments = self.problem.loss, self.c, grid is not None
+        moments, second = self._sum(label_moments, *arguments)
         if grid is None:
             # Features that go together have a larger curvature than those that do not: take one
             # between the extremes, 1 and F times the mean, until a response is known.
-            self.stiffness = math.sqrt(F)
+            self.stiffness, self.mean = math.sqrt(F), self._mean_of_rows(second)
             phi = self._model(self.stiffness)
         else:
-            M = self._second_moments(second[0], grid) * (self.c**2 / n)
+            M = self._second_moments(second, grid) * (self.c**2 / n)
             phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
         return phi, *self._means(moments, self.plan.moment_grids)
 
-    def _model(self, stiffness: float, n_columns: int | None = None) -> Any:
-        """The model of phi if second moments of all features are ``stiffness`` times the mean.
+    def _mean_of_rows(self, sums: np.ndarray) -> np.ndarray:
+        """The mean of the rows, shrunk towards what is known of it by James and Stein's factor."""
+        intercept, grid, known = self.problem.intercept, self.plan.mean_grid, 0.0
+        if grid is not None:
+            variance = gaussian_mechanism(self.rng, sums, grid) ** 2
+            known = max(0.0, 1.0 - self.F * variance / max(float(sums @ sums), 1e-300))
+        mean = sums * (known * self.c / self.problem.n_samples)
+        if intercept:
+            mean[-1] = 1.0 if self.problem.centred else known
+        return mean
 
-        With fewer columns, what it says of ``w`` is the same if the features' part of ``w`` has the
-        same norm.
-        """
-        n_columns = n_columns or self.F
-        intercept = self.problem.intercept
-        square = max(self.moment - intercept, self.moment / self.F) / max(self.F - intercept, 1)
-        squares, mean = np.full(n_columns, stiffness * square), np.zeros(n_columns)
-        if intercept and self.problem.centred:
-            squares[-1] = mean[-1] = 1.0
-        elif intercept:  # it goes together with the features
-            squares[-1] = stiffness
-        return self.problem.loss.model(np.diag(squares), mean)
+    def _model(self, stiffness: float) -> Any:
+        """The model of phi if features have ``stiffness`` times their mean variance."""
+        squares, mean = np.full(self.F, stiffness * self._variance()), self.mean
+        if self.problem.intercept:  # as far as the mean is unknown, it goes together with features
+            squares[-1] = stiffness * (1.0 - mean[-1])
+        return self.problem.loss.model(np.diag(squares) + np.outer(mean, mean), mean)
+
+    def _variance(self) -> float:
+        """The mean variance of a feature."""
+        own = (
+            self.moment
+            - self.problem.intercept * (1.0 - self.mean[-1] ** 2)
+            - self.mean @ self.mean
+        )
+        return max(own, self.moment / self.F) / max(self.F - self.problem.intercept, 1)
 
     def _stiffness_at(self, w: np.ndarray, response: np.ndarray, noise: float) -> float:
         """The stiffness of a model whose slopes at ``w`` are as long as the mean response there.
 
-        A model with less curvature than the data would make the next step too long.
+        A model with less curvature than the data would make the next step too long. Slopes along
+        the mean say nothing about it.
         """
-        n_ball = self.F - self.problem.intercept
-        v = np.array([np.linalg.norm(w[:n_ball]), *w[n_ball:]])
-        apart = int(self.problem.intercept and self.problem.centred)
-        n_seen = self.F - apart
-        square = float(np.square(response[:n_seen]).sum()) - n_seen * noise**2
+        size = float(np.linalg.norm(self.mean))
+        along = self.mean / max(size, 1e-300)
+        v = np.array([np.linalg.norm(w - (w @ along) * along), w @ along])
+        square = float(response @ response - (response @ along) ** 2)
+        square -= (self.F - (size > 0.0)) * noise**2
         low, high = (self.stiffness if self.responded else 1.0), float(self.F)
         for _ in range(30):
             middle = math.sqrt(low * high)
-            slopes = self._model(middle, len(v)).slopes(v)[0][: len(v) - apart]
-            low, high = (middle, high) if slopes @ slopes < square else (low, middle)
+            second = np.diag([middle * self._variance(), size * size])
+            slope = self.problem.loss.model(second, np.array([0.0, size])).slopes(v)[0][0]
+            low, high = (middle, high) if slope * slope < square else (low, middle)
         self.stiffness, self.responded = low, True
         return low
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
@@ -63,13 +64,18 @@ class TabulatedMoments:
         Non-decreasing values of ``phi'`` in [-1, 1]. Beyond the knots ``phi'`` is constant.
     """
 
+    knots: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+    integral: np.ndarray
+
     bound: ClassVar[float] = 1.0  # of targets and of the response
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
     n_outputs: ClassVar[int] = 1
 
-    def __init__(self, knots: np.ndarray, values: np.ndarray):
+    def __init__(self, knots: np.ndarray, values: np.ndarray) -> None:
         self.knots, self.values = knots, values
         self.slopes = np.diff(values) / np.diff(knots)
         areas = np.diff(knots) * (values[1:] + values[:-1]) / 2
@@ -90,9 +96,14 @@ class TabulatedMoments:
         value = self.integral[j] + d * (self.values[j] + 0.5 * v * d) + (z - inside) * r
         return value, r, np.where(z == inside, v, 0.0)
 
+    @property
+    def linear(self) -> bool:
+        """Whether the response is the prediction itself, clipped."""
+        return len(self.knots) == 2 and np.array_equal(self.knots, self.values)
+
     def model(self, second_moments: np.ndarray, mean: np.ndarray) -> Any:
         """A model of the mean of phi, from moments of the features."""
-        if len(self.knots) == 2 and np.array_equal(self.knots, self.values):
+        if self.linear:
             return QuadraticModel(second_moments, mean)  # phi' is linear: exact for every x
         return GaussianModel(second_moments, mean, self.phi, TRAPEZOID)
 
@@ -125,7 +136,15 @@ class PooledMoments:
             )
         return GroupMoments().plan(self._grouped(problem), budget, n_iter)
 
-    def run(self, plan: Any, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: Any,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         everyone = None
         if isinstance(X, BlockDesign):
@@ -157,7 +176,7 @@ class _Gradient:
 
     saddle = True  # the operator is a gradient, so the mean of the iterates is a solution
 
-    def __init__(self, problem: Problem, clip: float, moment: float):
+    def __init__(self, problem: Problem, clip: float, moment: float) -> None:
         self.loss, self.clip = problem.loss, clip
         ball: Any = L2Ball(min(problem.constraint.radius, LARGEST_COEF))
         self.blocks: tuple[Block, ...] = (Block(ball, problem.n_features, 2.0 * self.loss.bound),)
@@ -233,7 +252,15 @@ class GradientMirrorProx:
             **steps.passed_on(),
         )
 
-    def run(self, plan: GradientPlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: GradientPlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         n, F = problem.n_samples, problem.n_features
         squares, rows = np.empty(n), max(100 * GATHERED_ROWS // F, 1)

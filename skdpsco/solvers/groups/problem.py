@@ -157,6 +157,10 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
 
 @dataclass
 class GroupResult(Result):
-    """A `Result` with the weights of the groups at the saddle point."""
+    """A `Result` with the weights of the groups at the saddle point, and their sizes.
+
+    The sizes are public or released.
+    """
 
     theta: Any = None
+    sizes: Any = None

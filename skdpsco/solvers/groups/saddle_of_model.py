@@ -4,7 +4,7 @@
 mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -40,7 +40,15 @@ class GaussianModel:
         Nodes, symmetric around 0, and weights of the quadrature.
     """
 
-    def __init__(self, second_moments: np.ndarray, mean: np.ndarray, phi=log_cosh, rule=HERMITE):
+    mean: np.ndarray
+    phi: Any
+    nodes: Any
+    weights: Any
+    covariance: np.ndarray
+
+    def __init__(
+        self, second_moments: np.ndarray, mean: np.ndarray, phi: Any = log_cosh, rule: Any = HERMITE
+    ) -> None:
         self.mean, self.phi = mean, phi
         self.nodes, self.weights = rule
         values, U = np.linalg.eigh(second_moments - np.outer(mean, mean))
@@ -78,7 +86,7 @@ class QuadraticModel:
         Not used; `GaussianModel` has the same signature.
     """
 
-    def __init__(self, second_moments: np.ndarray, mean: np.ndarray):
+    def __init__(self, second_moments: np.ndarray, mean: np.ndarray) -> None:
         self.second_moments = second_moments
 
     def value(self, w: np.ndarray) -> float:
@@ -128,7 +136,7 @@ def shrink_groups(
     return shrunk, np.append(mine**2 * own, ours**2 * common)
 
 
-def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray):
+def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray) -> Any:
     """Maximise ``<theta, scores> - KL(theta || base)`` over the simplex with ``theta <= cap``.
 
     Returns
@@ -185,7 +193,23 @@ class Saddle:
         ``theta'B``. None if there is no noise.
     """
 
-    def __init__(self, phi, groups, radius, n_ball, smoothing, variance=None):
+    phi: Any
+    variance: Any
+    cap: Any
+    base: Any
+    radius: float
+    n_ball: int
+    temperatures: np.ndarray
+
+    def __init__(
+        self,
+        phi: Any,
+        groups: Any,
+        radius: float,
+        n_ball: int,
+        smoothing: float,
+        variance: Any = None,
+    ) -> None:
         self.phi, self.variance = phi, variance
         self.B, self.C, self.cap, self.base = groups
         self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball

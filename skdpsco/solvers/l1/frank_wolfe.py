@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces
@@ -26,7 +27,7 @@ from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertic
 from skdpsco.solvers.steps import whole_steps
 from skdpsco.solvers.vertex_choice import polytope_of
 
-MECHANISMS = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
+MECHANISMS: dict[str, Any] = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ class FrankWolfe:
     The printed scale is half of what replacing a record needs, see docs/errata.md.
     """
 
-    requires = {
+    requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),
     }
     by_blocks = True
 
-    def __init__(self, mechanism: str = "exponential"):
+    def __init__(self, mechanism: str = "exponential") -> None:
         if mechanism not in MECHANISMS:
             raise ValueError(f"mechanism must be one of {sorted(MECHANISMS)}, got {mechanism!r}.")
         self.mechanism = mechanism
@@ -91,7 +92,15 @@ class FrankWolfe:
         path = plan_vertices(problem, constraint, weight, scale, rho, MECHANISMS[self.mechanism])
         return FrankWolfePlan(event=path.event, n_iter=n_iter, path=path, polytope=constraint)
 
-    def run(self, plan: FrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: FrankWolfePlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         assert plan.path is not None
         coef, _, _ = run_vertices(plan.path, problem, plan.polytope, X, y, rng, progress)
@@ -118,7 +127,10 @@ class NoisyFrankWolfe:
     (algorithm A_Noise-FW of the full version, arXiv:1411.5417).
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((minimiser,),),
+    }
     by_blocks = fixed_cost = True
 
     def check(self, problem: Problem) -> None:
@@ -168,7 +180,15 @@ class NoisyFrankWolfe:
             grid=(grid,) * n_iter,
         )
 
-    def run(self, plan: NoisyFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: NoisyFrankWolfePlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         coef = walk_minimisers(plan, problem, in_pieces(X, y), y, rng, progress)
         return Result(coef, plan.n_iter)

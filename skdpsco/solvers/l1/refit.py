@@ -6,12 +6,13 @@ branches depend on public numbers only.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
 from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
 from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
@@ -225,7 +226,7 @@ def linearise(loss, Z, y, slope, smoothness, v):
     bounded_derivatives(loss, Z, y, slope, slope, Z)
 
 
-def row_squares(A) -> np.ndarray:
+def row_squares(A: Any) -> np.ndarray:
     """Squared l2 norms of the rows of a dense or sparse array."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
@@ -246,7 +247,33 @@ class Refit:
         For the columns of the support.
     """
 
-    def __init__(self, problem: Problem, X, y, rng, support, constraint, plan: RefitPlan, progress):
+    problem: Any
+    y: Any
+    rng: Any
+    constraint: Any
+    plan: Any
+    progress: Any
+    slope: float
+    support: np.ndarray
+    n_ball: int
+    columns: np.ndarray
+    local: np.ndarray
+    rows: Any
+    slack: Any
+    w: Any
+    clip: Any
+
+    def __init__(
+        self,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        support: Any,
+        constraint: Any,
+        plan: RefitPlan,
+        progress: Any,
+    ) -> None:
         self.problem, self.X, self.y, self.rng = problem, X, y, rng
         self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
@@ -411,7 +438,16 @@ class Refit:
         )
 
 
-def sum_over(X, y, loss, slope, columns, W, function, arguments) -> np.ndarray:
+def sum_over(
+    X: MatrixLike,
+    y: TargetLike,
+    loss: Any,
+    slope: Any,
+    columns: Any,
+    W: Any,
+    function: Any,
+    arguments: Any,
+) -> np.ndarray:
     """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
 
     X may be what `sparse_columns_of` returns.
@@ -434,18 +470,18 @@ def sum_over(X, y, loss, slope, columns, W, function, arguments) -> np.ndarray:
     return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
 
 
-def square_norms(A, R, v):
+def square_norms(A: Any, R: Any, v: Any) -> Any:
     """Squares of the rows' l2 norms."""
     return row_squares(A).sum()[None]
 
 
-def second_moments(A, R, v, clip):
+def second_moments(A: Any, R: Any, v: Any, clip: Any) -> Any:
     """Products of the clipped rows' features, times the curvatures."""
     A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
     return A.T @ A
 
 
-def gradients(A, R, v, clip):
+def gradients(A: Any, R: Any, v: Any, clip: Any) -> Any:
     """Gradients of clipped rows."""
     return ((R * _weights(A, clip)[:, None]).T @ A).ravel()
 

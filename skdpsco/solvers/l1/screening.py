@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, slice_rows, sum_in_runs
 from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
@@ -86,7 +87,9 @@ def max_columns(n_samples: int, mu: float) -> int:
     return count
 
 
-def select_coordinates(plan: ScreenPlan, problem: Problem, X, y, rng) -> np.ndarray:
+def select_coordinates(
+    plan: ScreenPlan, problem: Problem, X: MatrixLike, y: TargetLike, rng: np.random.Generator
+) -> np.ndarray:
     """Flat coordinates, in increasing order, that are far from 0 in a noisy gradient.
 
     Parameters

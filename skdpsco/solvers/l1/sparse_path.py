@@ -7,11 +7,12 @@ bit. Proof: docs/proofs/stagewise.md.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import inner, njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import CSR, clip_scale
 from skdpsco.data.products import common_bound
@@ -141,13 +142,13 @@ class SlopeRoom(NamedTuple):
     loss: np.ndarray
 
 
-def schedule_of(plan) -> PathSchedule:
+def schedule_of(plan: Any) -> PathSchedule:
     """The schedule as kernels take it."""
     weight, scale, slope, grid = map(np.array, (plan.weight, plan.scale, plan.slope, plan.grid))
     return PathSchedule(weight, scale, slope, grid, plan.cap, plan.stop_grid)
 
 
-def new_path(problem, n_iter: int, progress: np.ndarray) -> Path:
+def new_path(problem: Any, n_iter: int, progress: np.ndarray) -> Path:
     """Start of a path, at 0."""
     return Path(
         np.zeros(problem.n_coefficients),
@@ -158,7 +159,7 @@ def new_path(problem, n_iter: int, progress: np.ndarray) -> Path:
     )
 
 
-def is_incremental(plan, problem, constraint, X) -> bool:
+def is_incremental(plan: Any, problem: Any, constraint: Any, X: MatrixLike) -> bool:
     """Whether `run_sparse` can follow ``plan``, and is faster than full passes if X is sparse.
 
     This depends on public values only; the number of non-zeros is private.
@@ -175,7 +176,7 @@ def is_incremental(plan, problem, constraint, X) -> bool:
     )
 
 
-def is_scaled(plan, radius: float) -> bool:
+def is_scaled(plan: Any, radius: float) -> bool:
     """Whether units of integers stay far from the limits of float64."""
     slope = max(plan.slope)
     scales = (slope, slope * radius, *plan.grid, plan.cap if plan.cap > 0.0 else 1.0)
@@ -199,7 +200,15 @@ def integer_error(n_samples: int, bound: float) -> float:
     return n * bound * (n * 2.0**-59 + 2.0**-52)
 
 
-def run_sparse(plan, problem, constraint, X, y, rng, progress):
+def run_sparse(
+    plan: Any,
+    problem: Any,
+    constraint: Any,
+    X: MatrixLike,
+    y: TargetLike,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """As `skdpsco.solvers.l1.vertex_path.run_vertices`."""
     n, D = problem.n_samples, problem.n_coefficients
     path = new_path(problem, len(plan.weight), progress)

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L1Ball, project
 from skdpsco.losses.library import (
     curvature,
@@ -180,7 +181,7 @@ class Stagewise:
     without the shrinking).
     """
 
-    requires = {
+    requires: ClassVar[dict[str, Any]] = {
         "loss": (
             (value, values),
             (curvature, curvatures),
@@ -331,7 +332,15 @@ class Stagewise:
             n_samples=problem.n_samples,
         )
 
-    def run(self, plan: StagewisePlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: StagewisePlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         D, K = problem.n_coefficients, problem.loss.n_outputs
         coef = np.zeros(D)
@@ -419,7 +428,7 @@ class StepSums:
         Length of one step.
     """
 
-    steps: sparse.csr_array
+    steps: Any
     length: float
 
     def point(self, t: int) -> np.ndarray:
@@ -440,7 +449,7 @@ def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarra
     return radius / T * np.arange(T + 1), StepSums(steps, radius / T)
 
 
-def projected_path(coef: np.ndarray) -> tuple[np.ndarray, sparse.csr_array]:
+def projected_path(coef: np.ndarray) -> tuple[np.ndarray, Any]:
     """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
     radii = np.linspace(0.0, np.abs(coef).sum(), STAGEWISE.path_points + 1)
     support = np.flatnonzero(coef)  # zeros stay zeros

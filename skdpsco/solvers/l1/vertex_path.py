@@ -1,4 +1,7 @@
-"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat."""
+"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat.
+
+Proofs: docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import kernel, njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
 from skdpsco.data.design import add_column
 from skdpsco.data.pieces import depth_of, sum_error
@@ -151,7 +155,15 @@ def plan_vertices(
     )
 
 
-def run_vertices(plan: VertexPlan, problem: Problem, constraint, X, y, rng, progress):
+def run_vertices(
+    plan: VertexPlan,
+    problem: Problem,
+    constraint: Any,
+    X: MatrixLike,
+    y: TargetLike,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Any:
     """Run the kernel.
 
     Returns

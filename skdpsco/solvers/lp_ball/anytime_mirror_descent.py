@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -173,12 +174,12 @@ class AnytimeMirrorDescent:
     """
 
     streams = True
-    requires = {
+    requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),
     }
 
-    def __init__(self, fresh: int = 0, shuffle: bool = True):
+    def __init__(self, fresh: int = 0, shuffle: bool = True) -> None:
         given: Any = fresh
         if isinstance(given, (bool, np.bool_)) or not isinstance(given, Integral):
             raise TypeError(f"fresh must be an int in [0, {MAX_FRESH}], got {fresh!r}.")
@@ -232,7 +233,15 @@ class AnytimeMirrorDescent:
             grid=grid_of(spans, bounds, rho),
         )
 
-    def run(self, plan: AnytimeMirrorDescentPlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: AnytimeMirrorDescentPlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         assert plan.bounds is not None
         n, D = problem.n_samples, problem.n_coefficients

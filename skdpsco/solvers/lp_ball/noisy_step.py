@@ -77,7 +77,9 @@ class Steps:
         The l2 norm to which derivatives are clipped.
     """
 
-    def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float):
+    n_gradients: float
+
+    def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float) -> None:
         outputs = problem.loss.n_outputs
         self.n_gradients = 0.0
         self._data = X, y, problem.loss, slope

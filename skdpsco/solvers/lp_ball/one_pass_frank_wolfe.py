@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_positive_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
@@ -162,12 +163,12 @@ class OnePassFrankWolfe:
     """
 
     streams = True
-    requires = {
+    requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),
     }
 
-    def __init__(self, batch_size: int | str = "auto", shuffle: bool = True):
+    def __init__(self, batch_size: int | str = "auto", shuffle: bool = True) -> None:
         automatic = isinstance(batch_size, str) and batch_size == "auto"
         self.batch_size: Any = (
             batch_size if automatic else check_positive_int("batch_size", batch_size, "'auto' or ")
@@ -229,7 +230,15 @@ class OnePassFrankWolfe:
             grid=unit_grid(steps, bounds, budget.rho),
         )
 
-    def run(self, plan: OnePassFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: OnePassFrankWolfePlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)

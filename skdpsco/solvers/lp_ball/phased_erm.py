@@ -5,10 +5,11 @@ Proof: docs/proofs/phased_erm.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on
@@ -122,11 +123,14 @@ class PhasedERM:
     Convex Optimization in Subquadratic Steps. NeurIPS 2021.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((project,),),
+    }
     streams = False
     fixed_cost = True
 
-    def __init__(self, schedule: str = "one-phase", smoothing: str = "none"):
+    def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:
         if schedule not in SCHEDULES:
             raise ValueError(f"schedule must be one of {SCHEDULES}, got {schedule!r}.")
         if smoothing not in SMOOTHINGS:
@@ -182,7 +186,15 @@ class PhasedERM:
             slope=slope,
         )
 
-    def run(self, plan: Plan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: Plan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         if isinstance(plan, SmoothedPlan):
             return run_smoothed(plan, problem, X, y, rng, progress)

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit, reduction
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, conjugate, project
@@ -205,10 +206,16 @@ class PhasedSGD:
     Optimization. COLT 2021, Section 7: p > 2.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((project,),)}
+    schedule: str
+    shuffle: bool
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((project,),),
+    }
     streams = fixed_cost = True
 
-    def __init__(self, schedule: str = "practical", shuffle: bool = True):
+    def __init__(self, schedule: str = "practical", shuffle: bool = True) -> None:
         if schedule not in tuple(PHASE_RULES):
             raise ValueError(f"schedule must be one of {tuple(PHASE_RULES)}, got {schedule!r}.")
         if not isinstance(shuffle, bool):
@@ -279,7 +286,15 @@ class PhasedSGD:
             phases=tuple(phases),
         )
 
-    def run(self, plan: PhasedSGDPlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: PhasedSGDPlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         bounds = plan.bounds
         assert bounds is not None

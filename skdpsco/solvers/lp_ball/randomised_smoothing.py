@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import (
     Event,
@@ -106,7 +107,14 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
     )
 
 
-def run_smoothed(plan: SmoothedPlan, problem: Problem, X, y, rng, progress) -> Result:
+def run_smoothed(
+    plan: SmoothedPlan,
+    problem: Problem,
+    X: MatrixLike,
+    y: TargetLike,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Result:
     """Follow ``plan`` on the data."""
     n, D = problem.n_samples, problem.n_coefficients
     steps = Steps(problem, X, y, plan.slope)

@@ -5,12 +5,13 @@ Proof: docs/proofs/tree_frank_wolfe.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
@@ -117,10 +118,15 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
+    shuffle: bool
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((minimiser,),),
+    }
     streams = True
 
-    def __init__(self, noise: str = "auto", shuffle: bool = True):
+    def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
         if noise != "auto" and noise not in NOISES:
             raise ValueError(f"noise must be one of {('auto', *NOISES)}, got {noise!r}.")
         if not isinstance(shuffle, bool):
@@ -201,7 +207,15 @@ class TreeFrankWolfe:
             noise_of(bounds, plan, 1, LEAST_CHANGE * bounds.slope(order))
         return plan
 
-    def run(self, plan: TreeFrankWolfePlan, problem: Problem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: TreeFrankWolfePlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         bounds, tree = BallBounds(problem), nodes(plan.n_iter)
         slope = bounds.slope(plan.order)
@@ -261,7 +275,12 @@ def noise_of(
 
 
 def release_sum(
-    bounds: BallBounds, plan: TreeFrankWolfePlan, size: int, limit: float, rng, total
+    bounds: BallBounds,
+    plan: TreeFrankWolfePlan,
+    size: int,
+    limit: float,
+    rng: np.random.Generator,
+    total: Any,
 ) -> None:
     """Add noise to the sum of a batch, in place."""
     sigma, grid = noise_of(bounds, plan, size, limit)

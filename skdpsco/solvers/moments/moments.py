@@ -7,11 +7,12 @@ where z is the prediction. This mean is released once, and a round needs only th
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdpsco._kernels import provider
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import replace_one
@@ -71,11 +72,16 @@ class Moments:
     Proof and sources: docs/proofs/moments.md.
     """
 
-    requires = {"loss": ((respond,), (derivative, derivatives)), "penalty": ((prox,),)}
-    optional = ("penalty",)
+    row_norm: float | None
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((respond,), (derivative, derivatives)),
+        "penalty": ((prox,),),
+    }
+    optional: ClassVar[tuple[str]] = ("penalty",)
     by_blocks = fixed_cost = True
 
-    def __init__(self, row_norm: float | None = None):
+    def __init__(self, row_norm: float | None = None) -> None:
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
 
     def check(self, problem: CompositeProblem) -> None:
@@ -179,7 +185,15 @@ class Moments:
             row_norm=self.row_norm,
         )
 
-    def run(self, plan: MomentsPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: MomentsPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             coef = _Run(plan, problem, X, y, rng).fit(progress)
@@ -208,7 +222,9 @@ def n_rounds(signal: float, matrix: bool) -> int:
 class _Run:
     """One fit, with coefficients in units in which rows have norm at most 1."""
 
-    def __init__(self, plan, problem, X, y, rng):
+    def __init__(
+        self, plan: Any, problem: Any, X: MatrixLike, y: TargetLike, rng: np.random.Generator
+    ) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y = X, y
         self.centred_at: Any = None  # what blocks are centred at in every sum
@@ -219,7 +235,7 @@ class _Run:
         self.shrinkage = MOMENTS.shrinkage if plan.matrix_grid else MOMENTS.diagonal_shrinkage
         self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
 
-    def fit(self, progress) -> np.ndarray:
+    def fit(self, progress: Any) -> np.ndarray:
         """Coefficients, flat."""
         plan, problem = self.plan, self.problem
         by_blocks = isinstance(self.X, BlockDesign)
@@ -266,19 +282,21 @@ class _Run:
         W[:, self.d :] -= (W[:, : self.d] @ centre)[:, None]
         return W.ravel()
 
-    def about(self, means):
+    def about(self, means: Any) -> Any:
         """Means of rows, as of rows less `shift`."""
         means = means.copy()
         means[:, : self.d] -= np.outer(means[:, self.d :].sum(axis=1), self.shift)
         return means
 
-    def back(self, W):
+    def back(self, W: Any) -> Any:
         """Coefficients of rows, from those of rows less `shift`."""
         W = np.clip(np.nan_to_num(W), -FAR, FAR)
         W[:, self.d :] -= (W[:, : self.d] @ self.shift)[:, None]
         return W
 
-    def rounds(self, model, curvature, moment, deviation, W, progress):
+    def rounds(
+        self, model: Any, curvature: Any, moment: Any, deviation: Any, W: Any, progress: Any
+    ) -> Any:
         """Accelerated proximal steps in the metric of the model."""
         plan = self.plan
         if plan.n_iter > MOMENTS.long:
@@ -306,7 +324,7 @@ class _Run:
             progress[0] += 1
         return W
 
-    def centre(self):
+    def centre(self) -> Any:
         """A noisy mean of the shortened features, or 0."""
         nowhere = np.zeros(self.d)
         if self.plan.centre_grid is None:
@@ -318,7 +336,7 @@ class _Run:
             return nowhere
         return np.clip(self.c * mean, -1.0, 1.0)
 
-    def clipping_norm(self, largest=None):
+    def clipping_norm(self, largest: Any = None) -> Any:
         """The smallest candidate that few rows exceed; for centred rows, one below `largest`."""
         n_counts = MOMENTS.n_counts if largest is None else MOMENTS.n_centred_counts
         largest = math.sqrt(max(self.d, 1)) if largest is None else largest
@@ -341,7 +359,7 @@ class _Run:
                 low = middle + 1
         return float(candidates[high])
 
-    def means(self, sums, grid):
+    def means(self, sums: Any, grid: Any) -> Any:
         """Release sums of rows times numbers, one vector per output; return means and noise."""
         W = sums.reshape(self.K, self.F)
         W[:, self.d :] *= math.sqrt(MOMENTS.intercept) * self.c
@@ -352,17 +370,17 @@ class _Run:
             deviation *= math.sqrt(1.0 - 1.0 / self.K)
         return W, deviation
 
-    def total(self, function, *arguments):
+    def total(self, function: Any, *arguments: Any) -> Any:
         """Sum of a function of shortened rows over all records."""
         return map_reduce(self.X, self.y, function, self.centred_at, self.c, *arguments)
 
-    def moment(self):
+    def moment(self) -> Any:
         """Mean of target times row, and its noise."""
         rule = Targets(self.problem.loss, self.bound)
         sums = self.total(shortened_sums, rule, self.K, None, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
-    def responses(self, W):
+    def responses(self, W: Any) -> Any:
         """Mean of response times row at ``W``, and its noise."""
         # Predictions have to be finite, since one NaN would make the whole sum NaN.
         w = np.clip(np.nan_to_num(W * self.scale), -FAR, FAR).ravel()
@@ -370,7 +388,7 @@ class _Run:
         sums = self.total(shortened_sums, rule, self.K, w)
         return self.means(sums, self.plan.response_grid)
 
-    def curvature(self, moment):
+    def curvature(self, moment: Any) -> Any:
         """Diagonal second moments: those along the moment, about the mean, for all features."""
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
@@ -391,7 +409,7 @@ class _Run:
         M[self.d :] = MOMENTS.intercept
         return M
 
-    def second_moments(self):
+    def second_moments(self) -> Any:
         """Noisy mean of row row', positive definite."""
         entries = upper_triangle(
             self.total(second_moment_sums, math.sqrt(MOMENTS.intercept) * self.c)

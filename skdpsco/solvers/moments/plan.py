@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skdpsco.losses.library import Multinomial, Squared
 from skdpsco.solvers.base import Plan
@@ -124,7 +124,7 @@ class MomentsPlan(Plan):
     row_norm: float | None = None
 
 
-def shares(problem, row_norm, matrix, T, centred):
+def shares(problem: Any, row_norm: Any, matrix: Any, T: Any, centred: Any) -> Any:
     """Share of mu**2 of one release of every kind, and the number of such releases.
 
     ``matrix`` and ``centred`` tell whether second moments and a centre are released, and ``T`` is

@@ -4,6 +4,7 @@ Nothing here sees data. Coefficients have shape (n_outputs, n_features).
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,12 @@ class Model:
         Coefficients of the problem are ``W * scale``.
     """
 
-    def __init__(self, M: np.ndarray, problem: CompositeProblem, scale: np.ndarray):
+    unit: np.ndarray
+    penalty: Any
+    weight: float
+    ridge: Any
+
+    def __init__(self, M: np.ndarray, problem: CompositeProblem, scale: np.ndarray) -> None:
         self.M = M
         penalty = L2(0.0) if problem.penalty is None else problem.penalty
         self.unit = np.array(problem.unit) * scale

@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
 from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
 from skdpsco.data.record_sums import without_gil
@@ -206,7 +207,7 @@ def row_norms(X: Any, n: int) -> np.ndarray:
 
 
 @without_gil
-def count_longer(X, y, centre, limits) -> np.ndarray:
+def count_longer(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
     """How many rows are longer than each of the increasing ``limits``."""
     norms = row_norms(centred(X, centre), len(y))
     up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
@@ -214,7 +215,16 @@ def count_longer(X, y, centre, limits) -> np.ndarray:
 
 
 @without_gil
-def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.ndarray:
+def shortened_sums(
+    X: MatrixLike,
+    y: TargetLike,
+    centre: Any,
+    c: Any,
+    rule: Any,
+    n_outputs: Any,
+    w: Any = None,
+    twice: Any = False,
+) -> np.ndarray:
     """Sum of numbers times shortened rows over ``c``, with predictions at ``w`` if it is given."""
     X = centred(X, centre)
     out = np.zeros((len(X.bounds) + X.intercept) * n_outputs)
@@ -225,14 +235,16 @@ def shortened_sums(X, y, centre, c, rule, n_outputs, w=None, twice=False) -> np.
 
 
 @without_gil
-def square_sums(X, y, centre, c, w, n_outputs) -> np.ndarray:
+def square_sums(
+    X: MatrixLike, y: TargetLike, centre: Any, c: Any, w: Any, n_outputs: Any
+) -> np.ndarray:
     """Sums of squared predictions of shortened rows over ``c``, and of half of the first ones."""
     X = centred(X, centre)
     weight, Z = c / np.maximum(row_norms(X, len(y)), c) / c, np.empty((len(y), n_outputs))
     return np.array([sum_squares(X, as_vector(w, X), weight, Z), 0.5 * c * (weight @ Z[:, 0])])
 
 
-def second_moment_sums(X, y, centre, c, one) -> np.ndarray:
+def second_moment_sums(X: MatrixLike, y: TargetLike, centre: Any, c: Any, one: Any) -> np.ndarray:
     """Sum of row row' of shortened rows over ``c``, with ``one`` in place of the intercept's 1."""
     X = centred(X, centre)
     weight, d = c / np.maximum(row_norms(X, len(y)), c) / c, len(X.bounds)

@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._clipping import clip, clip_record
 from skdpsco._kernels import inner, kernel, njit, provider
 from skdpsco._random import below
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.kernels import by_record
@@ -142,7 +143,13 @@ class CoordinateDescent:
     Composite Empirical Risk Minimization. ICML 2022, Algorithm 1.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    average: bool
+    clip: Any
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "penalty": ((prox,),),
+    }
     fixed_cost = True
 
     def __init__(
@@ -190,7 +197,13 @@ class CoordinateDescent:
         )
 
     def run(
-        self, plan: CoordinateDescentPlan, problem: CompositeProblem, X, y, rng, progress
+        self,
+        plan: CoordinateDescentPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
         loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -135,7 +136,10 @@ class GradientDescent:
     and Tight Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
     """
 
-    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "penalty": ((prox,),),
+    }
     by_blocks = fixed_cost = True
 
     def __init__(self, clip: float | str = "auto", preconditioned: bool = True) -> None:
@@ -170,7 +174,13 @@ class GradientDescent:
         )
 
     def run(
-        self, plan: GradientDescentPlan, problem: CompositeProblem, X, y, rng, progress
+        self,
+        plan: GradientDescentPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
         X = in_pieces(X, y)
@@ -253,7 +263,14 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
-def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -> Coordinates:
+def release_coordinates(
+    clip: Any,
+    plan: Any,
+    problem: CompositeProblem,
+    X: MatrixLike,
+    y: TargetLike,
+    rng: np.random.Generator,
+) -> Coordinates:
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
     loss, d = problem.loss, problem.n_features
     scale, target = np.ones(d), problem.target_bound
@@ -284,7 +301,15 @@ def release_coordinates(clip, plan: Any, problem: CompositeProblem, X, y, rng) -
     return Coordinates(scale, bound, mean_square_norm, shrinkage)
 
 
-def noisy_gradient(problem, coordinates: Coordinates, X, y, point, grid: float, rng) -> np.ndarray:
+def noisy_gradient(
+    problem: Any,
+    coordinates: Coordinates,
+    X: MatrixLike,
+    y: TargetLike,
+    point: Any,
+    grid: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Release the sum over records of clipped gradients, in ``coordinates``."""
     w = unscaled(problem, coordinates, point)
     out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
@@ -302,8 +327,8 @@ def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndar
 
 
 def proximal_step(
-    problem: CompositeProblem, coordinates: Coordinates, point, gradient, step: float
-):
+    problem: CompositeProblem, coordinates: Coordinates, point: Any, gradient: Any, step: float
+) -> Any:
     """``prox(point - step * gradient)``, in ``coordinates``."""
     out = point - step * gradient
     scaled_proxes(

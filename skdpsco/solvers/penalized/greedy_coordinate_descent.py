@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import kernel, njit
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import (
@@ -119,7 +120,9 @@ class GreedyCoordinateDescent:
     Minimization by Greedy Coordinate Descent. AISTATS 2023.
     """
 
-    requires = {
+    clip: Any
+
+    requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,), (subdifferential,)),
     }
@@ -183,7 +186,15 @@ class GreedyCoordinateDescent:
             length=min(1.0, size / GREEDY.noise),
         )
 
-    def run(self, plan: GreedyPlan, problem: CompositeProblem, X, y, rng, progress) -> Result:
+    def run(
+        self,
+        plan: GreedyPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
         """Follow ``plan`` on the data."""
         loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs
         n = problem.n_samples

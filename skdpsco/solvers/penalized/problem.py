@@ -40,7 +40,7 @@ class CompositeProblem(Problem):
     Parameters
     ----------
     penalty : NamedTuple of `skdpsco.penalties`, or None
-        psi, a function of a coefficient in the user's units, ``unit_j v_j``.
+        The function psi of a coefficient in the user's units, ``unit_j v_j``.
     unit : tuple of float, length n_features
         0 where a feature is not penalised, as that of an intercept.
     weight : float, default=1.0

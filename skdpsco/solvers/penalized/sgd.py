@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco._random import next_uint64
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.record_sums import in_pieces
@@ -110,7 +111,14 @@ class SGD:
     M. Abadi et al. Deep Learning with Differential Privacy. CCS 2016.
     """
 
-    requires = {"loss": ((derivative, derivatives),), "penalty": ((prox,),)}
+    full_batch: Any
+    clip: Any
+    preconditioned: bool
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "penalty": ((prox,),),
+    }
     fixed_cost = samples = True
 
     def __init__(
@@ -170,7 +178,13 @@ class SGD:
         )
 
     def run(
-        self, plan: GradientDescentPlan, problem: CompositeProblem, X, y, rng, progress
+        self,
+        plan: GradientDescentPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
         if not isinstance(plan, SGDPlan):
@@ -202,6 +216,8 @@ class SGD:
 
 class Rows:
     """Some records of a design, as a design."""
+
+    matrix: Any
 
     def __init__(self, X: Dense | CSR) -> None:
         self.X = X

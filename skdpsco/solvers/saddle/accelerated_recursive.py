@@ -79,7 +79,9 @@ class AcceleratedRecursive:
     COLT 2022, Algorithm 1.
     """
 
-    def __init__(self, n_rounds: int | None = None):
+    n_rounds: int | None
+
+    def __init__(self, n_rounds: int | None = None) -> None:
         self.n_rounds = check_rounds(n_rounds)
 
     def plan(

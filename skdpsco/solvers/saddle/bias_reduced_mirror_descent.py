@@ -137,7 +137,9 @@ class BiasReducedMirrorDescent:
     corrected, the number of steps is fixed, and batches are proportional to the cost of a record.
     """
 
-    def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter):
+    max_iter: int
+
+    def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
         if max_level != "auto":
             allowed = "'auto' or an int in [0, 12]"
             if isinstance(max_level, (bool, np.bool_)) or not isinstance(

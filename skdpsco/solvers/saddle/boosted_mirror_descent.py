@@ -103,7 +103,9 @@ class BoostedMirrorDescent:
     Algorithm 4, with exact accounting.
     """
 
-    def __init__(self, failure: float = 0.1, solver: Any = None):
+    failure: float
+
+    def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
         given: Any = failure
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
         if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):

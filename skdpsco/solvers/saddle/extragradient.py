@@ -90,9 +90,14 @@ def _project(constraint, w):
 class Solve:
     """One round on its records; nothing is private yet, and only `solution` may be used outside."""
 
+    problem: Any
+    round: Any
+    data: Any
+    centre: np.ndarray
+
     def __init__(
         self, problem: VariationalProblem, round_: Round, data: Data, centres: list[np.ndarray]
-    ):
+    ) -> None:
         self.problem, self.round, self.data = problem, round_, data
         self.centre = np.average(centres, axis=0, weights=round_.weights)
 

@@ -81,7 +81,9 @@ class MirrorDescent:
     draws. The accounting is exact.
     """
 
-    def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter):
+    max_iter: int
+
+    def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
         if n_draws != "auto":
             n_draws = check_positive_int("n_draws", n_draws, "'auto' or ")
             if n_draws > MOST_DRAWS:

@@ -119,13 +119,16 @@ class MirrorProx:
     oracle's noise has an unspecified constant; ours is exact, see docs/errata.md.
     """
 
+    max_calls: int
+    n_epochs: int
+
     def __init__(
         self,
         method: str = "auto",
         max_calls: int = MIRROR_PROX.max_calls,
         n_batches: int | str | None = None,
         n_epochs: int = 1,
-    ):
+    ) -> None:
         if not isinstance(method, str) or method not in MIRROR_METHODS:
             raise ValueError(f"method must be one of {MIRROR_METHODS}, got {method!r}.")
         self.method = method

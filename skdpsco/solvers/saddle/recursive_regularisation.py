@@ -89,7 +89,10 @@ class RecursiveRegularisation:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithms 1 and 3.
     """
 
-    def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None):
+    solver: Any
+    n_rounds: int | None
+
+    def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None) -> None:
         needed = ("plan", "schedule", "run")
         if isinstance(solver, type) or not (
             solver is None or all(hasattr(solver, name) for name in needed)

@@ -262,7 +262,7 @@ class Scores:
     other batches add.
     """
 
-    def __init__(self, problem: VariationalProblem):
+    def __init__(self, problem: VariationalProblem) -> None:
         self._parts = problem.geometry.parts
         self._units = np.zeros(problem.geometry.size, dtype=np.int64)
 

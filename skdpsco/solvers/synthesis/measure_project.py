@@ -135,7 +135,12 @@ class MeasureProject:
         return plan
 
     def run(
-        self, plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+        self,
+        plan: MeasurePlan,
+        problem: QueryProblem,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         measured = statistic(plan, problem, codes)

@@ -5,6 +5,7 @@ Everything here is post-processing. Source: docs/proofs/select_measure.md, secti
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,11 @@ class MeasuredTables:
     problem : QueryProblem
     """
 
-    def __init__(self, problem: QueryProblem):
+    limit: int
+    rough: bool
+    base: Any
+
+    def __init__(self, problem: QueryProblem) -> None:
         self.problem = problem
         self.limit = problem.n_cells if problem.dense else GROUP_CELLS
         self.groups: list[Subset] = [(j,) for j in range(problem.n_columns)]
@@ -45,7 +50,13 @@ class MeasuredTables:
         self.rough = False
         self.base = ProductMixture(np.ones(1), tuple(np.full((1, s), 1 / s) for s in problem.shape))
 
-    def start(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray, rng):
+    def start(
+        self,
+        subsets: tuple[Subset, ...],
+        values: np.ndarray,
+        deviations: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Any:
         """Start with independent columns, from noisy contrasts of single columns."""
         shape, n = self.problem.shape, self.problem.n_samples
         terms = _latent_class.terms(subsets, shape)
@@ -150,7 +161,10 @@ class MeasuredQueries:
     problem : QueryProblem
     """
 
-    def __init__(self, problem: QueryProblem):
+    precisions: Any
+    sums: Any
+
+    def __init__(self, problem: QueryProblem) -> None:
         self.problem = problem
         self.precisions = np.zeros(problem.n_answers)
         self.sums = np.zeros(problem.n_answers)

@@ -101,7 +101,7 @@ class MultiplicativeWeights:
 
     by_blocks = True
 
-    def __init__(self, variant: str = BEST_RESPONSE):
+    def __init__(self, variant: str = BEST_RESPONSE) -> None:
         if variant not in VARIANTS:
             raise ValueError(f"variant must be one of {list(VARIANTS)}, got {variant!r}.")
         self.variant = variant
@@ -167,7 +167,12 @@ class MultiplicativeWeights:
         )
 
     def run(
-        self, plan: WeightsPlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+        self,
+        plan: WeightsPlan,
+        problem: QueryProblem,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         n, N = problem.n_samples, problem.n_cells

@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -85,7 +86,9 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def objective(x, n_components, starts, factors, targets, precisions, ridge):
+def objective(
+    x: Any, n_components: Any, starts: Any, factors: Any, targets: Any, precisions: Any, ridge: Any
+) -> Any:
     """Value and gradient at x, the logits of the components followed by those of all columns."""
     p = _softmax(x[:n_components])
     logits = x[n_components:].reshape(n_components, -1)

@@ -88,7 +88,7 @@ class NoisyContrasts:
     subsets: tuple[Subset, ...] = ()
 
     @classmethod
-    def of_cells(cls, problem: QueryProblem, cells: np.ndarray, deviation: float):
+    def of_cells(cls, problem: QueryProblem, cells: np.ndarray, deviation: float) -> Any:
         """Make noisy contrasts from noisy shares of all cells."""
         shape = problem.shape
         values = (scales(shape) * helmert(cells.reshape(shape))).ravel()[1:]
@@ -97,7 +97,9 @@ class NoisyContrasts:
         return cls(problem, values, deviations, orders)
 
     @classmethod
-    def of_subsets(cls, problem: QueryProblem, subsets, weights, weighted, deviation: float):
+    def of_subsets(
+        cls, problem: QueryProblem, subsets: Any, weights: Any, weighted: Any, deviation: float
+    ) -> Any:
         """Make noisy contrasts from weighted ones of some subsets."""
         counts = [n_contrasts(subset, problem.shape) for subset in subsets]
         weight = np.repeat(weights, counts)

@@ -167,7 +167,12 @@ class SelectMeasure:
         return _plan_tables(problem, budget.rho, columns, candidates, n_iter)
 
     def run(
-        self, plan: SelectPlan, problem: QueryProblem, codes: np.ndarray, rng, progress
+        self,
+        plan: SelectPlan,
+        problem: QueryProblem,
+        codes: np.ndarray,
+        rng: np.random.Generator,
+        progress: Any,
     ) -> SynthesisResult:
         """Follow ``plan`` on records."""
         if isinstance(problem.workload, LinearQueries):

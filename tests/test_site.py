@@ -1,0 +1,237 @@
+"""The built site, as files and in a browser. `make docs` builds it, and then runs these tests."""
+
+import gzip
+import json
+import os
+import shutil
+import threading
+from collections import defaultdict
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from skdpsco.privacy import gaussian_mu
+
+SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+SOME_PAGES = [
+    "index.html", "tutorials.html", "auto_examples/plot_first_model.html", "choosing.html",
+    "expectations.html", "algorithms.html", "glossary.html", "from-epsilon-to-noise.html",
+    "proofs/noise.html", "api/generated/skdpsco.PrivateLasso.html",
+]  # fmt: skip
+PHONE = 390  # pixels
+
+if not (SITE / "index.html").is_file():
+    pytest.skip("there is no built site: run `make docs`", allow_module_level=True)
+
+
+class Page(HTMLParser):
+    """Links, anchors and what a page loads."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors, self.loaded, self.images = [], set(), [], []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loaded.append(found["href"])
+        elif tag in ("script", "img", "iframe", "source") and "src" in found:
+            self.loaded.append(found["src"])
+        if tag == "img":
+            self.images.append(found)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    found = sorted(SITE.rglob("*.html"))
+    return {path: Page(path) for path in found if "_static" not in path.parts}
+
+
+def test_links_and_anchors(pages):
+    broken = defaultdict(list)
+    for path, page in pages.items():
+        for link in page.links + page.loaded:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = path
+            if parts.path:
+                target = Path(os.path.normpath(path.parent / unquote(parts.path)))
+            anchors = pages[target].anchors if target in pages else set()
+            known = not parts.fragment or unquote(parts.fragment) in anchors
+            if not target.is_file() or not known:
+                broken[str(path.relative_to(SITE))].append(link)
+    assert dict(broken) == {}
+    assert len(pages) > 200
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    for path, page in pages.items():
+        outside = [link for link in page.loaded if urlsplit(link).netloc]
+        assert outside == [], path
+
+
+def test_images_have_texts(pages):
+    for path, page in pages.items():
+        for image in page.images:
+            # A thumbnail stands beside its title, which a reader need not hear twice.
+            assert image.get("alt") or image["src"].endswith("_thumb.png"), (path, image)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Where a server on this machine shows the site."""
+    handler = partial(Quiet, directory=str(SITE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser(address):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="there is no selenium")
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("there is no browser: install chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+    service = webdriver.ChromeService(executable_path=DRIVER)
+    driver = webdriver.Chrome(options=options, service=service)
+    driver.set_page_load_timeout(120)
+    yield driver
+    driver.quit()
+
+
+def wait_for(browser, script, seconds=60):
+    """The first truthy value of a script."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, seconds).until(lambda driver: driver.execute_script(script))
+
+
+@pytest.mark.parametrize(
+    ("words", "page"), [("PrivateLasso", "skdpsco.PrivateLasso"), ("ledger", "proofs/ledger")]
+)
+def test_search(browser, address, words, page):
+    browser.get(f"{address}search.html?q={words}")
+    found = f"return document.querySelector('#search-results a[href*=\"{page}\"]') !== null"
+    assert wait_for(browser, found)
+
+
+def test_the_chart_leads_to_estimators(browser, address):
+    links = "return [...document.querySelectorAll('.chart a')].map((a) => a.getAttribute('href'))"
+    browser.get(f"{address}choosing.html")
+    targets = browser.execute_script(links)
+    assert len([link for link in targets if "skdpsco.Private" in link]) >= 12
+    script = "document.querySelector('.chart a[href*=\"PrivateLasso\"] text').dispatchEvent("
+    browser.execute_script(script + "new MouseEvent('click', {bubbles: true, view: window}))")
+    assert wait_for(browser, "return document.title.startsWith('PrivateLasso')")
+
+
+@pytest.mark.parametrize(("n", "epsilon", "columns"), [(3, 0, 0), (5, -0.5, 2), (4, 0.9, 1)])
+def test_the_plot_reacts(browser, address, n, epsilon, columns):
+    browser.get(f"{address}choosing.html")
+    text = "return document.querySelector('#noise output').textContent"
+    before = wait_for(browser, text)
+    for name, value in (("n", n), ("epsilon", epsilon), ("columns", columns), ("delta", "1e-8")):
+        browser.execute_script(
+            "const control = document.querySelector(`#noise [name=${arguments[0]}]`);"
+            "control.value = arguments[1];"
+            "control.dispatchEvent(new Event('input', {bubbles: true}));",
+            name,
+            str(value),
+        )
+    after = browser.execute_script(text)
+    assert after != before
+    shown = float(after.partition("standard deviation ")[2].partition(",")[0])
+    right = 2.0 * 10 ** (columns / 2.0) / (10**n * gaussian_mu(10**epsilon, 1e-8))
+    assert shown == pytest.approx(right, rel=0.05)  # two digits are shown
+    dots = "return document.querySelectorAll('#noise svg circle').length"
+    assert browser.execute_script(dots) == 1
+
+
+def test_code_can_be_copied(browser, address):
+    browser.get(f"{address}index.html")
+    wait_for(browser, "return document.querySelector('button.copybtn')")
+    browser.execute_script("document.querySelector('button.copybtn').click()")
+    assert wait_for(browser, "return document.querySelector('button.copybtn.success')")
+
+
+def luminance(colour):
+    """Of a computed colour, between 0 and 1."""
+    numbers = colour[colour.index("(") + 1 : -1].replace(",", " ").split()[:3]
+    return sum(w * float(x) for w, x in zip((0.2126, 0.7152, 0.0722), numbers, strict=True)) / 255
+
+
+def test_figures_are_readable_in_the_dark(browser, address):
+    browser.get(f"{address}choosing.html")
+    browser.execute_script("localStorage.setItem('mode', 'dark')")
+    try:
+        browser.get(f"{address}choosing.html")
+        style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+        assert luminance(browser.execute_script(style, "body", "backgroundColor")) < 0.25
+        for kind in ("question", "model"):
+            box, text = (
+                luminance(browser.execute_script(style, f".chart .{kind}{part}", "fill"))
+                for part in ("", "-text")
+            )
+            assert abs(box - text) > 0.4
+        assert luminance(browser.execute_script(style, "#noise svg text", "fill")) > 0.6
+        browser.get(f"{address}from-epsilon-to-noise.html")
+        background = browser.execute_script(style, "article img", "backgroundColor")
+        assert luminance(background) > 0.6  # pictures are drawn for a light ground
+    finally:
+        browser.execute_script("localStorage.setItem('mode', 'light')")
+
+
+def test_a_phone_needs_no_horizontal_scrolling(browser, address):
+    size = {"width": PHONE, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for page in SOME_PAGES:
+            browser.get(address + page)
+            width = browser.execute_script("return document.documentElement.scrollWidth")
+            assert width <= PHONE, page
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_first_page_is_light_and_asks_only_this_machine(browser, address):
+    browser.get_log("performance")  # forgets earlier pages
+    for page in reversed(SOME_PAGES):
+        browser.get(address + page)
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
+    assert any(url.endswith(".css") or ".css?" in url for url in asked)
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+    names = browser.execute_script(
+        "return performance.getEntriesByType('resource').map((entry) => entry.name)"
+    )
+    files = [SITE / urlsplit(name).path[1:] for name in ["/index.html", *names]]
+    sizes = [len(gzip.compress(file.read_bytes())) for file in files if file.is_file()]
+    assert len(sizes) > 10
+    assert sum(sizes) < 1_000_000
