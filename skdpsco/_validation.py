@@ -316,6 +316,11 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
     ValueError
         If the function refuses X.
     """
+    if hasattr(X, "n_blocks"):
+        raise TypeError(
+            f"{_LEGAL}: this model does not take RowBlocks, as it does not sum over records. See "
+            "docs/scaling.md for those that do."
+        )
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
