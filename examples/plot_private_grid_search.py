@@ -9,8 +9,8 @@ pixels have values that we pretend not to know. The same total epsilon is spent 
 show the accuracy on other records over eight repetitions. (On private data such a plot would itself
 be a release.)
 
-A search pays where the default is wrong, and costs where it is right: what is spent on
-knowing better is not spent on the model. Both cases are below, the same pixels in two units.
+A search pays where the default is wrong, and costs where it is right: what is spent on knowing
+better is not spent on the model. Both cases are below, the same pixels in two units.
 """
 
 import matplotlib.pyplot as plt
