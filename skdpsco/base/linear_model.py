@@ -325,7 +325,11 @@ class PrivateLinearModel(PrivateEstimator):
         return float(n_samples)
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
-        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum."""
+        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum.
+
+        For blocks, where y is None, the targets are a function of those of a block, or None for
+        them as they are.
+        """
         return y, float(n_samples)
 
     def _fit(
@@ -440,6 +444,8 @@ class PrivateLinearModel(PrivateEstimator):
                 result = self._follow(solver, plan, problem, design, y, rng)
                 if calibration is not None:
                     targets, total = self._calibration_targets(result, y, n)
+                    if callable(targets):
+                        design, targets = design._replace(target=targets), None
                     found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
