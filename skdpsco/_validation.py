@@ -58,6 +58,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "verbose": ["verbose"],
 }
+PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
+    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]]
+}
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
@@ -76,11 +79,11 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
     **CALIBRATION_CONSTRAINTS,
+    **PRIVATE_BOUND_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]],
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
@@ -313,6 +316,11 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
     ValueError
         If the function refuses X.
     """
+    if hasattr(X, "n_blocks"):
+        raise TypeError(
+            f"{_LEGAL}: this model does not take RowBlocks, as it does not sum over records. See "
+            "docs/scaling.md for those that do."
+        )
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:

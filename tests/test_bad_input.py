@@ -77,7 +77,7 @@ BAD_PARAMETERS = [
     ("radius", True, "radius must be a positive number, got True"),
     ("radius", 1e300, r"radius must be in \[1e-100, 1e\+100\], got 1e\+300"),
     ("radius", 1e-300, r"radius must be in \[1e-100, 1e\+100\]"),
-    *(("feature_bound", v, "feature" + BOUND) for v in (NAN, INF, 0, -1, "1", None, 1j)),
+    *(("feature_bound", v, "feature" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j)),
     ("feature_bound", True, "feature_bound must be a positive number, got True"),
     ("feature_bound", 1e101, r"feature_bound must be in \[1e-100, 1e\+100\]"),
     *(

@@ -204,8 +204,8 @@ def test_parquet_and_arrow(tmp_path):
     model = PrivateLogisticL1(classes=["no", "yes"], n_iter=4)
     same(model, RowBlocks.from_parquet(path, "target", columns=names), y=LABELS)
 
-    with pytest.raises(TypeError, match="column 'day' is date32"):
-        RowBlocks.from_parquet(path, "target")
+    with pytest.raises(TypeError, match="X must be numeric, but column 'day' is date32"):
+        PrivateLasso().fit(RowBlocks.from_parquet(path, "target"))
     with pytest.raises(ValueError, match=r"target must be the name of one column.*got 'z'"):
         RowBlocks.from_parquet(path, "z")
     with pytest.raises(ValueError, match=r"columns must be different names.*got 'x1'"):

@@ -100,7 +100,7 @@ def test_labels_must_be_declared():
 
 
 def test_targets_are_given_once():
-    with pytest.raises(ValueError, match="y must be given, or be part of the blocks"):
+    with pytest.raises(ValueError, match="y must be given, or be part of the RowBlocks"):
         PrivateLasso().fit(RowBlocks.from_arrays(X))
     with pytest.raises(ValueError, match="y must be None where the blocks of X hold the targets"):
         PrivateLasso().fit(RowBlocks.from_arrays(X, Y), Y)

@@ -275,25 +275,28 @@ def blocks_of(kind):
         return [(X, Y)]
     if kind == "iterator":
         return iter([(X, Y)])
-    if kind == "arrow":
-        pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
-        return pa.table({"a": X[:, 0], "b": X[:, 1]})
-    if kind == "dask":
-        dask_array = pytest.importorskip("dask.array", reason="needs the extra dask")
-        return dask_array.from_array(X, chunks=(10, 3))
-    return RowBlocks.from_arrays(X, Y if kind == "blocks with targets" else None, block_size=10)
-
-
-KINDS = ["blocks", "blocks with targets", "pairs", "iterator", "arrow", "dask"]
+    dask_array = pytest.importorskip("dask.array", reason="needs the extra dask")
+    return dask_array.from_array(X, chunks=(10, 3))
 
 
 @pytest.mark.parametrize("y", [Y, None], ids=["y", "no y"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["pairs", "iterator", "dask"])
 def test_blocks(kind, y):
-    bad, match = blocks_of(kind), "X must be an array.*random rows of it; got blocks of records"
+    """`RowBlocks` of arrays and files are another matter: tests/test_blocks_everywhere.py."""
+    bad, match = blocks_of(kind), "X must be an array.*since a search takes random rows of it"
     for estimator in (MODEL, SCALED):
         refuses_search(match, estimator, {}, X=bad, y=y)
         refuses(match, lambda ledger: private_cross_val_score(MODEL, bad, y, ledger=ledger))
+
+
+@pytest.mark.parametrize("kind", ["blocks", "arrow"])
+def test_targets_of_blocks(kind):
+    pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    bad = RowBlocks.from_arrays(X, block_size=10) if kind == "blocks" else table
+    refuses_search("requires y to be passed", MODEL, {}, X=bad, y=None)
+    given = RowBlocks.from_arrays(X, Y, block_size=10)
+    refuses_search("y must be None where the blocks", MODEL, {}, X=given, y=Y)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skdpsco import PrivateLogisticL1
+from skdpsco.data import as_design
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
@@ -298,7 +299,9 @@ def test_variances_are_unbiased():
     plan = plan_moments(40, 10_000, True, 50.0)
     assert 0.09 < plan.noise < 0.11
     rng = np.random.Generator(np.random.PCG64(0))
-    _, var = release_moments(plan, U, True, rng)
+    bounds = np.full(10_000, -1.0), np.ones(10_000)
+    design = as_design(U, bounds[1], False)
+    _, var = release_moments(plan, design, 40, bounds, True, rng)
     assert var.mean() == pytest.approx(0.25, abs=5 * var.std() / 100)
     assert plan.noise**2 > 15 * var.std() / 100
 

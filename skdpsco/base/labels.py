@@ -69,6 +69,20 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     return unique, index
 
 
+def declared_classes(classes: Any) -> np.ndarray:
+    """The classes of labels in blocks, sorted.
+
+    Raises
+    ------
+    ValueError
+        If they are not declared: labels of blocks are not looked at for them.
+    """
+    if classes is None:
+        raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
+    labels = declared("classes", classes)
+    return encode_classes(np.asarray(labels)[:0], labels)[0]
+
+
 def as_targets(
     classes: np.ndarray, index: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:

@@ -1,11 +1,9 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -14,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
 from skdpsco._typing import LedgerLike, Seed, Self
+from skdpsco._upstream import fitted_by_validation
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -150,22 +149,14 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
-def fitted_by_validation() -> bool:
-    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
-
-    It leaves no other mark on the fits that it makes.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+_said: set[str] = set()  # no cache, whose counters would count the fits
 
 
-@cache  # so that a process warns once, not for every fit
 def warn_of_uncounted_fits() -> None:
-    """Say that the budgets of several fits add up, where nothing adds them up."""
+    """Say once in a process that budgets of several fits add up, where nothing adds them up."""
+    if _said:
+        return
+    _said.add("uncounted fits")
     warn_privacy(
         "scikit-learn's searches and cross-validation fit the same records many times, and their "
         "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "

@@ -1,4 +1,8 @@
-"""What the private transformers share."""
+"""What the transformers of this library share."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -7,11 +11,67 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data.row_blocks import (
+    BlockRecords,
+    RowBlocks,
+    blocks_of,
+    is_arrow,
+    read_features,
+)
 
 CLIPPED = "columns are clipped to their public bounds, lower and upper"
 
 
-class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+class BlockTransformerMixin(TransformerMixin):
+    """A transformer of arrays and frames that transforms blocks too: with `RowBlocks.map`."""
+
+    _reads_arrow = False  # whether Arrow tables are frames for it, and not blocks
+
+    def _blocks_of(self, X: Any) -> RowBlocks | None:
+        """X as blocks, if it is no frame or array."""
+        return None if self._reads_arrow and is_arrow(X) else blocks_of(X)
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)  # scikit-learn's wrapper knows arrays and frames only
+        if "transform" in vars(cls):
+            cls.transform = _also_of_blocks(vars(cls)["transform"])  # type: ignore[attr-defined]
+
+
+def _also_of_blocks(transform: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(transform)
+    def wrapped(self, X):
+        blocks = self._blocks_of(X)
+        return transform(self, X) if blocks is None else blocks.map(self)
+
+    return wrapped
+
+
+def _fit_transform(self, X, y=None, **fit_params):
+    """Fit to the data, then transform them.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features), or blocks
+    y : array-like of shape (n_samples,) or None, default=None
+    **fit_params : dict
+        Further arguments of ``fit``.
+
+    Returns
+    -------
+    X_out : what `transform` returns
+    """
+    blocks = self._blocks_of(X)
+    if blocks is None:
+        return super(BlockTransformerMixin, self).fit_transform(X, y, **fit_params)
+    return self.fit(blocks, y, **fit_params).transform(blocks)
+
+
+# Set here, where scikit-learn does not wrap it.
+BlockTransformerMixin.fit_transform = _fit_transform  # type: ignore[method-assign]
+_fit_transform.__name__ = "fit_transform"
+
+
+class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstimator):
     """Base of private maps of single columns, each within public bounds; see the subclasses."""
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
@@ -19,8 +79,9 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Records, which are clipped to the bounds.
+        X : array-like of shape (n_samples, n_features), or blocks
+            Records, which are clipped to the bounds. Blocks are `RowBlocks`, a Dask array or data
+            frame, or an Arrow table.
         y : None
             Ignored.
 
@@ -39,18 +100,28 @@ class ColumnTransform(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         """
         self._validate_params()
         draft = self._draft()
-        draft._learn(draft._check(X, reset=True))
+        draft._learn(draft._records(X))
         return self._accept(draft)
 
-    def _learn(self, X: np.ndarray) -> None:
+    def _learn(self, X: np.ndarray | BlockRecords) -> None:
         """Fit this draft on checked columns; warnings name the line that called `fit`."""
         raise NotImplementedError
 
+    def _records(self, X: Any) -> np.ndarray | BlockRecords:
+        records = read_features(self, X)
+        if records is None:
+            return self._check(X, reset=True)
+        self._refuse_sparse(records.blocks.sparse)
+        return records
+
     def _check(self, X, reset: bool, named: bool = True) -> np.ndarray:
         X = check_features(self, X, reset) if named else check_width(self, X)
-        if sparse.issparse(X):
+        self._refuse_sparse(sparse.issparse(X))
+        return X
+
+    def _refuse_sparse(self, is_sparse: bool) -> None:
+        if is_sparse:
             raise ValueError(
                 f"X is sparse, but {type(self).__name__} moves zeros: make it dense, with "
                 "X.toarray(), or use PublicBoundsScaler with symmetric bounds."
             )
-        return X

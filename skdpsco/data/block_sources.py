@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import FLOATS
+from skdpsco._validation import FLOATS, select_records
 from skdpsco.data.design import as_design
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
@@ -77,24 +77,66 @@ class Retargeted(NamedTuple):
         return self.part.read()[0], self.y.read()
 
 
+class Taken(NamedTuple):
+    """Some rows of a part, by their numbers in it."""
+
+    part: Any
+    rows: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """How many records are taken."""
+        return len(self.rows)
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        X, y = self.part.read()
+        n = self.part.n_rows
+        return select_records(X, self.rows, n), None if y is None else np.asarray(y)[self.rows]
+
+
 class ArrowRows(NamedTuple):
-    """Rows of an Arrow table: features and target by the numbers of their columns."""
+    """Rows of an Arrow table: features and target by the numbers of their columns.
+
+    Features become an array of float64 or, if they are ``framed``, a pandas frame.
+    """
 
     table: Any
     features: tuple[int, ...]
     target: int | None
     n_rows: int
+    framed: bool = False
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
-        return quietly("it must consist of numbers.", self._read)
+        instead = "it cannot be read." if self.framed else "it must consist of numbers."
+        return quietly(instead, self._read)
 
     def _read(self) -> tuple[Any, Any]:
+        y = None if self.target is None else self.table.column(self.target).to_numpy()
+        if self.framed:
+            return self._frame(), y
         # If the file has changed, NumPy must not broadcast a single row to all rows.
         X = np.empty((self.table.num_rows, len(self.features)))
         for j, number in enumerate(self.features):
             X[:, j] = self.table.column(number).to_numpy()
-        return X, None if self.target is None else self.table.column(self.target).to_numpy()
+        return X, y
+
+    def _frame(self) -> Any:
+        table = self.table.select(list(self.features))
+        for j, field in enumerate(table.schema):
+            # The categories of a frame would be those that occur in the block.
+            if hasattr(field.type, "value_type") and hasattr(field.type, "index_type"):
+                plain = table.column(j).cast(field.type.value_type)
+                table = table.set_column(j, field.name, plain)
+        return table.to_pandas()
+
+
+def framed(part: Any) -> Any:
+    """The part, read as a frame if it comes from Arrow."""
+    if hasattr(part, "framed"):
+        return part._replace(framed=True)
+    return part._replace(part=framed(part.part)) if hasattr(part, "part") else part
 
 
 class RowGroups(NamedTuple):
@@ -105,6 +147,7 @@ class RowGroups(NamedTuple):
     features: tuple[str, ...]
     target: str | None
     n_rows: int
+    framed: bool = False
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
@@ -113,7 +156,7 @@ class RowGroups(NamedTuple):
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
-        return ArrowRows(table, features, target, self.n_rows).read()
+        return ArrowRows(table, features, target, self.n_rows, self.framed).read()
 
 
 class EncodedGroups(NamedTuple):
@@ -309,14 +352,15 @@ def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
 
 def arrow_columns(
     schema: Any, target: str | None, columns: Any
-) -> tuple[tuple[str, ...], tuple[int, ...], int | None]:
-    """Names and numbers of the columns that are features, and the number of the target's."""
+) -> tuple[tuple[str, ...], tuple[int, ...], int | None, str | None]:
+    """Names and numbers of the features, the number of the target, and what is not numeric."""
     import pyarrow.types as types
 
     names = list(schema.names)
     if target is not None and names.count(target) != 1:
         raise ValueError(f"target must be the name of one column of {names}, got {target!r}.")
     features = [n for n in names if n != target] if columns is None else list(columns)
+    text = None
     for name in features:
         if names.count(name) != 1 or name == target or features.count(name) != 1:
             raise ValueError(
@@ -325,39 +369,37 @@ def arrow_columns(
             )
         kind = schema.field(name).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise TypeError(
-                f"X must be numeric, but column {name!r} is {kind}. Encode text, and turn dates "
-                "into numbers first, or name the numeric columns: columns=[...]."
-            )
+            text = text or f"column {name!r} is {kind}"
     where = tuple(names.index(name) for name in features)
-    return tuple(features), where, None if target is None else names.index(target)
+    return tuple(features), where, None if target is None else names.index(target), text
 
 
 def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None) -> Any:
-    """Parts of an Arrow table, and the names of its features."""
-    names, where, label = arrow_columns(table.schema, target, columns)
+    """Parts of an Arrow table, the names of its features, and what is not numeric or None."""
+    names, where, label, text = arrow_columns(table.schema, target, columns)
     parts = [
-        ArrowRows(table.slice(start, stop - start), where, label, stop - start)
+        ArrowRows(table.slice(start, stop - start), where, label, stop - start, text is not None)
         for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
     ]
-    return parts, names
+    return parts, names, text
 
 
 def parquet_parts(
     paths: list[str], target: str | None, columns: Any, block_size: int | None
 ) -> Any:
-    """Parts of Parquet files, of one row group or more each, and the names of the features."""
+    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
     parts: list[RowGroups] = []
-    names: Any = None
+    known: Any = None
     for path, file_schema, sizes in _opened_files(paths):
-        found, _, _ = arrow_columns(file_schema, target, columns)
-        if names not in (None, found):
+        names, _, _, text = arrow_columns(file_schema, target, columns)
+        if known not in (None, (names, text)):
             raise ValueError(f"path: {path} has other columns than {paths[0]}.")
-        names = found
-        for groups in merged(sizes, block_rows(len(found), block_size)):
+        known = names, text
+        for groups in merged(sizes, block_rows(len(names), block_size)):
             n_rows = sum(sizes[g] for g in groups)
-            parts.append(RowGroups(path, tuple(groups), found, target, n_rows))
-    return parts, names
+            frames = text is not None
+            parts.append(RowGroups(path, tuple(groups), names, target, n_rows, frames))
+    return parts, *known
 
 
 def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None) -> Any:
@@ -379,7 +421,7 @@ def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size:
 
 
 def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
-    """Of Parquet files, which must be different ones: path, Arrow's schema, rows of all groups."""
+    """Yield path, schema and sizes of row groups of Parquet files, which must be different ones."""
     import pyarrow.parquet
 
     check_files(paths)

@@ -27,6 +27,7 @@ from skdpsco.data.record_sums import (
     Task,
     attempt,
     check_n_records,
+    transformed,
     values_of,
 )
 
@@ -208,7 +209,7 @@ def _read(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failur
 
 
 def _read_as_stored(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
-    return attempt(lambda: (reader(X, y, n_rows), (X, y))[1])
+    return attempt(lambda: (reader(X, y, n_rows), (transformed(X, reader.steps), y))[1])
 
 
 def _read_and_run(
@@ -262,7 +263,7 @@ class GraphBlocks:
         return tree_sum(_values_of_blocks(self._parts, self._readers, partial(_read_and_run, task)))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """Features and targets of one block after the other, as they are stored."""
+        """Features and targets of one block after the other, as iterating yields them."""
         for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
             pair = part.call(partial(_read_as_stored, reader)).compute()
             if isinstance(pair, Failure):

@@ -48,6 +48,17 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
     return total.digest()
 
 
+def digest_of_columns(key: bytes, columns: list[Any]) -> bytes:
+    """Digest of a few columns of a block, labels of any type among them; 16 bytes."""
+    total = hashlib.blake2b(key=key[:32], digest_size=16)
+    for column in map(np.asarray, columns):
+        plain = column.dtype.kind in "biuf"
+        total.update(f"{column.dtype.str if plain else ''}{column.shape}".encode())
+        content = column.tobytes() if plain else repr(column.tolist()).encode("utf-8", "replace")
+        total.update(content)
+    return total.digest()
+
+
 @njit
 def _add_up(words, keys, sums):
     """Add the halves of keys to those of words, multiply the two halves, and sum up by chunk."""

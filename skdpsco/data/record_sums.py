@@ -59,6 +59,12 @@ def without_gil(function: Any) -> Any:
     return function
 
 
+CHANGED = (
+    "it is not what it was when it was read before. Arrays and files must not change during a fit, "
+    "and a Dask graph must be deterministic: see docs/scaling.md."
+)
+
+
 class Hidden:
     """A value in the memory of a worker, whose logs and dashboards must not show it."""
 
@@ -127,6 +133,8 @@ def check_block(
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
+    if y is None:  # for a fit that needs no targets
+        y = np.zeros(shape[:1])
     y = quietly(_LEGAL_Y, np.asarray, y)
     if len(shape) != 2 or shape[1] != n_features:
         raise ValueError(f"it must have {n_features} columns, as X was said to have; got {shape}.")
@@ -150,6 +158,22 @@ def check_block(
     return X, y
 
 
+def transformed(X: Any, steps: tuple[Any, ...]) -> Any:
+    """The features of a block as transformers return them, one after the other.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a transformer fails. Only those of this library are known to show no values.
+    """
+    for step in steps:
+        if type(step).__module__.startswith("skdpsco."):
+            X = step.transform(X)
+        else:
+            X = quietly(f"{type(step).__name__}.transform fails for it.", step.transform, X)
+    return X
+
+
 class Reader(NamedTuple):
     """Reads blocks as floating-point features and targets in the form that solvers take.
 
@@ -161,6 +185,8 @@ class Reader(NamedTuple):
         Converts the targets of a block to float64, or refuses them.
     key : Hidden
         Key of the digests, a secret of the fit.
+    steps : tuple
+        Transformers of the features.
     checked : bool
         Whether all features have been checked before.
     expected : Hidden or None
@@ -171,20 +197,19 @@ class Reader(NamedTuple):
     sparse: bool
     encode: Callable[..., Any]
     key: Hidden
+    steps: tuple[Any, ...] = ()
     checked: bool = False
     expected: Hidden | None = None
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
         """Features and targets of a block, checked."""
+        X = transformed(X, self.steps)
         X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
         if self.sparse and not self.checked:
             X = canonical(X)
         y = self.encode(y)
         if self.expected is not None and digest(self.key.value, X, y) != self.expected.value:
-            raise ValueError(
-                "it is not what it was when it was read before. Arrays and files must not change "
-                "during a fit, and a Dask graph must be deterministic: see docs/scaling.md."
-            )
+            raise ValueError(CHANGED)
         return X, y
 
     def read(self, part: Any) -> tuple[Any, np.ndarray]:
@@ -266,7 +291,7 @@ def in_pieces(X: Any, y: Any) -> Any:
     """
     if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
         return X
-    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, isinstance(X, CSR))
+    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, not isinstance(X, Dense))
 
 
 class Pieces:

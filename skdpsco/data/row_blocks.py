@@ -1,43 +1,56 @@
 """Records in blocks of rows, which need not fit in memory together."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from numbers import Integral
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
+    Taken,
     array_parts,
     as_rows,
     block_rows,
     check_apart,
     check_block_size,
     encoded_parts,
+    framed,
     parquet_parts,
     rows_of_array,
     table_parts,
 )
-from skdpsco.data.digests import new_key
-from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
+from skdpsco.data.design import as_design
+from skdpsco.data.digests import digest_of_columns, new_key
+from skdpsco.data.record_sums import (
+    CHANGED,
+    BlockDesign,
+    Hidden,
+    LocalBlocks,
+    Reader,
+    transformed,
+)
 
 
-def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
-    """Return blocks with targets for `RowBlocks`, Dask collections and Arrow tables, else None.
+def blocks_of(X: Any, y: Any = None) -> "RowBlocks | None":
+    """Return blocks for `RowBlocks`, Dask collections and Arrow tables, else None.
 
     Raises
     ------
     ValueError
-        If there are no targets, or if both X and y hold targets.
+        If both X and y hold targets.
     """
     if isinstance(X, RowBlocks):
         blocks = X
     elif _on_dask(X):
         blocks, y = RowBlocks.from_dask(X, y), None
-    elif _in_arrow(X):
+    elif is_arrow(X):
         blocks = RowBlocks.from_arrow(X)
     else:
         return None
@@ -45,22 +58,47 @@ def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
         if blocks.has_target:
             raise ValueError("y must be None where the blocks of X hold the targets.")
         blocks = blocks.with_target(y)
-    if not blocks.has_target:
-        raise ValueError("y must be given, or be part of the blocks of X (target=...).")
     return blocks
+
+
+def as_blocks(X: Any, y: Any) -> "RowBlocks | None":
+    """Return numeric blocks with targets where `blocks_of` returns blocks, else None.
+
+    Raises
+    ------
+    ValueError
+        If there are no targets, or if both X and y hold targets.
+    TypeError
+        If a column is known not to be numeric.
+    """
+    blocks = blocks_of(X, y)
+    if blocks is None:
+        return None
+    if not blocks.has_target:
+        raise ValueError(
+            "y must be given, or be part of the RowBlocks of X (target=...): with_target(y)."
+        )
+    return blocks.checked_numeric()
 
 
 def is_blocks(X: Any) -> bool:
     """Whether `as_blocks` returns blocks for X."""
-    return isinstance(X, RowBlocks) or _on_dask(X) or _in_arrow(X)
+    return isinstance(X, RowBlocks) or _on_dask(X) or is_arrow(X)
 
 
 def _on_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
 
 
-def _in_arrow(X: Any) -> bool:
+def is_arrow(X: Any) -> bool:
+    """Whether X is an Arrow table."""
     return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
+
+
+def first_record(X: Any) -> Any:
+    """One record of blocks, whose layout is that of all; anything else as it is."""
+    blocks = blocks_of(X)
+    return X if blocks is None else blocks.as_frames().first
 
 
 def _column_names(X: Any) -> tuple[str, ...] | None:
@@ -72,12 +110,86 @@ def _column_names(X: Any) -> tuple[str, ...] | None:
 def read_records(estimator: Any, X: Any, y: Any, encode: Callable[..., Any]) -> Any:
     """Return blocks for a fit of ``estimator``, and set its names of columns; None for arrays."""
     blocks = as_blocks(X, y)
-    if blocks is None:
-        return None
+    return None if blocks is None else _named(estimator, BlockRecords(blocks, encode))
+
+
+def read_features(estimator: Any, X: Any) -> Any:
+    """Return blocks for a fit that needs no targets, as `read_records` does; None for arrays."""
+    blocks = blocks_of(X)
+    return None if blocks is None else _named(estimator, as_features(blocks))
+
+
+def as_features(blocks: "RowBlocks") -> "BlockRecords":
+    """Numeric blocks for a fit that needs no targets."""
+    return BlockRecords(blocks.checked_numeric(), _no_targets)
+
+
+def _no_targets(y: np.ndarray) -> np.ndarray:
+    return np.zeros(len(y))
+
+
+def _named(estimator: Any, records: "BlockRecords") -> "BlockRecords":
+    """Set the number and the names of the features on an estimator."""
+    blocks = records.blocks
     estimator.n_features_in_ = blocks.n_features
     if blocks.feature_names is not None:
         estimator.feature_names_in_ = np.array(blocks.feature_names, dtype=object)
-    return BlockRecords(blocks, encode)
+    return records
+
+
+def without(X: Any, columns: tuple[Any, ...]) -> Any:
+    """The frame X without ``columns``, which need not exist."""
+    have = getattr(X, "columns", ())
+    drop = [name for name in columns if name in have]
+    if not drop:
+        return X
+    return X.drop(drop) if hasattr(X, "iter_rows") else X.drop(columns=drop)
+
+
+class Labelled(NamedTuple):
+    """A part that is refused if its targets, or the columns of its labels, have changed.
+
+    Its features are those that come out of ``steps``, without these columns.
+    """
+
+    part: Any
+    steps: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    key: Hidden
+    seen: Hidden | None = None
+
+    @property
+    def n_rows(self) -> int | None:
+        """How many records the part has."""
+        return self.part.n_rows
+
+    def read_all(self) -> tuple[Any, Any, Any, Hidden]:
+        """Features, targets, labels (an array of objects), and the digest of the last two."""
+        X, y = self.part.read()
+        X = transformed(X, self.steps)
+        labels = np.asarray(X[list(self.columns)], dtype=object) if self.columns else None
+        columns = [a for a in (y, labels) if a is not None]
+        return X, y, labels, Hidden(digest_of_columns(self.key.value, columns))
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        X, y, _, found = self.read_all()
+        if self.seen is not None and found.value != self.seen.value:
+            raise ValueError(CHANGED)
+        return without(X, self.columns), y
+
+
+@contextmanager
+def opened(X: Any, bounds: np.ndarray) -> Iterator[Any]:
+    """The design of records without an intercept; what workers hold of blocks is released."""
+    if not isinstance(X, BlockRecords):
+        yield as_design(X, bounds, False)
+        return
+    design = X.open(bounds, False)
+    try:
+        yield design
+    finally:
+        design.close()
 
 
 class BlockRecords(NamedTuple):
@@ -119,7 +231,8 @@ class BlockRecords(NamedTuple):
     def _reader(self) -> Reader:
         """How blocks are read in one fit, whose key it draws."""
         blocks = self.blocks
-        return Reader(blocks.n_features, blocks.sparse, self.encode, Hidden(new_key()))
+        key = Hidden(new_key())
+        return Reader(blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
 
 
 class RowBlocks:
@@ -128,7 +241,8 @@ class RowBlocks:
     Make one with `from_arrays`, `from_blocks`, `from_arrow`, `from_parquet` or `from_dask`, and fit
     an estimator to it: ``model.fit(blocks)``, or ``model.fit(blocks, y)`` if it has no targets. The
     solvers that sum over all records read one block after the other, in every pass; those that read
-    each record once take the blocks in their order. Iterating yields pairs (X, y) of blocks.
+    each record once take the blocks in their order. Iterating yields pairs (X, y) of blocks. Text
+    is encoded on the way, without another file: see `map`.
 
     Attributes
     ----------
@@ -183,6 +297,7 @@ class RowBlocks:
         sparse: bool = False,
         on_dask: bool = False,
         n_jobs: int | None = None,
+        text: str | None = None,
     ) -> None:
         for name, size in (("records", n_samples), ("features", n_features)):
             if size < 1:
@@ -194,6 +309,9 @@ class RowBlocks:
         self.parts, self.n_samples, self.n_features = parts, n_samples, n_features
         self.feature_names, self.has_target = feature_names, has_target
         self.sparse, self.on_dask, self.n_jobs = sparse, on_dask, n_jobs
+        self.text = text  # which column is not numeric, for messages
+        self.steps: tuple[Any, ...] = ()  # transformers of the features
+        self._first: Any = None
 
     @property
     def n_blocks(self) -> int:
@@ -207,7 +325,149 @@ class RowBlocks:
         )
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return (part.read() for part in self.parts)
+        for part in self.parts:
+            X, y = part.read()
+            yield transformed(X, self.steps), y if self.has_target else None
+
+    @property
+    def first(self) -> Any:
+        """The features of one record, whose layout is that of all records."""
+        if self._first is None:
+            blocks = (X for X, _ in self if X.shape[0] > 0)
+            self._first = rows_of_array(next(blocks), 0, 1).read()
+        return self._first
+
+    def as_frames(self) -> "RowBlocks":
+        """The same blocks, read as pandas frames where columns have names."""
+        if self.feature_names is None:
+            return self
+        return self._with(parts=list(map(framed, self.parts)), _first=None)
+
+    def checked_numeric(self) -> "RowBlocks":
+        """These blocks, unless a column is known not to be numeric."""
+        if self.text is not None:
+            raise TypeError(
+                f"X must be numeric, but {self.text}. Encode text and turn dates into numbers "
+                "where blocks are read, RowBlocks.map(transformer), or name the numeric columns "
+                "when you make the blocks: columns=[...]."
+            )
+        return self
+
+    def map(self, transformer) -> "RowBlocks":
+        """The same records as a transformer returns them, whenever a block is read.
+
+        Nothing is stored. The first block is read once, to see what columns come out.
+
+        Parameters
+        ----------
+        transformer : object with ``transform``
+            It has been fitted, or needs no fit; it is never fitted to the blocks here. What it
+            returns for a record must not depend on the others, and how it was fitted is for you to
+            account for: see `skdpsco.inspection.privacy_report`. Blocks of Arrow tables and Parquet
+            files reach it as pandas frames, unless it was fitted to an array without names.
+
+        Returns
+        -------
+        blocks : RowBlocks
+            Their features have names if the transformer returns frames (``set_output``).
+
+        Raises
+        ------
+        TypeError
+            If ``transformer`` has no method ``transform``, or is a class.
+        ValueError, TypeError
+            If it fails for the first record, or does not return a row for it.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdpsco import RowBlocks
+        >>> from skdpsco.preprocessing import CategoricalDomainEncoder
+        >>> frame = pd.DataFrame({"city": ["Rome", "Oslo", "Rome"]})
+        >>> encoder = CategoricalDomainEncoder({"city": ["Oslo", "Rome"]}).fit(frame)
+        >>> RowBlocks.from_arrays(frame).map(encoder).n_features
+        2
+        """
+        if isinstance(transformer, type) or not callable(getattr(transformer, "transform", None)):
+            raise TypeError(
+                f"transformer must be an object with a method transform, got {transformer!r}."
+            )
+        named = hasattr(transformer, "feature_names_in_")
+        fitted_to_arrays = hasattr(transformer, "n_features_in_") and not named
+        source = self if fitted_to_arrays else self.as_frames()
+        step = copy(transformer)  # which stays as it is if the original is fitted again
+        if hasattr(step, "ledger"):
+            step.ledger = None  # workers need none
+        first = transformed(source.first, (step,))
+        shape: tuple[int, ...] = getattr(first, "shape", ())
+        if len(shape) != 2 or shape[0] != 1:
+            raise ValueError(
+                f"{type(transformer).__name__}.transform must return one row for every record; for "
+                f"one record it returned the shape {shape}."
+            )
+        return source._with(
+            steps=(*self.steps, step),
+            n_features=shape[1],
+            feature_names=_column_names(first),
+            sparse=sparse.issparse(first),
+            text=_text_in(first),
+            _first=first,
+        )
+
+    def without_target(self) -> "RowBlocks":
+        """The same features without targets."""
+        return self._with(has_target=False)
+
+    def labelled(self, columns: tuple[Any, ...] = ()) -> tuple["RowBlocks", Any, Any]:
+        """Read the targets of all records, and ``columns`` of theirs, in one pass.
+
+        Returns
+        -------
+        blocks : RowBlocks
+            Without these columns; they are compared with what was read here, whenever they are
+            read.
+        y : ndarray of shape (n_samples,), or None without targets
+        labels : ndarray of objects of shape (n_samples, n_columns), or None without columns
+
+        Raises
+        ------
+        TypeError
+            If the blocks are on Dask, where this would be another evaluation of a graph.
+        """
+        if self.on_dask:
+            raise TypeError(
+                "X must be RowBlocks of arrays or files here, not of Dask: write them to Parquet, "
+                "or compute them."
+            )
+        source, key = self.as_frames() if columns else self, Hidden(new_key())
+        parts = [Labelled(part, self.steps, columns, key) for part in source.parts]
+        targets, labels, seen = zip(*(part.read_all()[1:] for part in parts), strict=True)
+        parts = [part._replace(seen=found) for part, found in zip(parts, seen, strict=True)]
+        first = without(source.first, columns)
+        blocks = source._with(
+            parts=parts,
+            steps=(),
+            n_features=first.shape[1],
+            feature_names=_column_names(first) if columns else self.feature_names,
+            text=_text_in(first) if columns else self.text,
+            _first=first,
+        )
+        y = np.concatenate([np.asarray(a) for a in targets]) if self.has_target else None
+        return blocks, y, np.concatenate(labels) if columns else None
+
+    def take(self, rows: np.ndarray) -> "RowBlocks":
+        """Some of the records, by increasing numbers of which there is at least one."""
+        sizes = [part.n_rows for part in self.parts]
+        cuts = np.cumsum([0, *sizes])
+        runs = np.split(rows, np.searchsorted(rows, cuts[1:-1]))
+        pairs = zip(self.parts, cuts[:-1], runs, strict=True)
+        parts = [Taken(part, run - start) for part, start, run in pairs if len(run) > 0]
+        return self._with(parts=parts, n_samples=len(rows))
+
+    def _with(self, **changes: Any) -> "RowBlocks":
+        other = copy(self)
+        vars(other).update(changes)
+        return other
 
     @classmethod
     def from_arrays(
@@ -306,11 +566,12 @@ class RowBlocks:
         target : str or None, default=None
             Name of the column of the targets.
         columns : list of str or None, default=None
-            Names of the features, numeric columns; None means all but the target.
+            Names of the features; None means all but the target. Columns that are not numeric
+            have to be encoded before a fit: see `map`.
         block_size, n_jobs : int or None, default=None
             As in `from_arrays`.
         """
-        parts, names = table_parts(table, target, columns, check_block_size(block_size))
+        parts, names, text = table_parts(table, target, columns, check_block_size(block_size))
         return cls(
             parts,
             table.num_rows,
@@ -318,6 +579,7 @@ class RowBlocks:
             feature_names=names,
             has_target=target is not None,
             n_jobs=n_jobs,
+            text=text,
         )
 
     @classmethod
@@ -340,7 +602,8 @@ class RowBlocks:
         target : str or None, default=None
             Name of the column of the targets; None means that of the schema, if there is one.
         columns : list of str or None, default=None
-            Names of the features, numeric columns; None means all but the target.
+            Names of the features; None means all but the target. Columns that are not numeric
+            have to be encoded before a fit: see `map`, or give a ``schema``.
         schema : Schema or None, default=None
             What is public about the columns. Its features are read and encoded, as a `TableEncoder`
             does it, whenever a block is read; columns of the files that are no features are not
@@ -355,9 +618,9 @@ class RowBlocks:
         if not paths:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
-        rows = check_block_size(block_size)
+        rows, text = check_block_size(block_size), None
         if schema is None:
-            parts, names = parquet_parts(files, target, columns, rows)
+            parts, names, text = parquet_parts(files, target, columns, rows)
         elif columns is not None:
             raise ValueError("columns must be None where a schema names the features.")
         else:
@@ -370,6 +633,7 @@ class RowBlocks:
             feature_names=names,
             has_target=target is not None,
             n_jobs=n_jobs,
+            text=text,
         )
 
     @classmethod
@@ -413,6 +677,7 @@ class RowBlocks:
             has_target=has_target,
             sparse=is_sparse,
             on_dask=True,
+            text=_text_in(X if target is None else X.drop(columns=target)),
         )
 
     def with_target(self, y: TargetLike) -> "RowBlocks":
@@ -431,12 +696,12 @@ class RowBlocks:
         for part, size, stop in zip(self.parts, sizes, stops, strict=True):
             mine = rows_of_array(y, stop - size, stop)
             parts.append(part._replace(y=mine) if self.on_dask else Retargeted(part, mine))
-        return RowBlocks(
-            parts,
-            self.n_samples,
-            self.n_features,
-            feature_names=self.feature_names,
-            sparse=self.sparse,
-            on_dask=self.on_dask,
-            n_jobs=self.n_jobs,
-        )
+        return self._with(parts=parts, has_target=True)
+
+
+def _text_in(X: Any) -> str | None:
+    """The first column of a frame that is not numeric, by its dtype."""
+    for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
+        if not str(dtype).lower().startswith(("int", "uint", "float", "double", "bool", "sparse")):
+            return f"column {name!r} is {dtype}"
+    return None

@@ -1,5 +1,6 @@
 """Private group distributionally robust optimisation."""
 
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -21,12 +22,23 @@ from skdpsco._validation import (
     HasMethods,
     StrOptions,
     check_bound,
+    check_target,
     check_X_y,
 )
-from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.group_dro.membership import Membership, as_array, membership_of, named_columns, without
+from skdpsco.data.record_sums import BlockDesign
+from skdpsco.data.row_blocks import as_blocks, blocks_of, first_record, read_records, without
+from skdpsco.group_dro.membership import (
+    Membership,
+    as_array,
+    from_groups,
+    membership_of,
+    named_columns,
+    weighted_targets,
+    with_groups,
+)
 from skdpsco.group_dro.options import (
     CLASSIFIERS,
     GROUP_SOLVERS,
@@ -52,6 +64,10 @@ def classifies(model: Any) -> bool:
 
 def _has_probabilities(model: Any) -> bool:
     return model.loss == "logistic"
+
+
+def _as_they_are(y: np.ndarray) -> np.ndarray:
+    return y
 
 
 class PrivateGroupDRO(PrivateLinearModel):
@@ -293,24 +309,27 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.random_state = random_state
 
     def fit(  # type: ignore[override]
-        self, X: MatrixLike, y: TargetLike, *, sensitive_features: Any = None
+        self, X: MatrixLike, y: TargetLike = None, *, sensitive_features: Any = None
     ) -> Self:
         """Fit the model privately.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Classes, or targets of a regression.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solver "moments".
+            Their targets and groups are kept in memory, some 40 bytes per record; a classifier
+            needs ``classes``.
+        y : array-like of shape (n_samples,) or None, default=None
+            Classes, or targets of a regression; None if the blocks hold them.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
                 str or list of str
             The group of every record, which must be given. Several columns define groups as their
-            products. A column name of the frame X, or a list of names, selects these columns and
-            removes them from the features, here and in predictions. (To keep one as a feature, pass
-            the column itself, ``X["age"]``.) An array or a frame of two or more boolean columns has
-            one column per group and tells which records are in this group; a record may be in
-            several groups or in none. Its groups are ``groups`` or, if these are None, the names of
-            the columns, or 0, 1, ....
+            products. A column name of the frame or blocks X, or a list of names, selects these
+            columns and removes them from the features, here and in predictions. (To keep one as a
+            feature, pass the column itself, ``X["age"]``.) An array or a frame of two or more
+            boolean columns has one column per group and tells which records are in this group; a
+            record may be in several groups or in none. Its groups are ``groups`` or, if these are
+            None, the names of the columns, or 0, 1, ....
 
         Returns
         -------
@@ -341,11 +360,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return self._accept(draft)
 
     def _learn(self, X, y, sensitive_features=None):
-        frame, columns = X, named_columns(X, sensitive_features)
-        X, y = check_X_y(self, without(X, columns), y, y_numeric=not classifies(self))
-        membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
-        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t, notes = self._encode(y)
+        X, t, notes, membership, columns = self._records(X, y, sensitive_features)
         self._membership, self._facts = membership, self._public_facts(membership)
         notes = (*notes, *self._notes(membership))
         coef, offset = self._fit(X, t, LOSSES[self.loss](), None, notes)
@@ -354,6 +369,26 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.groups_ = as_array(membership.groups)
         self.sensitive_columns_ = columns
         return self._unit() * coef, self._unit() * offset
+
+    def _records(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Any, ...]:
+        """Records, their targets (None for blocks), notes, groups, and the columns of groups."""
+        blocks = blocks_of(X, y)
+        if blocks is None:
+            frame, columns = X, named_columns(X, sensitive_features)
+            X, y = check_X_y(self, without(X, columns), y, y_numeric=not classifies(self))
+            membership = membership_of(self.groups, frame, sensitive_features, X.shape[0])
+            return X, *self._encode(y), membership, columns
+        columns = named_columns(first_record(blocks), sensitive_features)
+        features, y, labels = blocks.labelled(columns)
+        as_blocks(features, None)  # which checks that they are numeric and have targets
+        labels = labels if columns else sensitive_features
+        membership = membership_of(self.groups, None, labels, blocks.n_samples)
+        if classifies(self):
+            declared_classes(self.classes)
+        t, notes = self._encode(y if classifies(self) else check_target(y))
+        features = features.without_target()
+        records = read_records(self, features, with_groups(t, membership), _as_they_are)
+        return records, None, notes, membership, columns
 
     def _unit(self) -> float:
         return 1.0 if classifies(self) else check_bound("target_bound", self.target_bound)
@@ -387,7 +422,12 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         X, y, rng = data
-        result = super()._follow(solver, plan, problem, X, y, self._membership.matrix, rng)
+        membership = self._membership
+        matrix: Any = membership.matrix
+        if isinstance(X, BlockDesign):
+            n_groups = len(membership.groups)
+            X, matrix = X._replace(target=partial(from_groups, n_groups=n_groups)), None
+        result = super()._follow(solver, plan, problem, X, y, matrix, rng)
         self.group_weights_ = result.theta
         return result
 
@@ -405,8 +445,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         rates = result.theta / result.sizes
         rates /= rates.sum() if self._membership.overlapping else rates.max()
         bound = 0.5 if classifies(self) else 1.0
-        targets = np.column_stack([y / bound, self._membership.matrix @ rates])
-        return targets, float(rates @ result.sizes)
+        total = float(rates @ result.sizes)
+        if y is None:  # blocks
+            return partial(weighted_targets, rates=rates, bound=bound), total
+        return np.column_stack([y / bound, self._membership.matrix @ rates]), total
 
     @available_if(classifies)
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -532,7 +574,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         """Targets as the solver sees them, and what the report says about them."""
         if not classifies(self):
             bound = check_bound("target_bound", self.target_bound)
-            return np.clip(y, -bound, bound) / bound, (f"targets are clipped to +-{bound:g}",)
+            with np.errstate(all="ignore"):  # a warning about underflow would reveal data
+                t = np.clip(y, -bound, bound) / bound
+            return t, (f"targets are clipped to +-{bound:g}",)
         self.classes_, index = encode_classes(y, self.classes)
         if len(self.classes_) > 2:
             raise ValueError(

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
+from skdpsco.solvers.groups.problem import GroupedTargets
 
 
 def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
@@ -32,15 +33,6 @@ def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
         if all(isinstance(name, str) and columns.count(name) == 1 for name in names):
             return tuple(dict.fromkeys(names))
     return ()
-
-
-def without(X: Any, columns: tuple[Any, ...]) -> Any:
-    """The frame X without ``columns``, which need not exist."""
-    have = getattr(X, "columns", ())
-    drop = [name for name in columns if name in have]
-    if not drop:
-        return X
-    return X.drop(drop) if hasattr(X, "iter_rows") else X.drop(columns=drop)
 
 
 def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
@@ -186,6 +178,36 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
             f"{n_records} {what}s."
         )
     return Membership(declared, matrix, overlapping)
+
+
+def with_groups(t: np.ndarray, membership: Membership) -> np.ndarray:
+    """Targets and groups as one array of records, which blocks can take as their targets."""
+    if membership.overlapping:
+        groups = membership.matrix.toarray().astype(bool)
+        fields: Any = [("t", np.float64), ("member", bool, groups.shape[1:])]
+    else:
+        groups = membership.matrix.indices
+        fields = [("t", np.float64), ("group", np.int64)]
+    both = np.empty(len(t), dtype=fields)
+    both["t"], both[both.dtype.names[1]] = t, groups
+    return both
+
+
+def from_groups(both: np.ndarray, n_groups: int) -> GroupedTargets:
+    """What solvers see of an array made by `with_groups`."""
+    n = len(both)
+    if "member" in (both.dtype.names or ()):
+        matrix = sparse.csr_array(both["member"].astype(np.float64))
+    else:
+        rows = (np.ones(n), both["group"], np.arange(n + 1))
+        matrix = sparse.csr_array(rows, shape=(n, n_groups))
+    return GroupedTargets(both["t"], matrix)
+
+
+def weighted_targets(both: np.ndarray, rates: np.ndarray, bound: float) -> np.ndarray:
+    """Targets in units of ``bound``, and the weights of the records by ``rates`` of groups."""
+    grouped = from_groups(both, len(rates))
+    return np.column_stack([grouped.t / bound, grouped.membership @ rates])
 
 
 def _is_matrix(values: Any) -> bool:

@@ -14,9 +14,14 @@ from skdpsco._validation import (
     check_target,
     check_weights,
     check_X_y,
-    declared,
 )
-from skdpsco.base.labels import as_targets, class_factors, encode_classes, labels_note
+from skdpsco.base.labels import (
+    as_targets,
+    class_factors,
+    declared_classes,
+    encode_classes,
+    labels_note,
+)
 from skdpsco.base.linear_model import (
     LinearClassifierMixin,
     LinearRegressorMixin,
@@ -42,20 +47,6 @@ def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = Non
     """
     classes, index = encode_classes(y, classes)
     return as_targets(classes, index, None if factors is None else factors[index])
-
-
-def declared_classes(classes: Any) -> np.ndarray:
-    """The classes of labels in blocks, sorted.
-
-    Raises
-    ------
-    ValueError
-        If they are not declared: labels of blocks are not looked at for them.
-    """
-    if classes is None:
-        raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
-    labels = declared("classes", classes)
-    return encode_classes(np.asarray(labels)[:0], labels)[0]
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):

@@ -1,5 +1,6 @@
 """Private generalised linear models with a monotone link."""
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,14 +12,16 @@ from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
+    check_target,
     check_X_y,
 )
 from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.row_blocks import read_records
 from skdpsco.linear_model.links import Link, resolve_link
-from skdpsco.scaling.calibration import LEAST_SLOPE, REGRESSION_CURVE, TargetCurve
+from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
@@ -26,6 +29,11 @@ from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoment
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
 GLM_SOLVERS: dict[str, Any] = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
+
+
+def _encoded(y: Any, link: Link) -> np.ndarray:
+    """Targets of a block as the solver sees them."""
+    return link.encode(check_target(y))
 
 
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
@@ -192,14 +200,17 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         check_progress(self.verbose)
         self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, self._link_unit = link.moments()
-        X, y = check_X_y(self, X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            t = link.encode(y)
+        records = read_records(self, X, y, partial(_encoded, link=link))
+        if records is None:
+            X, y = check_X_y(self, X, y, y_numeric=True)
+            y = link.encode(y)
+        else:
+            X, y = records, None
         notes = (
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
         )
-        coef, intercept = self._fit(X, t, loss, None, notes)
+        coef, intercept = self._fit(X, y, loss, None, notes)
         return self._unit() * coef, self._unit() * intercept
 
     def _unit(self) -> float:
@@ -211,7 +222,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve:
         if loss.linear:
             return REGRESSION_CURVE
-        least = LEAST_SLOPE * float(loss.slopes.max())
+        least = CALIBRATION.least_slope * float(loss.slopes.max())
 
         def mean(z):
             _, response, slope = loss.phi(z)

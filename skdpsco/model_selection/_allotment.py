@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpsco._random import below, collected_advice
 from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
+from skdpsco.data.row_blocks import RowBlocks, first_record
 from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
@@ -218,6 +219,8 @@ def _stand_in(step: PrivateEstimator) -> Any:
 
 
 def _first_columns(X: Any, count: int) -> Any:
+    if isinstance(X, RowBlocks):
+        return X.map(FunctionTransformer(_first_columns, kw_args={"count": count}))
     return (X.iloc if hasattr(X, "iloc") else X)[:, :count]
 
 
@@ -250,7 +253,10 @@ def check_private(
                 "fits clones of instances."
             )
     check_private_steps(
-        *estimators, record_wise=record_wise, X=data.X, named_groups=_names_groups(data)
+        *estimators,
+        record_wise=record_wise,
+        X=first_record(data.X),
+        named_groups=_names_groups(data),
     )
     for estimator in estimators:
         for name, value in {"estimator": estimator, **estimator.get_params(deep=True)}.items():
@@ -287,7 +293,7 @@ def _names_groups(data: Any) -> bool:
     return any(
         isinstance(value, str)
         or (isinstance(value, (list, tuple)) and len(value) != len(data.y))
-        or bool(named_columns(data.X, value))
+        or bool(named_columns(first_record(data.X), value))
         for name, value in data.fit_params.items()
         if name.rsplit("__", 1)[-1] == "sensitive_features"
     )

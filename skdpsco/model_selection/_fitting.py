@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from skdpsco._quiet import quietly
 from skdpsco._validation import check_bound, check_target, declared, select_records
 from skdpsco.base.labels import encode_classes, labels_note
-from skdpsco.data.row_blocks import is_blocks
+from skdpsco.data.row_blocks import RowBlocks, blocks_of
 from skdpsco.inspection import private_steps
 from skdpsco.linear_model._lp_ball import is_stream
 from skdpsco.privacy._cache import forget_all
@@ -29,23 +29,29 @@ _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
     """Check that X has rows to choose from, and y the same length and, if asked, finite numbers.
 
+    The targets of blocks are read here, once.
+
     Raises
     ------
     TypeError
-        If X is a collection of blocks of records.
+        If X is a stream of blocks, or blocks on Dask.
     ValueError
         If y is missing, complex or of another length, or a number in it is not finite.
     """
-    if is_blocks(X) or is_stream(X):
+    blocks = blocks_of(X, y)
+    if (blocks is not None and blocks.on_dask) or (blocks is None and is_stream(X)):
         raise TypeError(
-            "X must be an array, a sparse matrix or a data frame, since a search takes random rows "
-            f"of it; got blocks of records, {type(X).__name__}."
+            "X must be an array, a sparse matrix, a data frame, or RowBlocks of arrays or files, "
+            f"since a search takes random rows of it; got {type(X).__name__}."
         )
+    if blocks is not None:
+        X, y, _ = blocks.labelled()
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
-    X, y = quietly(_ONE_PER_RECORD, indexable, X, y)
+    if blocks is None:
+        X, y = quietly(_ONE_PER_RECORD, indexable, X, y)
     y = quietly(_ONE_PER_RECORD, column_or_1d, y, warn=True)
     return Part(X, check_target(y) if numeric else y, fit_params)
 
@@ -95,16 +101,23 @@ class Part(NamedTuple):
 
     def rows(self, rows: np.ndarray) -> "Part":
         """A part of the part."""
-        n = len(self.y)
+        n, in_blocks = len(self.y), isinstance(self.X, RowBlocks)
+        rows = np.sort(rows) if in_blocks else rows
         params = {name: select_records(value, rows, n) for name, value in self.fit_params.items()}
-        return Part(select_records(self.X, rows, n), self.y[rows], params)
+        X = self.X.take(rows) if in_blocks else select_records(self.X, rows, n)
+        return Part(X, self.y[rows], params)
+
+    def pairs(self) -> Iterable[tuple[Any, np.ndarray]]:
+        """Features and targets, block by block."""
+        return self.X if isinstance(self.X, RowBlocks) else [(self.X, self.y)]
 
     def fit(self, estimator: Any) -> Any:
         """Fit ``estimator`` on this part, and leave no trace other than the result."""
         try:
             # A warning may depend on values, and each try would warn.
             with np.errstate(all="ignore"), parallel_config(max_nbytes=None):
-                return estimator.fit(self.X, self.y, **self.fit_params)
+                y = None if isinstance(self.X, RowBlocks) else self.y  # blocks hold it
+                return estimator.fit(self.X, y, **self.fit_params)
         finally:
             forget_all()  # their counters would reveal the number of tries
 
@@ -122,5 +135,5 @@ def fit_and_sum(
 ) -> tuple[float, Any]:
     """Fit on ``train``; return the exact sum of scores on ``validation``, and the model or None."""
     fit_granted(quieten(estimator), train)
-    scores = scorer.records(estimator, validation.X, validation.y)
-    return centred_sum(scores, scorer), estimator if keep else None
+    scores = [scorer.records(estimator, X, y) for X, y in validation.pairs()]
+    return centred_sum(np.concatenate(scores), scorer), estimator if keep else None

@@ -15,6 +15,7 @@ from skdpsco._random import public_generator, without_warnings
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
+from skdpsco.data.row_blocks import is_blocks
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
@@ -70,7 +71,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         an equal share of the search's budget, and draws the winner by the exponential mechanism. It
         is faster, but gives each of many candidates little budget, so do not use it for parameters
         whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
-        with a ledger: ledgers count in zCDP, where random stopping is far more expensive.
+        with a ledger, as ledgers count in zCDP, where random stopping is far more expensive, and
+        for `RowBlocks`, where the number of passes would reveal that of the tries.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
         None is "accuracy" for classifiers and "r2" for regressors. "neg_clipped_squared_error" is
         minus the mean squared error of targets and predictions that are clipped to a privately
@@ -163,6 +165,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     n_splits_: int
     best_score_: float
 
+    _in_blocks = False  # of a draft: whether the records come in blocks
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         "estimator": [HasMethods(["fit"])],
@@ -218,15 +221,17 @@ class PrivateGridSearchCV(  # type: ignore[override]
         self.record_wise = record_wise
         self.random_state = random_state
 
-    def fit(self, X: MatrixLike, y: TargetLike, **fit_params: Any) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
         """Search, and fit the winner.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records, as the estimator takes them.
-        y : array-like of shape (n_samples,)
-            Targets, as the estimator takes them.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
+            Records, as the estimator takes them. Blocks of arrays or files, or an Arrow table, are
+            searched by composition. Their targets, and which part a record is in, are kept in
+            memory, 16 bytes per record.
+        y : array-like of shape (n_samples,) or None, default=None
+            Targets, as the estimator takes them; None if the blocks hold them.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -251,6 +256,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
+        self._in_blocks = is_blocks(X)
         grid = self._grid()
         candidates = self._candidates(grid)
         scoring = resolve_scorer(self.scoring, self.estimator)
@@ -388,8 +394,14 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return n_validation
 
     def _stops_at_random(self) -> bool:
-        automatic = self.ledger is None and not self.return_scores
-        return automatic if self.strategy == "auto" else self.strategy == "random-stopping"
+        automatic = self.ledger is None and not self.return_scores and not self._in_blocks
+        stops = automatic if self.strategy == "auto" else self.strategy == "random-stopping"
+        if stops and self._in_blocks:
+            raise ValueError(
+                "strategy must be 'composition' for RowBlocks: how often files are read would "
+                "reveal the number of tries."
+            )
+        return stops
 
     def _refits(self) -> bool:
         return not self._stops_at_random() if isinstance(self.refit, str) else bool(self.refit)

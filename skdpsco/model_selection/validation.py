@@ -50,7 +50,7 @@ class PrivateScore(NamedTuple):
 def private_cross_val_score(
     estimator: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     epsilon: float = 0.1,
     delta: float = 1e-6,
@@ -73,8 +73,9 @@ def private_cross_val_score(
     estimator : estimator
         A private estimator, or a pipeline whose steps are private or data-independent. (A search
         with strategy="auto" is assessed as one that has a ledger: by composition.)
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
+    y : array-like of shape (n_samples,) or None
+        None if the blocks hold the targets.
     epsilon, delta : float, default=0.1 and 1e-6
         Budget of the score alone.
     ledger : Ledger or None, default=None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils import gen_batches
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
@@ -23,13 +23,15 @@ from skdpsco._validation import (
     in_column_order,
 )
 from skdpsco.base.documentation import Documented
+from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.design import Dense, as_design
+from skdpsco.data.row_blocks import first_record
 
 ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
-class _Stateless(Documented, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _Stateless(Documented, OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
     """A map of single records with public parameters, for which `fit` learns nothing."""
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
@@ -37,7 +39,8 @@ class _Stateless(Documented, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            `RowBlocks`, for instance; one record of them is checked.
         y : None
             Ignored.
 
@@ -50,7 +53,7 @@ class _Stateless(Documented, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         ValueError, TypeError
             For parameters out of range and for input that is not finite and numeric.
         """
-        self._check(X, reset=True)
+        self._check(first_record(X), reset=True)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +18,9 @@ from skdpsco._validation import (
     is_missing,
 )
 from skdpsco.base.documentation import Documented
+from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.categories import check_categories, codes_among, is_list
+from skdpsco.data.row_blocks import first_record
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS: dict[tuple[str, ...], type] = {
@@ -28,7 +30,7 @@ HOLDS: dict[tuple[str, ...], type] = {
 }
 
 
-class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
+class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
@@ -95,8 +97,8 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Numbers, strings or both.
+        X : array-like of shape (n_samples, n_features), or blocks
+            Numbers, strings or both. Of blocks, `RowBlocks` for instance, one record is looked at.
         y : None
             Ignored.
 
@@ -113,7 +115,7 @@ class CategoricalDomainEncoder(Documented, TransformerMixin, BaseEstimator):
         """
         self._validate_params()
         _check_dtype(self.dtype)
-        _, dtypes = check_objects(self, X, reset=True)
+        _, dtypes = check_objects(self, first_record(X), reset=True)
         names = getattr(self, "feature_names_in_", None)
         declared = _declared_categories(self.categories, len(dtypes), names)
         for j, (categories, dtype) in enumerate(zip(declared, dtypes, strict=True)):

@@ -11,9 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
+from skdpsco.data.design import Dense
+from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.data.row_blocks import opened
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
-from skdpsco.scaling.quantiles import choose, cover_scores, quantile_scores
+from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
 
 from .bounds import check_bounds, check_pair, map_range
 
@@ -78,31 +81,55 @@ def centres(lower: float, upper: float, zero: float) -> np.ndarray:
     return np.unique(np.clip(np.concatenate(points), lower, upper))
 
 
-def release_range(
+def column_ranks(
+    X: Dense, y: Any, lower: np.ndarray, upper: np.ndarray, *candidates: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, ...]:
+    """How many values of every column are at most each of its candidates, for `map_reduce`.
+
+    Candidates of a second tuple are for the negative values.
+    """
+    values = np.clip(X.values.astype(np.float64, copy=False), lower, upper)
+    return tuple(
+        count_up_to(sign * values[:, j], points)
+        for sign, columns in zip((1.0, -1.0), candidates, strict=False)
+        for j, points in enumerate(columns)
+    )
+
+
+def release_ranges(
     plan: RangePlan,
-    x: np.ndarray,
-    lower: float,
-    upper: float,
+    design: Any,
+    n: int,
+    bounds: tuple[np.ndarray, np.ndarray],
     tails: tuple[float, float],
-    rng: np.random.Generator,
-) -> tuple[float, float]:
-    """Noisy range of one column, which is within its public bounds."""
+    rng: Any,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy ranges of the columns of ``n`` records, within their public bounds."""
+    lower, upper = bounds
     if plan.end_grid is None:
-        return lower, upper
-    centre = min(max(0.0, lower), upper)
-    width = upper - lower
+        return lower.copy(), upper.copy()
+    none = np.broadcast_to(0.0, n)  # no targets
+    X, centre, width = in_pieces(design, none), np.clip(0.0, lower, upper), upper - lower
     if plan.centre_grid is not None:
-        points = centres(lower, upper, centre)
-        centre = choose(quantile_scores(x, points, 0.5), points, plan.centre_grid, rng)
+        points = tuple(map(centres, lower, upper, centre))
+        counts = map_reduce(X, none, column_ranks, lower, upper, points)
+        for j, (up_to, at) in enumerate(zip(counts, points, strict=True)):
+            centre[j] = choose(quantile_scores_of(up_to, n, 0.5), at, plan.centre_grid, rng)
+    steps = width[:, None] * plan.distances
+    highs = tuple(np.minimum(centre[:, None] + steps, upper[:, None]))
+    lows = tuple(np.minimum(-centre[:, None] + steps, -lower[:, None]))
+    counts = map_reduce(X, none, column_ranks, lower, upper, highs, lows)
+    half = len(counts) // 2
 
-    def end(values, start, bound, tail):
-        points = np.minimum(start + width * plan.distances, bound)
-        scores = cover_scores(values, points, tail, plan.penalty)
-        return choose(scores, points, plan.end_grid, rng)
+    def ends(ranks: Any, columns: Any, tail: float, grid: float) -> np.ndarray:
+        pairs = zip(ranks, columns, strict=True)
+        scores = ((cover_scores_of(up_to, n, tail, plan.penalty), at) for up_to, at in pairs)
+        return np.array([choose(score, at, grid, rng) for score, at in scores])
 
-    low = -end(-x, -centre, -lower, tails[0])
-    high = end(x, centre, upper, tails[1])
-    return (low, high) if high - low >= SMALLEST else (lower, upper)
+    low = -ends(counts[half:], lows, tails[0], plan.end_grid)
+    high = ends(counts[:half], highs, tails[1], plan.end_grid)
+    known = high - low >= SMALLEST
+    return np.where(known, low, lower), np.where(known, high, upper)
 
 
 class PrivateQuantileClipper(ColumnTransform):
@@ -220,15 +247,15 @@ class PrivateQuantileClipper(ColumnTransform):
         plan = self._planned(
             lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
         )
-        with self._releasing(
-            self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
-        ) as release:
-            rng, X = release.rng, np.clip(X, lower, upper)
-            ranges = [
-                release_range(plan, X[:, j], float(lower[j]), float(upper[j]), tails, rng)
-                for j in range(d)
-            ]
-        self.lower_, self.upper_ = np.array(ranges).T.copy()
+        with (
+            opened(X, np.ones(d)) as design,
+            self._releasing(
+                self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
+            ) as release,
+        ):
+            self.lower_, self.upper_ = release_ranges(
+                plan, design, n, (lower, upper), tails, release.rng
+            )
 
     def transform(self, X: MatrixLike) -> Any:
         """Clip into the private ranges, and map them onto `feature_range` if there is one.

@@ -11,7 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
-from skdpsco.data.pieces import sum_error, sum_in_runs
+from skdpsco.data.design import Dense
+from skdpsco.data.pieces import sum_error
+from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.data.row_blocks import opened
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
@@ -48,19 +51,27 @@ def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> C
     return ColumnMomentsPlan(grid, deviation_on(grid) / n_samples, GaussianEvent(1.0 / mu))
 
 
+def column_sums(
+    X: Dense, y: Any, lower: np.ndarray, upper: np.ndarray, squares: bool
+) -> np.ndarray:
+    """Sums of the columns, mapped onto [-1, 1], and of their squares, for `map_reduce`."""
+    U = map_range(X.values.astype(np.float64, copy=False), (lower, upper), (-1.0, 1.0))
+    if not squares:
+        return U.sum(axis=0)
+    return np.concatenate([U.sum(axis=0), (U * U).sum(axis=0)])
+
+
 def release_moments(
-    plan: ColumnMomentsPlan, U: np.ndarray, squares: bool, rng: np.random.Generator
+    plan: ColumnMomentsPlan,
+    design: Any,
+    n: int,
+    bounds: tuple[np.ndarray, np.ndarray],
+    squares: bool,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Noisy means and variances of the columns of ``U``, which is within [-1, 1]."""
-    n, d = U.shape
-
-    def run(start: int, stop: int) -> np.ndarray:
-        some = U[start:stop]
-        if not squares:
-            return some.sum(axis=0)
-        return np.concatenate([some.sum(axis=0), (some * some).sum(axis=0)])
-
-    sums = sum_in_runs(n, run)
+    """Noisy means and variances of ``n`` records, whose bounds are mapped onto [-1, 1]."""
+    d, none = len(design.bounds), np.broadcast_to(0.0, n)  # no targets
+    sums = map_reduce(in_pieces(design, none), none, column_sums, *bounds, squares)
     sums[d:] *= SQUARES
     gaussian_mechanism(rng, sums, plan.grid)
     mean = sums[:d] / n
@@ -185,14 +196,16 @@ class PrivateStandardScaler(ColumnTransform):
         if not (self.with_mean or with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
         lower, upper = check_bounds(self, d)
-        U = map_range(X, (lower, upper), (-1.0, 1.0))
         plan = self._planned(
             lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
         )
-        with self._releasing(
-            self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
-        ) as release:
-            mean, var = release_moments(plan, U, with_std, release.rng)
+        with (
+            opened(X, np.ones(d)) as design,
+            self._releasing(
+                self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
+            ) as release,
+        ):
+            mean, var = release_moments(plan, design, n, (lower, upper), with_std, release.rng)
         half = (upper - lower) / 2.0
         self.lower_, self.upper_ = lower, upper
         self.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)

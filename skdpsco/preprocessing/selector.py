@@ -1,7 +1,9 @@
 """Private selection of features. Proof: docs/proofs/preprocessing.md, section 3."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,13 +23,16 @@ from skdpsco._validation import (
     StrOptions,
     check_bound,
     check_feature_bound,
+    check_target,
     check_X_y,
 )
-from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.design import as_design
-from skdpsco.data.pieces import slice_rows, sum_error, sum_in_runs
+from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
+from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.data.row_blocks import opened, read_records
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import (
     Event,
@@ -38,7 +43,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.scaling.quantiles import choose
-from skdpsco.scaling.target import TargetPlan, plan_target, release_target
+from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_target
 
 
 @dataclass(frozen=True)
@@ -90,23 +95,34 @@ def memberships(index: np.ndarray, n_classes: int) -> np.ndarray:
     return (index[:, None] == classes).astype(np.float64)
 
 
+def one_column(y: np.ndarray, target: Target) -> np.ndarray:
+    """The targets of a regression as a column of numbers in [-1, 1]."""
+    return target.apply(y)[:, None]
+
+
+def _class_numbers(y: np.ndarray, classes: Any) -> np.ndarray:
+    return encode_classes(y, classes)[1].astype(np.float64)
+
+
 @njit
 def correlate_columns(X, R, out):
     """Write ``X' R``, flat."""
     correlate(X, R, out)
 
 
-def covariance_scores(design: Any, T: np.ndarray) -> np.ndarray:
-    """Largest ``n |cov|`` of every feature with a column of the targets ``T``."""
-    n = len(T)
-    R = T - sum_in_runs(n, lambda start, stop: T[start:stop].sum(axis=0)) / n
+def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of products of features and columns of targets, and of each, for `map_reduce`."""
+    T = np.column_stack([columns(y), np.ones(len(y))])
+    total = np.empty(T.shape[1] * len(X.bounds))
+    correlate_columns(X, T, total)
+    return total, T.sum(axis=0)
 
-    def run(start: int, stop: int) -> np.ndarray:
-        total = np.empty(T.shape[1] * len(design.bounds))
-        correlate_columns(slice_rows(design, start, stop), R[start:stop], total)
-        return total
 
-    return np.abs(sum_in_runs(n, run)).reshape(T.shape[1], -1).max(axis=0)
+def covariance_scores(design: Any, y: Any, columns: Callable[..., Any], n: int) -> np.ndarray:
+    """Largest ``n |cov|`` of every feature with a column of the targets, ``columns(y)``."""
+    total, sums = map_reduce(in_pieces(design, y), y, products_and_sums, columns)
+    *products, features = total.reshape(len(sums), -1)
+    return np.abs(products - np.outer(sums[:-1], features) / n).max(axis=0)
 
 
 def draw_without_replacement(
@@ -120,7 +136,7 @@ def draw_without_replacement(
     return chosen
 
 
-class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
+class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstimator):
     """Select the features of largest covariance with the target, privately.
 
     The score of a feature is the magnitude of its covariance with the target or, with more than two
@@ -229,14 +245,16 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Select features.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Classes, or targets of a regression.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; a classification
+            then needs ``classes``.
+        y : array-like of shape (n_samples,) or None, default=None
+            Classes, or targets of a regression; None if the blocks hold them.
 
         Returns
         -------
@@ -258,22 +276,16 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
             )
         regression = self.task == "regression"
         draft = self._draft()
-        X, y = check_X_y(draft, X, y, y_numeric=regression)
+        X, y, assumptions, columns = self._records(draft, X, y)
         n, d = X.shape
         budget = self._budget()
         names = getattr(draft, "feature_names_in_", None)
         bounds = check_feature_bound(self.feature_bound, d, names)
-        assumptions: tuple[str, ...] = ("features are clipped to their public feature_bound",)
         target_bound = None
-        if regression:
-            if self.target_bound is not None:
-                target_bound = check_bound("target_bound", self.target_bound)
-                assumptions = ("targets are clipped to their public target_bound", *assumptions)
-        else:
-            classes, index = encode_classes(y, self.classes)
-            assumptions = (labels_note(classes, self.classes), *assumptions)
-            T = memberships(index, len(classes))
-        design = as_design(X, bounds, False)
+        if regression and self.target_bound is not None:
+            target_bound = check_bound("target_bound", self.target_bound)
+            assumptions = ("targets are clipped to their public target_bound",)
+        assumptions += ("features are clipped to their public feature_bound",)
         k = int(self.n_features_to_select)
         plan = self._planned(
             lambda spend: plan_selection(n, d, k, regression, target_bound, spend.rho),
@@ -282,14 +294,35 @@ class PrivateFeatureSelector(SelectorMixin, PrivateEstimator):
             d,
         )
         draft.support_ = np.ones(d, dtype=bool)
-        with self._releasing(draft, plan.event, budget, assumptions=assumptions) as release:
+        with (
+            opened(X, bounds) as design,
+            self._releasing(draft, plan.event, budget, assumptions=assumptions) as release,
+        ):
             if plan.grid is not None:
                 rng = release.rng
                 if plan.target is not None:
-                    T = release_target(plan.target, y, rng).apply(y)[:, None]
-                scores = covariance_scores(design, T)
+                    target = release_target(plan.target, y, rng, design)
+                    columns = partial(one_column, target=target)
+                scores = covariance_scores(design, y, columns, n)
                 draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
         return self._accept(draft)
+
+    def _records(self, draft: Any, X: Any, y: Any) -> tuple[Any, Any, tuple[str, ...], Any]:
+        """Records and targets, a line about labels, and their columns if they are labels."""
+        if self.task == "regression":
+            records = read_records(draft, X, y, check_target)
+            X, y = check_X_y(draft, X, y, y_numeric=True) if records is None else (records, None)
+            return X, y, (), None
+        records = read_records(draft, X, y, partial(_class_numbers, classes=self.classes))
+        if records is not None:
+            classes = declared_classes(self.classes)
+            X, y = records, None
+        else:
+            X, y = check_X_y(draft, X, y, y_numeric=False)
+            classes, index = encode_classes(y, self.classes)
+            y = index.astype(np.float64)
+        columns = partial(memberships, n_classes=len(classes))
+        return X, y, (labels_note(classes, self.classes),), columns
 
     def transform(self, X: MatrixLike) -> Any:
         """Keep the selected features.

@@ -4,16 +4,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
 from skdpsco.base.documentation import Documented
 from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.row_blocks import first_record
 from skdpsco.data.schema import Schema
 
 
-class TableEncoder(Documented, TransformerMixin, BaseEstimator):
+class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].
 
     Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and
@@ -63,6 +65,8 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
     1  0.0          1.0        0.0        0.0
     """
 
+    _reads_arrow = True
+
     def __init__(self, schema: Any, *, sparse_output: bool = False) -> None:
         self.schema = schema
         self.sparse_output = sparse_output
@@ -72,8 +76,8 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame
-            Records, of pandas, polars or Arrow.
+        X : data frame or RowBlocks
+            Records, of pandas, polars or Arrow, or in blocks, one record of which is looked at.
         y : None
             Ignored.
 
@@ -91,7 +95,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
             If X lacks a declared column, or has one that is not declared.
         """
         schema = self._checked()
-        schema.opened(X)
+        schema.opened(X if self._blocks_of(X) is None else first_record(X))
         self.n_features_in_ = len(schema.features)
         self.feature_names_in_ = np.array(schema.features, dtype=object)
         return self
@@ -117,7 +121,7 @@ class TableEncoder(Documented, TransformerMixin, BaseEstimator):
         return self._checked().encode(X, self.sparse_output)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the output columns: age, age_missing, city_Bern and so on.
+        """Return the names of the output columns: age, age_missing, city_Bern and so on.
 
         Parameters
         ----------

@@ -1,10 +1,9 @@
-"""How a ledger shows its charges: as rows, a frame, CSV, a table in HTML or a plot."""
+"""How a ledger shows its charges: as rows, a frame, CSV or a plot."""
 
 import csv
 import io
 import json
 import reprlib
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -53,23 +52,6 @@ def csv_of(rows: list[dict[str, Any]], columns: list[str]) -> str:
     writer.writeheader()
     writer.writerows({**row, "parameters": json.dumps(row["parameters"])} for row in rows)
     return text.getvalue()
-
-
-def html_of(caption: str, table: list[tuple[str, ...]], notes: list[tuple[str, str]]) -> str:
-    """A table whose first row and column are headings, and lines of notes below."""
-    width = max(map(len, table))
-
-    def row(kind: str, name: str, *cells: str) -> str:
-        span = f" colspan='{width - len(cells)}'" if len(cells) < width - 1 else ""
-        inner = "".join(
-            f"<{kind}{span} style='text-align:left'>{escape(c)}</{kind}>" for c in cells
-        )
-        return f"<tr><th style='text-align:left'>{escape(name)}</th>{inner}</tr>"
-
-    head, *body = table
-    lines = [row("th", *head), *(row("td", *cells) for cells in body)]
-    lines += [row("td", *note) for note in notes]
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
 def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:

@@ -13,7 +13,6 @@ from ._history import (
     brief,
     csv_of,
     frame_of,
-    html_of,
     plain,
     plot_charges,
     readable,
@@ -38,7 +37,7 @@ from ._store import IN_MEMORY, Store, absolute, check_dataset
 from .accounting import rho_of, zcdp_delta, zcdp_epsilon
 from .budget import Budget
 from .events import Event
-from .report import WITHIN_GROUPS, weakest
+from .report import WITHIN_GROUPS, html_table, weakest
 
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
 _COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
@@ -541,7 +540,7 @@ class Ledger:
             notes.append(("file", self.path))
         head = ("", f"epsilon at delta={self.delta:g}", "rho (zCDP)")
         rows = [(name, f"{a.epsilon:.4g}", f"{a.rho:.4g}") for name, a in amounts]
-        return html_of(f"Privacy budget of {self.dataset!r}", [head, *rows], notes)
+        return html_table(f"Privacy budget of {self.dataset!r}", [head, *rows, *notes])
 
 
 def _same_store(ledger: Ledger, part: tuple) -> Ledger:

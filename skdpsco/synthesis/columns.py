@@ -72,8 +72,17 @@ def read_table(estimator: Any, X: Any) -> ColumnTable:
     if 0 in X.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
     library = PANDAS if hasattr(X, "iloc") else POLARS
-    columns = [X.iloc[:, j] if library == PANDAS else X.to_series(j) for j in range(X.shape[1])]
+    columns = columns_in(X)
     return ColumnTable(library, list(X.columns), [column.dtype for column in columns], columns)
+
+
+def columns_in(X: Any) -> list[Any]:
+    """The columns of an array or a frame."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, j] for j in range(X.shape[1])]
+    if hasattr(X, "to_series"):
+        return [X.to_series(j) for j in range(X.shape[1])]
+    return [X[:, j] for j in range(X.shape[1])]
 
 
 def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:

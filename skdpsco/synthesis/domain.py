@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,15 @@ from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
-from skdpsco.synthesis.columns import ColumnTable, as_list, assemble, public_dtype, taken, typed
+from skdpsco.synthesis.columns import (
+    ColumnTable,
+    as_list,
+    assemble,
+    columns_in,
+    public_dtype,
+    taken,
+    typed,
+)
 
 # Bins of numbers with declared bounds: one for each of up to so many whole numbers, or so many.
 MAX_WHOLE, EQUAL_BINS = 32, 16
@@ -104,6 +112,16 @@ class Bins:
 
 def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint"))
+
+
+class Encoder(NamedTuple):
+    """A transformer of blocks of records into codes."""
+
+    domain: "Domain"
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Codes of the records of a block, which has the columns of the domain."""
+        return self.domain.encode(columns_in(X))
 
 
 @dataclass(frozen=True, eq=False)

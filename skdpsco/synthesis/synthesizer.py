@@ -1,5 +1,7 @@
 """Private answers to many queries about a table, and synthetic records."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -14,13 +16,14 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
+from skdpsco.data.row_blocks import RowBlocks, as_features, blocks_of, first_record, opened
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
 from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
-from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals
-from skdpsco.synthesis.columns import PANDAS, POLARS, read_table
-from skdpsco.synthesis.domain import Bins, Domain, declare
+from skdpsco.solvers.synthesis.workload import CodeBlocks, LinearQueries, Marginals
+from skdpsco.synthesis.columns import PANDAS, POLARS, ColumnTable, read_table
+from skdpsco.synthesis.domain import Bins, Domain, Encoder, declare
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
 SYNTHESIS_SOLVERS: dict[str, Any] = {
@@ -30,6 +33,17 @@ SYNTHESIS_SOLVERS: dict[str, Any] = {
     "multiplicative-weights": MultiplicativeWeights,
     "mirror-descent": partial(MultiplicativeWeights, MIRROR_DESCENT),
 }
+
+
+@contextmanager
+def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> Iterator[Any]:
+    """The codes of all records: an array, or blocks, all of which have been checked."""
+    if blocks is None:
+        yield domain.encode(table.columns)
+        return
+    d = len(table.columns)
+    with opened(as_features(blocks.map(Encoder(domain))), np.ones(d)) as design:
+        yield CodeBlocks(design, tuple(range(d)))
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -213,9 +227,10 @@ class PrivateSynthesizer(PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or blocks
             Categories and numbers, as ``domain`` says; an array, lists, or a frame of pandas or
-            polars.
+            polars. Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; a target
+            of theirs is not a column of the table.
         y : None
             Ignored. Pass labels as a column of X if synthetic records should have them.
 
@@ -236,13 +251,16 @@ class PrivateSynthesizer(PrivateEstimator):
         check_progress(self.verbose)
         solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
         draft = self._draft()
-        table = read_table(draft, X)
-        n, d = len(table.columns[0]), len(table.columns)
+        blocks = blocks_of(X)
+        if blocks is not None and not getattr(solver, "by_blocks", False):
+            raise ValueError(f"solver={self.solver!r} does not take RowBlocks. Pass X as a frame.")
+        table = read_table(draft, first_record(X))
+        n = len(table.columns[0]) if blocks is None else blocks.n_samples
+        d = len(table.columns)
         budget = self._budget()
         domain = declare(self.domain, table)
         workload = workload_of(self.workload, self.order, self.target, domain)
         problem = problem_of("workload", domain, workload, n)
-        codes = domain.encode(table.columns)
         available = self._available(budget)
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
@@ -251,6 +269,7 @@ class PrivateSynthesizer(PrivateEstimator):
         if any(isinstance(entry, Bins) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (
+            _codes_of(domain, table, blocks) as codes,
             self._releasing(
                 draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
             ) as release,

@@ -15,6 +15,7 @@ from test_audit import audited_epsilon
 from test_sensitivity import Forced, largest_range
 
 import skdpsco.scaling.quantiles as quantiles_module
+from skdpsco.data import as_design
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
@@ -174,8 +175,8 @@ def test_the_error_of_covariances():
     n = 4000
     X = np.sort(rng.uniform(-1, 1, (n, 1)) ** 9, axis=0)
     t = np.sort(rng.uniform(-1, 1, n)) + 1e-9
-    design = selector_module.as_design(X, np.ones(1), False)
-    score = selector_module.covariance_scores(design, t[:, None])[0]
+    design = as_design(X, np.ones(1), False)
+    score = selector_module.covariance_scores(design, t, lambda y: y[:, None], n)[0]
     mean = math.fsum(t) / n
     exact = abs(math.fsum(X[:, 0] * (t - mean)))
     assert abs(score - exact) < 8 * scaler_module.sum_error(n, 1.0)
@@ -284,8 +285,9 @@ def test_law_of_ranges(monkeypatch):
     assert len(log) == 2
     plan = clipper_module.plan_ranges(20, 1, Budget(4.0, 1e-3).rho)
     rng = np.random.Generator(np.random.PCG64(0))
+    design, bounds = as_design(x, np.ones(1), False), (np.full(1, -3.0), np.full(1, 3.0))
     released = [
-        clipper_module.release_range(plan, x[:, 0], -3.0, 3.0, (0.01, 0.01), rng)
+        np.ravel(clipper_module.release_ranges(plan, design, 20, bounds, (0.01, 0.01), rng))
         for _ in range(4000)
     ]
     points, place = np.unique(np.minimum(6.0 * plan.distances, 3.0), return_inverse=True)

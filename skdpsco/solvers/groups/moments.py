@@ -17,9 +17,11 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one, tree_sum
+from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Plan, share_mu
 from skdpsco.solvers.groups.problem import (
+    GroupedTargets,
     GroupProblem,
     GroupResult,
     LogisticMoments,
@@ -121,6 +123,7 @@ class GroupMoments:
     """
 
     fixed_cost = True
+    by_blocks = True
 
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
@@ -226,24 +229,75 @@ class GroupMoments:
         rng: np.random.Generator,
         progress: Any,
     ) -> GroupResult:
-        """Follow ``plan``; ``membership`` is a CSR array of ones with one column per group."""
-        return _GroupFit(plan, problem, X, y, membership, rng).run(progress)
+        """Follow ``plan``; ``membership`` is a CSR array of ones with one column per group.
+
+        The targets of blocks are `GroupedTargets`; y and ``membership`` are then None.
+        """
+        targets = None if membership is None else GroupedTargets(y, membership)
+        return _GroupFit(plan, problem, X, targets, rng).run(progress)
+
+
+# Sums over records, for `map_reduce`: y holds `GroupedTargets`.
+
+
+def _in_chunks(X: Any, y: Any, function: Any) -> Any:
+    """Sum of ``function(y, rows)`` over chunks of records that are gathered; see `sum_error`."""
+    columns = np.arange(len(X.bounds) + X.intercept)
+    chunks = list(cuts(len(y), GATHERED_ROWS)) or [(0, 0)]
+    return tree_sum(
+        function(y[start:stop], columns_of(X, start, stop, columns)) for start, stop in chunks
+    )
+
+
+def _unit_rows(A: np.ndarray, c: float) -> np.ndarray:
+    """Rows divided by their norm or by the clipping norm, whichever is larger."""
+    return A / np.maximum(np.sqrt(np.einsum("ij,ij->i", A, A)), c)[:, None]
+
+
+def members(X: Any, y: Any) -> np.ndarray:
+    """Numbers of records in the groups."""
+    return np.bincount(y.membership.indices, minlength=y.membership.shape[1]).astype(np.float64)
+
+
+def squared_norms(X: Any, y: Any) -> np.ndarray:
+    """Sum of the squared norms of the rows."""
+    return _in_chunks(X, y, lambda _, A: np.einsum("ij,ij->i", A, A).sum(keepdims=True))
+
+
+def label_moments(X: Any, y: Any, loss: Any, c: float, second: bool) -> tuple[np.ndarray, ...]:
+    """Label moments of every group, and second moments of shortened rows or else their sum."""
+
+    def sums(y, A):
+        U = _unit_rows(A, c)
+        moment = y.by_group(bounded_targets(loss, y.t)[:, None] * U)
+        return moment, U.T @ U if second else U.sum(axis=0)
+
+    return _in_chunks(X, y, sums)
+
+
+def responses_and_losses(
+    X: Any, y: Any, loss: Any, w: np.ndarray, c: float, centre: float | None, responses: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of response times row, and of losses less ``centre``, by group; 0 if not asked for."""
+
+    def sums(y, A):
+        z, k = A @ w, y.membership.shape[1]
+        vectors, losses = np.zeros((k, len(w))), np.zeros((k, 1))
+        if responses:
+            vectors = y.by_group(bounded_responses(loss, z)[:, None] * _unit_rows(A, c))
+        if centre is not None:
+            losses = y.by_group((bounded_losses(loss, z, y.t) - centre)[:, None])
+        return vectors, losses
+
+    return _in_chunks(X, y, sums)
 
 
 class _GroupFit:
     """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
-    def __init__(
-        self,
-        plan: Any,
-        problem: Any,
-        X: MatrixLike,
-        y: TargetLike,
-        membership: Any,
-        rng: np.random.Generator,
-    ) -> None:
+    def __init__(self, plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
-        self.X, self.y, self.membership = X, y, membership
+        self.X, self.y = X, y
         self.F, self.k = problem.n_features, problem.n_groups
         self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
@@ -298,32 +352,19 @@ class _GroupFit:
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
 
-    def _sum(self, function):
-        """Sum of ``function(positions, rows)`` over blocks of records; see `sum_error`."""
-        columns = np.arange(self.F)
-        return tree_sum(
-            function(slice(start, stop), columns_of(self.X, start, stop, columns))
-            for start, stop in cuts(self.problem.n_samples, GATHERED_ROWS)
-        )
-
-    def _unit_rows(self, A):
-        """Rows divided by their norm or by the clipping norm, whichever is larger."""
-        norms = np.sqrt(np.einsum("ij,ij->i", A, A))
-        return A / np.maximum(norms, self.c)[:, None]
+    def _sum(self, function, *arguments):
+        """Sum over records."""
+        return map_reduce(self.X, self.y, function, *arguments)
 
     def _public_sizes(self):
         """Sizes of the groups: public, expected, or noisy counts that are released here."""
         grid = self.plan.count_grid
         if grid is None:
             return np.array(self.problem.expected_sizes, dtype=np.float64)
-        counts = np.bincount(self.membership.indices, minlength=self.k).astype(np.float64)
+        counts = self._sum(members)
         deviation = self._release(counts[None], (grid,))
         n = self.problem.n_samples
         return np.clip(counts, min(1.0 + GROUP_MOMENTS.least_count * deviation[0], n), n)
-
-    def _select(self, rows):
-        """Matrix that sums a block's records by group, without touching records of no group."""
-        return self.membership[rows].T
 
     def _release(self, sums, grids):
         """Release one row of ``sums`` per group, in place; return the deviations of the noise."""
@@ -332,7 +373,7 @@ class _GroupFit:
 
     def _clip_norm(self):
         F = self.F
-        square = self._sum(lambda _, A: np.einsum("ij,ij->i", A, A).sum(keepdims=True))
+        square = self._sum(squared_norms)
         self._release(square[None], (self.plan.norm_grid,))
         least = F / GROUP_MOMENTS.most_concentrated
         self.moment = min(max(float(square[0]) / self.problem.n_samples, least), float(F))
@@ -342,14 +383,8 @@ class _GroupFit:
     def _model_and_moments(self):
         """The model of phi, and one vector of label moments per group."""
         n, F, grid = self.problem.n_samples, self.F, self.plan.matrix_grid
-
-        def sums(rows, A):
-            U = self._unit_rows(A)
-            t = bounded_targets(self.problem.loss, self.y[rows])
-            moment = self._select(rows) @ (t[:, None] * U)
-            return moment, U.sum(axis=0) if grid is None else U.T @ U
-
-        moments, second = self._sum(sums)
+        arguments = self.problem.loss, self.c, grid is not None
+        moments, second = self._sum(label_moments, *arguments)
         if grid is None:
             # Features that go together have a larger curvature than those that do not: take one
             # between the extremes, 1 and F times the mean, until a response is known.
@@ -423,17 +458,9 @@ class _GroupFit:
         """Mean of response times row, and mean loss, of every group at the released point ``w``."""
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
         centre = self.plan.loss_centre
-
-        def sums(rows, A):
-            z, select = A @ w, self._select(rows)
-            vectors, losses = np.zeros((self.k, self.F)), np.zeros((self.k, 1))
-            if responses:
-                vectors = select @ (bounded_responses(loss, z)[:, None] * self._unit_rows(A))
-            if levels:
-                losses = select @ (bounded_losses(loss, z, self.y[rows]) - centre)[:, None]
-            return vectors, losses
-
-        vectors, losses = self._sum(sums)
+        vectors, losses = self._sum(
+            responses_and_losses, loss, w, self.c, centre if levels else None, responses
+        )
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:
             self._release(losses, self.plan.loss_grids)

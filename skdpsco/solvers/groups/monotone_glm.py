@@ -17,6 +17,7 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import correlate, predict_all
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
@@ -25,7 +26,7 @@ from skdpsco.solvers.groups.moments import (
     GroupMoments,
     GroupProblem,
 )
-from skdpsco.solvers.groups.problem import bounded_responses, bounded_targets
+from skdpsco.solvers.groups.problem import GroupedTargets, bounded_responses, bounded_targets
 from skdpsco.solvers.groups.saddle_of_model import (
     LARGEST_COEF,
     TRAPEZOID,
@@ -111,6 +112,7 @@ class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
 
     fixed_cost = True
+    by_blocks = True
 
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(
@@ -144,8 +146,16 @@ class PooledMoments:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        everyone = sparse.csr_array(np.ones((problem.n_samples, 1)))
+        everyone = None
+        if isinstance(X, BlockDesign):
+            X, y = X._replace(target=_in_one_group), None
+        else:
+            everyone = _in_one_group(y).membership
         return GroupMoments().run(plan, self._grouped(problem), X, y, everyone, rng, progress)
+
+
+def _in_one_group(y: np.ndarray) -> GroupedTargets:
+    return GroupedTargets(y, sparse.csr_array(np.ones((len(y), 1))))
 
 
 @njit

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from skdpsco._clipping import within
 from skdpsco.solvers.base import Problem, Result
@@ -52,6 +53,30 @@ class SquaredMoments:
         """Loss of every record."""
         inside = self.response(z)
         return inside * (z - 0.5 * inside) - t * z + 0.5 * t * t
+
+
+class GroupedTargets:
+    """Targets and groups of records, of which runs can be taken as of an array.
+
+    Parameters
+    ----------
+    t : ndarray of shape (n_samples,)
+    membership : csr_array of shape (n_samples, n_groups)
+        A 1 for every group of a record.
+    """
+
+    def __init__(self, t: np.ndarray, membership: sparse.csr_array):
+        self.t, self.membership = t, membership
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, rows: slice) -> "GroupedTargets":
+        return GroupedTargets(self.t[rows], self.membership[rows])
+
+    def by_group(self, terms: np.ndarray) -> np.ndarray:
+        """Sums of the records' terms by group, without touching records of no group."""
+        return self.membership.T @ terms
 
 
 def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     QueryProblem,
     SynthesisResult,
-    count_table,
+    count_tables,
 )
 
 CONTRASTS, CELLS, QUERIES = "contrasts", "cells", "queries"
@@ -103,6 +103,8 @@ class MeasureProject:
     ----------
     Proof and sources: docs/proofs/measure_project.md.
     """
+
+    by_blocks = True
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> MeasurePlan:
         """Spend ``budget`` (its ``mu``) on one release; ``n_iter`` must be None or 1.
@@ -271,12 +273,15 @@ def statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np
     """The statistic that is released, before noise, as float64."""
     everything = tuple(range(problem.n_columns))
     if plan.strategy != CONTRASTS:
-        counts = count_table(codes, everything, problem.shape).ravel().astype(np.float64)
+        (counts,) = count_tables(codes, [everything], problem.shape)
+        counts = counts.ravel().astype(np.float64)
         return counts if plan.strategy == CELLS else problem.workload.centred @ counts
     weights = dict(zip(plan.subsets, plan.weights, strict=True))
     parts = {}
-    for table, subsets in _sources(problem, plan.subsets):
-        whole = helmert(count_table(codes, table, problem.shape)).ravel()
+    sources = _sources(problem, plan.subsets)
+    tables = count_tables(codes, [table for table, _ in sources], problem.shape)
+    for (table, subsets), counts in zip(sources, tables, strict=True):
+        whole = helmert(counts).ravel()
         constants = scales([problem.shape[j] for j in table]).ravel()
         for subset in subsets:
             at = positions(table, subset, problem.shape)

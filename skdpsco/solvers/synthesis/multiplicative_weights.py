@@ -23,7 +23,7 @@ from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     QueryProblem,
     SynthesisResult,
-    count_table,
+    count_tables,
 )
 
 BEST_RESPONSE, MIRROR_DESCENT = "best-response", "mirror-descent"
@@ -98,6 +98,8 @@ class MultiplicativeWeights:
     T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent
     Rates for Differentially-Private Stochastic Saddle-Point Problems. Theorem 1.1.
     """
+
+    by_blocks = True
 
     def __init__(self, variant: str = BEST_RESPONSE) -> None:
         if variant not in VARIANTS:
@@ -234,11 +236,11 @@ def _answers(problem: QueryProblem, p: np.ndarray) -> np.ndarray:
 def _totals(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
     """The answers of the data, summed over records; see `_answers`."""
     if isinstance(problem.workload, LinearQueries):
-        counts = count_table(codes, tuple(range(problem.n_columns)), problem.shape).ravel()
-        return problem.workload.centred @ counts.astype(np.float64)
+        (counts,) = count_tables(codes, [tuple(range(problem.n_columns))], problem.shape)
+        return problem.workload.centred @ counts.ravel().astype(np.float64)
     tables = problem.workload.columns(problem.n_columns)
-    parts = [count_table(codes, table, problem.shape).ravel() for table in tables]
-    return np.concatenate(parts).astype(np.float64)
+    parts = count_tables(codes, tables, problem.shape)
+    return np.concatenate([part.ravel() for part in parts]).astype(np.float64)
 
 
 def _move(problem: QueryProblem, query: int, step: float, logits: np.ndarray) -> None:

@@ -41,7 +41,7 @@ from skdpsco.solvers.synthesis.workload import (
     Marginals,
     QueryProblem,
     SynthesisResult,
-    count_table,
+    count_tables,
 )
 
 # Limits on the number of candidates and of their cells. Pairs of columns are always candidates.
@@ -133,6 +133,8 @@ class SelectMeasure:
     ----------
     Proof and sources: docs/proofs/select_measure.md.
     """
+
+    by_blocks = True
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> SelectPlan:
         """Spend ``budget`` on ``n_iter`` choices and measurements; None chooses a public number.
@@ -302,7 +304,7 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
     if plan.candidates:
         candidates = Marginals(plan.candidates)
         kinds = [plan.kinds[tuple(shape[j] for j in table)] for table in plan.candidates]
-        parts = [count_table(codes, table, shape).ravel() for table in plan.candidates]
+        parts = [counts.ravel() for counts in count_tables(codes, plan.candidates, shape)]
         starts = np.cumsum([0, *(part.size for part in parts[:-1])])
         counts, noise = np.concatenate(parts), np.array([kind.noise for kind in kinds])
         for count in _rounds(plan.n_iter, len(kinds)):
@@ -324,8 +326,8 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
 
 def _run_queries(plan, problem, codes, rng, progress) -> SynthesisResult:
     n, matrix = problem.n_samples, problem.workload.centred
-    counts = count_table(codes, tuple(range(problem.n_columns)), problem.shape).ravel()
-    sums = matrix @ counts.astype(np.float64)
+    (counts,) = count_tables(codes, [tuple(range(problem.n_columns))], problem.shape)
+    sums = matrix @ counts.ravel().astype(np.float64)
     measured = MeasuredQueries(problem)
     for count in _rounds(plan.n_iter, problem.n_answers):
         errors = np.abs(sums - n * (matrix @ measured.fit().distribution.p))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_positive_int
+from skdpsco.data.record_sums import map_reduce
 
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
 MAX_ANSWERS = 2**24
@@ -262,6 +263,38 @@ class SynthesisResult:
     distribution: Any
     answers: np.ndarray
     n_iter: int
+
+
+@dataclass(frozen=True)
+class CodeBlocks:
+    """Codes in blocks, of which solvers take columns and count tables as of an array.
+
+    Parameters
+    ----------
+    design : BlockDesign
+        Codes as features.
+    columns : tuple of int
+        Which columns of the design these are.
+    """
+
+    design: Any
+    columns: tuple[int, ...]
+
+    def __getitem__(self, key: tuple[slice, tuple[int, ...]]) -> "CodeBlocks":
+        return CodeBlocks(self.design, tuple(self.columns[j] for j in key[1]))
+
+
+def _count_codes(X: Any, y: Any, columns: Any, tables: Any, shape: Any) -> tuple[np.ndarray, ...]:
+    codes = X.values[:, list(columns)].astype(np.intp)
+    return tuple(count_table(codes, table, shape) for table in tables)
+
+
+def count_tables(codes: Any, tables: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """What `count_table` returns for several tables, in one pass over blocks."""
+    if isinstance(codes, CodeBlocks):
+        tables = tuple(map(tuple, tables))
+        return list(map_reduce(codes.design, None, _count_codes, codes.columns, tables, shape))
+    return [count_table(codes, table, shape) for table in tables]
 
 
 def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
