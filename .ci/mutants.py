@@ -140,8 +140,8 @@ BUGS = [
     Bug("squares of features: a sign's worth too little", "scaling/conditioning.py",
         "change=math.sqrt(2.0) * square)", "change=square / 2)", "conditioning"),
     Bug("calibration: sensitivity halved", "scaling/calibration.py",
-        "sensitivity = replace_one(n, 1.0, parts=2 * levels)",
-        "sensitivity = replace_one(n, 0.5, parts=2 * levels)", "calibration"),
+        "sensitivity = replace_one(n_samples, 1.0, parts=4 * levels)",
+        "sensitivity = replace_one(n_samples, 0.5, parts=4 * levels)", "calibration"),
     # Solvers
     Bug("refit: halved gradients", "solvers/l1/refit.py",
         'replace_one(n, size), "gradient"', 'replace_one(n, size / 2), "gradient"', "refit"),
