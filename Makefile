@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+# What `make mutants` plants: bugs whose file or name contains this
+MUTANTS ?=
 # pytest processes
 WORKERS ?= 2
 # Each process starts with a half of the files, so that two do not compile the same kernels.
@@ -39,10 +41,10 @@ export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
 
 # The workers are the parallelism: threads within each would only compete for the same cores.
-test audit slow floor: export OMP_NUM_THREADS := 1
-test audit slow floor: export OPENBLAS_NUM_THREADS := 1
-test audit slow floor: export MKL_NUM_THREADS := 1
-test audit slow floor: export NUMBA_NUM_THREADS := 1
+test audit slow floor properties mutants: export OMP_NUM_THREADS := 1
+test audit slow floor properties mutants: export OPENBLAS_NUM_THREADS := 1
+test audit slow floor properties mutants: export MKL_NUM_THREADS := 1
+test audit slow floor properties mutants: export NUMBA_NUM_THREADS := 1
 
 # $(call make_venv,python,directory): keeps an environment that is there
 define make_venv
@@ -93,6 +95,14 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy --strict --follow-imports=silent tests/user_code.py
 	$(VENV)/bin/python -m pyright tests/user_code.py
+
+.PHONY: properties
+properties: $(VENV)/.installed-test  ## try 2,000 random fits in place of the 100 of the tests
+	SKDPSCO_EXAMPLES=2000 $(VENV)/bin/python -m pytest tests/test_properties.py $(PYTEST_ARGS)
+
+.PHONY: mutants
+mutants: $(VENV)/.installed-test  ## plant privacy bugs one by one, and list those that no test finds
+	$(VENV)/bin/python .ci/mutants.py $(MUTANTS)
 
 .PHONY: types
 types: $(VENV)/.installed-dev  ## count the public names whose types are known

@@ -1,7 +1,7 @@
 """Checks of what users pass in."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -29,7 +29,7 @@ MAX_ITER = 10_000
 class _Known(HasMethods):
     """Objects known by a method, with a name for messages."""
 
-    def __init__(self, method: str, name: str):
+    def __init__(self, method: str, name: str) -> None:
         super().__init__(method)
         self.name = name
 
@@ -58,6 +58,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "verbose": ["verbose"],
 }
+PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
+    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]]
+}
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
@@ -76,11 +79,11 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
     **CALIBRATION_CONSTRAINTS,
+    **PRIVATE_BOUND_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]],
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
@@ -327,14 +330,15 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
-    return quietly(_about_X, function, *args, **options)
+    return quietly(partial(_about_X, X), function, *args, **options)
 
 
-def _about_X(error: Exception) -> str:
+def _about_X(X: Any, error: Exception) -> str:
     message = str(error)
     if message.startswith("could not convert string"):
+        where = "".join(f" in column {name!r}" for name in _text_columns(X)[:1])
         return (
-            "X must be numeric, but contains text. Encode text first, with "
+            f"X must be numeric, but contains text{where}. Encode text first, with "
             "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
         )
     if message.startswith("Expected 2D array"):
@@ -347,6 +351,18 @@ def _about_X(error: Exception) -> str:
     if message.startswith("float() argument must be"):  # a number, and names the type
         return f"{_LEGAL}, of numbers: {message}."
     return f"{_LEGAL}, of real numbers; and y, if it is needed, one number or label per record."
+
+
+def _text_columns(X: Any) -> list[Any]:
+    """Names of the columns of a frame that hold text."""
+    found = []
+    for name, dtype in zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ():
+        if _dtype_kind(dtype) not in tuple("biuf"):
+            try:
+                np.asarray(X[name]).astype(np.float64)
+            except (TypeError, ValueError):
+                found.append(name)
+    return found
 
 
 def _dtype_kind(dtype: Any) -> str | None:

@@ -26,7 +26,7 @@ from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.minimax._solver import MinimaxResult
 from skdpsco.scaling.calibration import (
-    CALIBRATION_SHARE,
+    CALIBRATION,
     CLASS_CURVE,
     REGRESSION_CURVE,
     calibration_pays,
@@ -134,8 +134,8 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it():
     ratios = np.geomspace(5.0, 9e4, 200)
     known = [known_records(1000, 25, 5.0 * r / 1000) for r in ratios]
     assert (np.diff([k for k, _ in known]) >= 0.0).all()
-    assert max(share for _, share in known) == CALIBRATION_SHARE
-    assert known[-1][1] < CALIBRATION_SHARE / 100
+    assert max(share for _, share in known) == CALIBRATION.share
+    assert known[-1][1] < CALIBRATION.share / 100
     plans = [plan_calibration(1000, 1000, 25, 5.0 * r / 1000, CLASS_CURVE) for r in ratios]
     assert (np.diff([p.prior[0] for p in plans]) <= 0.0).all()
     assert plans[-1].prior[0] < 1e-3
@@ -143,7 +143,7 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it():
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_it_pays_from_some_records_on(curve):
-    few = curve.least_records / math.sqrt(CALIBRATION_SHARE)
+    few = curve.least_records / math.sqrt(CALIBRATION.share)
     assert not calibration_pays(1000, 10, 0.99 * few / 1000, curve)
     assert calibration_pays(1000, 10, 1.01 * few / 1000, curve)
     assert not calibration_pays(10**6, 1, 1.0, curve)  # there is nothing to mend

@@ -182,12 +182,8 @@ WEIGHT = r"in the range \[0(\.0)?, inf\)"
 POSITIVE = r"in the range \(0(\.0)?, inf\)"
 
 
-def _finds_bounds(name, value, match):
-    return name == "feature_bound" and value is None
-
-
 COMMON = [
-    *(case for case in ONE_OF_EACH if case[0] in LEGAL and not _finds_bounds(*case)),
+    *(case for case in ONE_OF_EACH if case[0] in LEGAL),
     *(("solver", v, r"solver.*'sgd'.*'plan' and 'run'") for v in ("saga", None, 3, object())),
     ("solver", Stagewise, r"solver must be an instance, Stagewise\(\)"),
     *(("clip", v, "clip.*" + POSITIVE) for v in (NAN, INF, 0, -1, "big", None, [1.0])),

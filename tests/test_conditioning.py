@@ -15,7 +15,7 @@ from skdpsco import (
 )
 from skdpsco.data.design import as_design
 from skdpsco.privacy import Budget, epsilon_of, mu_of
-from skdpsco.scaling.conditioning import LEAST_RATIO, plan_conditioning, release_conditioning
+from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning, release_conditioning
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLogisticL1]
@@ -147,7 +147,7 @@ def test_release_without_noise(scaled):
 def test_noise_is_no_centre():
     """At the smallest ratio that is conditioned, the factor is about 0."""
     n, d = 1000, 25
-    mu = LEAST_RATIO * np.sqrt(d) / n
+    mu = CONDITIONING.least_ratio * np.sqrt(d) / n
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (n, d)), np.ones(d), True)
     plan = plan_conditioning(n, d, mu, True)
     rng = np.random.Generator(np.random.PCG64(0))

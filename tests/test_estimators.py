@@ -26,7 +26,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 import skdpsco.base.private_estimator
-from skdpsco import PrivacyWarning, PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    RowBlocks,
+)
 from skdpsco.losses import Huber, Quantile
 from skdpsco.solvers import FrankWolfe
 
@@ -853,3 +860,32 @@ def test_path_prints_its_public_part(Estimator):
     X, y = data()
     path = fitted(Estimator, X, target_of(Estimator, y), radius=2.0).path_
     assert re.fullmatch(r"RadiusPath\(radius=array\([^()]*\)\)", repr(path))
+
+
+@BOTH
+def test_private_bounds(Estimator):
+    """Powers of two that cover the columns, in arrays, sparse matrices and blocks alike."""
+    rng = np.random.default_rng(0)
+    unit = rng.uniform(-1, 1, (3000, 4))
+    y = unit @ [3.0, -2.0, 0.0, 1.0]
+    y = y + rng.normal(size=3000) if Estimator is PrivateLasso else (y > 0).astype(int)
+    X = unit * [6.0, 0.2, 1.0, 3e4]
+    options = {} if Estimator is PrivateLasso else {"classes": [0, 1]}
+    model = Estimator(epsilon=2.0, feature_bound=None, ledger=Ledger(2.0, 1e-6), **options)
+    model.fit(X, y)  # which the ledger would refuse if it cost more
+    assert_array_equal(model.feature_bound_, [8.0, 0.25, 1.0, 2.0**15])
+    assert any("clipped to" in line for line in model.privacy_.assumptions)
+    declared = Estimator(epsilon=2.0, feature_bound=model.feature_bound_, **options).fit(X, y)
+    assert model.score(X, y) > declared.score(X, y) - 0.1
+    blocks = RowBlocks.from_arrays(X, y, block_size=700)
+    for records in ((sparse.csr_matrix(X), y), (blocks,)):
+        other = Estimator(epsilon=2.0, feature_bound=None, **options).fit(*records)
+        assert_array_equal(other.feature_bound_, model.feature_bound_)
+        assert other.score(X, y) > declared.score(X, y) - 0.2
+
+
+@BOTH
+def test_private_bounds_need_a_radius_without_units(Estimator):
+    X, y = data()
+    with pytest.raises(ValueError, match="feature_bound=None needs radius='auto'"):
+        Estimator(feature_bound=None, radius=2.0).fit(X, target_of(Estimator, y))

@@ -129,6 +129,27 @@ def test_readme():
     assert names["model"].score(names["X_test"], names["y_test"]) > 0.7
 
 
+def test_pages_that_print_nothing(tmp_path, monkeypatch):
+    """Their blocks run in order, each page for itself; those with prompts are tested below."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for year in (2025, 2026):  # what docs/scaling.md reads
+        columns = {"age": rng.uniform(-1, 1, 200), "ill": rng.integers(0, 2, 200)}
+        parquet.write_table(pyarrow.table(columns), f"{year}.parquet")
+    run = set()
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        blocks = python_blocks(path)
+        if path.stem in ("extending", "tutorials") or not blocks or ">>>" in blocks[0]:
+            continue  # these have tests of their own
+        names = {}
+        for block in blocks:
+            exec(compile(block, path.name, "exec"), names)
+        run.add(path.stem)
+    assert {"from-epsilon-to-noise", "migrating", "scaling"} <= run
+
+
 def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
-from skdpsco.base.private_estimator import warn_of_uncounted_fits
+from skdpsco.base.private_estimator import _said
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.privacy import (
     Budget,
@@ -276,7 +276,7 @@ def test_a_validation_without_a_ledger_warns_once():
     private = PrivateGridSearchCV(model, grid, strategy="composition")
 
     def warned(fit):
-        warn_of_uncounted_fits.cache_clear()
+        _said.clear()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit()

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from skdpsco.privacy import GaussianEvent, epsilon_of
-from skdpsco.scaling.conditioning import LEAST_RATIO
+from skdpsco.scaling.conditioning import CONDITIONING
 
 # Among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
@@ -47,7 +47,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     """
     n, d, mu, epsilon, delta, reach, conditioning = public
     lines = []
-    needed = LEAST_RATIO * math.sqrt(min(max(d, 1), MANY_FEATURES))
+    needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
     if n * mu < needed:
         enough = epsilon_of(GaussianEvent(n / needed), delta)
         known = 0.0 < enough < LARGEST_EPSILON

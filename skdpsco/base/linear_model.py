@@ -192,8 +192,23 @@ class PrivateLinearModel(PrivateEstimator):
         """
         raise NotImplementedError
 
-    def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray]:
-        """The radius, None for "auto", and one bound per column, both checked."""
+    def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:
+        """The radius, None for "auto", and one bound per column, both checked.
+
+        Bounds are None if they are to be found privately.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of them is out of range, or bounds are to be found for a radius in their units.
+        """
+        if self.feature_bound is None:
+            if not isinstance(self.radius, str):
+                raise ValueError(
+                    "feature_bound=None needs radius='auto', as a number is in units of the "
+                    "bounds. Declare feature_bound."
+                )
+            return None, None
         bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
             return None, bounds
@@ -278,15 +293,19 @@ class PrivateLinearModel(PrivateEstimator):
     def _conditions(self, X: Any, mu: float) -> bool:
         """Whether features get a private centre and scale, from public values alone."""
         n, d = X.shape
-        is_sparse = X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+        is_sparse = _is_sparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
-            and not is_sparse
+            and (not is_sparse or self._conditions_sparse(n, d, mu))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
+
+    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        """Whether sparse features do, too: if the solver can read rows less a centre."""
+        return False
 
     def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether scores get a private slope and offset, from public values alone."""
@@ -379,7 +398,9 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
             centring = planned(
-                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled)
+                lambda spend: plan_conditioning(
+                    n, d, Allowance(spend.rho).mu, scaled, _is_sparse(X)
+                )
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
@@ -425,7 +446,7 @@ class PrivateLinearModel(PrivateEstimator):
                     targets, total = self._calibration_targets(result, y, n)
                     if callable(targets):
                         design, targets = design._replace(target=targets), None
-                    found = calibration.release(result, design, targets, total, rng)
+                    found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 said = (*notes, *assumptions, *assumed_of(solver, plan))
@@ -633,6 +654,11 @@ def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     return event
 
 
+def _is_sparse(X: Any) -> bool:
+    """Whether records are sparse, in blocks or not."""
+    return X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
+
+
 def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
     if not isinstance(problem, Problem):
@@ -641,5 +667,5 @@ def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any
     if conditioning is not None and conditioning.mean_square is not None:
         known = tuple(conditioning.mean_square.tolist())
     return replace(
-        problem, sparse=sparse.issparse(X), centred=conditioning is not None, mean_square=known
+        problem, sparse=_is_sparse(X), centred=conditioning is not None, mean_square=known
     )

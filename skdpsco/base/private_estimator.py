@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
-from skdpsco._typing import LedgerLike, Seed
+from skdpsco._typing import LedgerLike, Seed, Self
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -150,6 +149,9 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
+_said: set[str] = set()  # no cache, whose counters would count the fits
+
+
 def fitted_by_validation() -> bool:
     """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
 
@@ -163,9 +165,11 @@ def fitted_by_validation() -> bool:
     return False
 
 
-@cache  # so that a process warns once, not for every fit
 def warn_of_uncounted_fits() -> None:
-    """Say that the budgets of several fits add up, where nothing adds them up."""
+    """Say once in a process that budgets of several fits add up, where nothing adds them up."""
+    if _said:
+        return
+    _said.add("uncounted fits")
     warn_privacy(
         "scikit-learn's searches and cross-validation fit the same records many times, and their "
         "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
@@ -273,7 +277,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     feature_names_in_: np.ndarray
     privacy_: PrivacyReport
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, and fields of a loss, a penalty or a constraint.
 
         Parameters
@@ -294,7 +298,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         """
         for name in [one for one in params if "__" in one]:
             outer, _, field = name.partition("__")
-            value = params.get(outer, getattr(self, outer, None))
+            value: Any = params.get(outer, getattr(self, outer, None))
             if hasattr(value, "_replace") and field in value._fields:
                 params[outer] = value._replace(**{field: params.pop(name)})
             elif hasattr(value, "_replace"):

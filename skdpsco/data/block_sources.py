@@ -402,7 +402,7 @@ def parquet_parts(
     return parts, *known
 
 
-def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None):
+def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None) -> Any:
     """Parts of Parquet files that a schema encodes, and the names of the features."""
     parts: list[EncodedGroups] = []
     names = tuple(schema.feature_names_out())
@@ -421,7 +421,7 @@ def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size:
 
 
 def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
-    """Of Parquet files, which must be different ones: path, Arrow's schema, rows of all groups."""
+    """Yield path, schema and sizes of row groups of Parquet files, which must be different ones."""
     import pyarrow.parquet
 
     check_files(paths)

@@ -103,9 +103,8 @@ class Column:
             BOOLEAN: "booleans",
             CATEGORY: "such categories; numbers and strings differ, even 1 and '1'",
         }[self.kind]
-        return (
-            f"{self.name!r} has dtype {str(column.dtype).partition('(')[0]}, which holds no {what}"
-        )
+        dtype = str(column.dtype).partition("(")[0]  # an Enum prints its values as parameters
+        return f"{self.name!r} has dtype {dtype}, which holds no {what}"
 
     def read(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
         """Numbers, truth values or codes of categories, and where they are missing.

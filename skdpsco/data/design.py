@@ -37,6 +37,20 @@ class CSR(NamedTuple):
     intercept: int
 
 
+class CentredCSR(NamedTuple):
+    """Sparse rows less a dense one, with a column of ones: ``data`` is clipped and scaled already.
+
+    Only sums of gradients and predictions can read it: the centre is in products with the ones.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    bounds: np.ndarray  # ones
+    intercept: int  # 1
+    centre: np.ndarray
+
+
 def as_design(
     X: MatrixLike, bounds: np.ndarray, intercept: bool, checked: bool = False
 ) -> Dense | CSR:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, CentredCSR, Dense
 from skdpsco.mechanisms.samplers import summation_error
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
@@ -26,14 +26,14 @@ TYPICAL = 100  # assumed entries of a sparse record: the true number is not publ
 TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pieces and over blocks
 
 
-def work(X: Dense | CSR) -> int:
+def work(X: Dense | CSR | CentredCSR) -> int:
     """Estimate, from public sizes, how many dense entries take as long to read."""
     if isinstance(X, Dense):
         return X.values.size
     return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
 
 
-def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]]:
+def pieces(X: Any, y: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     """Cut the records into runs, at least one; the runs are views.
 
     Neighbouring data sets are cut at the same records: BLAS may round products differently at
@@ -41,7 +41,7 @@ def pieces(X: Dense | CSR, y: np.ndarray) -> list[tuple[Dense | CSR, np.ndarray]
     """
     n, size = len(y), max(work(X), 1)
     wanted = min(max(size // MANY, PIECE_WORK), MAX_PIECE_WORK)
-    if isinstance(X, CSR):
+    if not isinstance(X, Dense):
         wanted = max(wanted, 64 * len(X.bounds))  # a sum has an entry for every column
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
@@ -53,7 +53,7 @@ def slice_rows(X: Any, start: int, stop: int) -> Any:
     """Records ``start`` to ``stop`` of a design, or of an array or matrix with a row for each."""
     if isinstance(X, Dense):
         return X._replace(values=X.values[start:stop])
-    if not isinstance(X, CSR):
+    if not isinstance(X, CSR | CentredCSR):
         return X[start:stop]
     indptr = X.indptr[start : stop + 1]
     some = slice(indptr[0], indptr[-1])

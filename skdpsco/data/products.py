@@ -13,9 +13,10 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined_kernel, inner, njit, reduction
 from skdpsco._typing import MatrixLike
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, CentredCSR, Dense
 
 MAX_RUN = 64  # rows
+LEAST_NORM = 2.0**-5  # of rows less a centre, over that of the centre: rounding is far below
 RUN_ENTRIES = 512  # entries of a run of dense rows, if that is more than four rows
 
 
@@ -38,12 +39,13 @@ def square_row(X, i, u):
 def norm_rows(X, start, u, out):
     """Write into ``out`` of shape (m,) the l2 norms of m rows, their entries times ``u``.
 
-    The ones of an intercept count if ``u`` has an entry for them.
+    The ones of an intercept count if ``u`` has an entry for them; with a centre, see `as_lengths`.
     """
     d = X.bounds.shape[0]
     one = u[d] * u[d] if u.shape[0] > d else 0.0
+    least = LEAST_NORM * LEAST_NORM * one  # which only a centre can make larger than the sum
     for i in range(out.shape[0]):
-        out[i] = math.sqrt(square_row(X, start + i, u) + one)
+        out[i] = math.sqrt(max(square_row(X, start + i, u) + one, least))
 
 
 @inlined_kernel
@@ -97,10 +99,21 @@ def predict(X, w, Z):
     dot_rows(X, 0, common_bound(X), v, Z)
 
 
-@njit
 def predict_all(X, w, Z):
-    """`predict`, for calls from Python."""
-    predict(X, w, Z)
+    """`predict`, for calls from Python, and rows less a centre."""
+    multiply_rows(X, as_vector(w, X), Z)
+
+
+@njit
+def multiply_rows(X, v, Z):
+    """`dot_rows`, of all records."""
+    dot_rows(X, 0, common_bound(X), v, Z)
+
+
+@njit
+def norms_of(X, u, out):
+    """`norm_rows`, of all records."""
+    norm_rows(X, 0, u, out)
 
 
 @inner
@@ -268,6 +281,42 @@ def _(X, i, u):
     return total
 
 
+# Entries of rows less a centre have been clipped. The centre itself is part of what is multiplied
+# with the ones: of coefficients in `as_vector`, of lengths in `as_lengths`, of sums in `as_sums`.
+
+
+@dot_rows.register(CentredCSR)
+def _(X, start, common, v, Z):
+    d = X.bounds.shape[0]
+    for k in range(Z.shape[1]):
+        mine = v[k * (d + 1) : (k + 1) * (d + 1)]
+        for i in range(Z.shape[0]):
+            total = mine[d]
+            for p in range(np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])):
+                total += X.data[p] * mine[np.uint64(X.indices[p])]
+            Z[i, k] = total
+
+
+@add_rows.register(CentredCSR)
+def _(X, start, common, R, out):
+    d = X.bounds.shape[0]
+    for k in range(R.shape[1]):
+        mine = out[k * (d + 1) : (k + 1) * (d + 1)]
+        for i in range(R.shape[0]):
+            for p in range(np.uint64(X.indptr[start + i]), np.uint64(X.indptr[start + i + 1])):
+                mine[np.uint64(X.indices[p])] += R[i, k] * X.data[p]
+    _add_ones(X, R, out)
+
+
+@square_row.register(CentredCSR)
+def _(X, i, u):
+    total = 0.0
+    for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+        j = np.uint64(X.indices[p])
+        total += X.data[p] * (X.data[p] - 2.0 * X.centre[j]) * (u[j] * u[j])
+    return total
+
+
 class RunRoom(NamedTuple):
     """Work space for a run of records.
 
@@ -290,6 +339,32 @@ def run_room(X: MatrixLike, n_outputs: int) -> RunRoom:
 
 def as_vector(coefficients: np.ndarray, X: MatrixLike) -> np.ndarray:
     """Return a copy of the coefficients, divided by the bounds, for `dot_rows`."""
-    v = coefficients.reshape(-1, len(X.bounds) + X.intercept).copy()
-    v[:, : len(X.bounds)] /= X.bounds
+    d = len(X.bounds)
+    v = coefficients.reshape(-1, d + X.intercept).copy()
+    v[:, :d] /= X.bounds
+    if isinstance(X, CentredCSR):
+        v[:, d] -= v[:, :d] @ X.centre
     return v.ravel()
+
+
+def as_sums(total: np.ndarray, X) -> np.ndarray:
+    """Sums over rows of what `add_rows` has written."""
+    d = len(X.bounds)
+    sums = total.reshape(-1, d + X.intercept).copy()
+    sums[:, :d] /= X.bounds
+    if isinstance(X, CentredCSR):
+        sums[:, :d] -= np.outer(sums[:, d], X.centre)
+    return sums.ravel()
+
+
+def as_lengths(unit: np.ndarray, X) -> np.ndarray:
+    """What `norm_rows` takes for norms of rows whose entries are multiplied by ``unit``.
+
+    With a centre, the entry of the ones stands for the squared norm of the centre, too.
+    """
+    d = len(X.bounds)
+    u = unit.copy()
+    u[:d] /= X.bounds
+    if isinstance(X, CentredCSR):
+        u[d] = math.sqrt(u[d] * u[d] + float(np.square(X.centre * u[:d]).sum()))
+    return u

@@ -291,7 +291,7 @@ def in_pieces(X: Any, y: Any) -> Any:
     """
     if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
         return X
-    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, isinstance(X, CSR))
+    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, not isinstance(X, Dense))
 
 
 class Pieces:

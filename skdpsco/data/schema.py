@@ -130,7 +130,13 @@ class Schema:
         return self.target is not None and self.columns[self.target].kind == NUMBER
 
     def feature_names_out(self) -> list[str]:
-        """Names of the features that a table becomes, in their order."""
+        """Return the names of the features that a table becomes, in their order.
+
+        Returns
+        -------
+        names : list of str
+            Such as age, age_missing and city_Bern.
+        """
         return [out for name in self.features for out in self.columns[name].names_out()]
 
     @classmethod
@@ -271,6 +277,7 @@ class Schema:
         Returns
         -------
         text : str
+            The dict that `to_dict` returns, in JSON.
         """
         return json.dumps(self.to_dict(), indent=1)
 
@@ -311,7 +318,17 @@ class Schema:
             raise ValueError(f"The frame does not fit the schema. Column {'; '.join(faults)}.")
 
     def opened(self, X: Any) -> Any:
-        """X as a frame of narwhals, which has the declared columns.
+        """Open X as a frame of narwhals, and check its columns and their dtypes.
+
+        Parameters
+        ----------
+        X : data frame
+            Records, of pandas, polars or Arrow.
+
+        Returns
+        -------
+        frame : narwhals.DataFrame
+            The same records.
 
         Raises
         ------
@@ -336,7 +353,19 @@ class Schema:
         return frame
 
     def encode(self, X: Any, sparse_output: bool = False) -> Any:
-        """Features of records in [-1, 1], as `TableEncoder` describes them.
+        """Encode records as features in [-1, 1], as `TableEncoder` describes it.
+
+        Parameters
+        ----------
+        X : data frame
+            Records, of pandas, polars or Arrow.
+        sparse_output : bool, default=False
+            Whether the features are a CSR matrix.
+
+        Returns
+        -------
+        X_out : ndarray or CSR matrix of shape (n_samples, n_features_out), float64
+            One row for every record, in their order.
 
         Raises
         ------

@@ -19,6 +19,7 @@ from skdpsco.solvers import (
     GreedyCoordinateDescent,
     Moments,
 )
+from skdpsco.solvers.moments.plan import has_matrix
 
 # Choices of "auto" by n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
@@ -101,6 +102,12 @@ class CompositeModel(PrivateLinearModel):
         if self.feature_bound is None:
             return None
         return self._feature_bounds(n_features)
+
+    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        little_noise = n * mu >= LITTLE_NOISE * d  # where "auto" takes moments
+        names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
+        # Second moments, or scales of columns, take care of a mean.
+        return self.solver in names and not has_matrix(n, d + 1, mu)
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)

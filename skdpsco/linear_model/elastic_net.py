@@ -63,11 +63,12 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        "auto" finds a centre and scales of features privately, for at most a sixth of the
         budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
         are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. None takes
-        columns as they are.
+        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
+        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
+        moments; they stay sparse. None takes columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for a twentieth of the budget's mu^2 and less where there is
@@ -230,11 +231,12 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        "auto" finds a centre and scales of features privately, for at most a sixth of the
         budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
         are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. None takes
-        columns as they are.
+        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
+        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
+        moments; they stay sparse. None takes columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for a twentieth of the budget's mu^2 and less where there is

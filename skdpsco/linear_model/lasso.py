@@ -9,6 +9,7 @@ from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    PRIVATE_BOUND_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     check_bound,
     with_hints,
@@ -38,11 +39,14 @@ class PrivateLasso(LinearRegressor):
         Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
         of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
         features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``.
+        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds a power of two for every column
+        privately, for a twentieth of the budget; with too few records for that, about 1200 at
+        epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
     target_bound : float, Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
@@ -82,6 +86,8 @@ class PrivateLasso(LinearRegressor):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -124,6 +130,7 @@ class PrivateLasso(LinearRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **PRIVATE_BOUND_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
@@ -178,6 +185,6 @@ class PrivateLasso(LinearRegressor):
 
     def _default_target_bound(self, n_features):
         radius, bounds = self._radius_and_bounds(n_features)
-        if radius is None:
+        if radius is None or bounds is None:
             return None
         return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))

@@ -11,6 +11,7 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    PRIVATE_BOUND_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     with_hints,
 )
@@ -39,11 +40,14 @@ class PrivateLogisticL1(LogisticClassifier):
         Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
         intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
         budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
         features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``.
+        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds a power of two for every column
+        privately, for a twentieth of the budget; with too few records for that, about 1200 at
+        epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
@@ -89,6 +93,8 @@ class PrivateLogisticL1(LogisticClassifier):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -132,6 +138,7 @@ class PrivateLogisticL1(LogisticClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
+        **PRIVATE_BOUND_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,

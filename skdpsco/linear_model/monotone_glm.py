@@ -21,7 +21,7 @@ from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.row_blocks import read_records
 from skdpsco.linear_model.links import Link, resolve_link
-from skdpsco.scaling.calibration import LEAST_SLOPE, REGRESSION_CURVE, TargetCurve
+from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
@@ -222,7 +222,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve:
         if loss.linear:
             return REGRESSION_CURVE
-        least = LEAST_SLOPE * float(loss.slopes.max())
+        least = CALIBRATION.least_slope * float(loss.slopes.max())
 
         def mean(z):
             _, response, slope = loss.phi(z)

@@ -121,7 +121,7 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
         return self._checked().encode(X, self.sparse_output)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the output columns: age, age_missing, city_Bern and so on.
+        """Return the names of the output columns: age, age_missing, city_Bern and so on.
 
         Parameters
         ----------

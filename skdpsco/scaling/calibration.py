@@ -22,16 +22,44 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
 
-CALIBRATION_SHARE = 0.05  # of mu**2, and less in proportion to 1 / ratio beyond
-SURE_RATIO = 500.0  # of n mu over sqrt(d)
-MOST_RATIO = 1e5  # beyond which there is nothing to mend
-LEVEL_RECORDS, MAX_LEVELS = 25.0, 4  # for each range of scores on a side of 0
-TOP, TYPICAL_SCORE = (
-    0.7,
-    0.4,
-)  # highest edge and typical score, in units of the coefficients' l2 norm
-LEAST_SLOPE = 0.12  # of a curve, in Newton steps, in units of its largest slope
-LONGEST = 1e4  # l1 norm of coefficients, beyond what any score needs
+
+class CalibrationTuning(NamedTuple):
+    """Constants of the plan and of the fit to the table: docs/proofs/calibration.md.
+
+    "Ratio" is n mu over the root of d. What depends on the targets is in `TargetCurve`.
+
+    Parameters
+    ----------
+    share : float
+        Share of mu**2, and less in proportion to 1 / ratio beyond
+    sure_ratio : float
+        this ratio.
+    most_ratio : float
+        Ratio beyond which there is nothing to mend.
+    level_records : float
+        n mu of the release for each range of scores on a side of 0,
+    max_levels : int
+        and the largest number of ranges.
+    top, typical_score : float
+        Highest edge and typical score, in units of the coefficients' l2 norm.
+    least_slope : float
+        Least slope of a curve in Newton steps, in units of its largest slope.
+    longest : float
+        l1 norm of coefficients, beyond what any score needs.
+    """
+
+    share: float = 0.05
+    sure_ratio: float = 500.0
+    most_ratio: float = 1e5
+    level_records: float = 25.0
+    max_levels: int = 4
+    top: float = 0.7
+    typical_score: float = 0.4
+    least_slope: float = 0.12
+    longest: float = 1e4
+
+
+CALIBRATION = CalibrationTuning()
 
 
 class Calibration(NamedTuple):
@@ -72,7 +100,7 @@ class TargetCurve(NamedTuple):
 def logistic_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean of -1 and 1 at log-odds of ``z``."""
     rho = np.tanh(0.5 * z)
-    return rho, np.maximum(0.5 * (1.0 - rho * rho), 0.5 * LEAST_SLOPE)
+    return rho, np.maximum(0.5 * (1.0 - rho * rho), 0.5 * CALIBRATION.least_slope)
 
 
 def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +144,13 @@ class CalibrationPlan:
         return f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores"
 
     def release(
-        self, result: Any, X: Any, y: Any, total: float, rng: np.random.Generator
+        self,
+        result: Any,
+        X: Any,
+        y: Any,
+        total: float,
+        rng: np.random.Generator,
+        sizes: float | np.ndarray = 1.0,
     ) -> Calibration:
         """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
@@ -132,23 +166,29 @@ class CalibrationPlan:
         total : float
             Sum of the weights, or what is known of it: the number of records if there are none.
         rng : numpy.random.Generator
+        sizes : float or ndarray of shape (n_features,), default=1.0
+            About three root mean squares of every feature.
         """
         w, radius = result.coef.copy(), result.radius
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
-        shrunk = min(1.0, LONGEST / max(length, 1e-100))
+        shrunk = min(1.0, CALIBRATION.longest / max(length, 1e-100))
         w *= shrunk
-        size = max(float(np.linalg.norm(w)), 1e-100)  # tiny squares would vanish
-        edges = TOP * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
+        size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
+        edges = CALIBRATION.top * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - total) / len(counts)
-        sides = np.concatenate([[0.0], edges, [2.0 * TOP * size]])
+        sides = np.concatenate([[0.0], edges, [2.0 * CALIBRATION.top * size]])
         limits = np.append(-sides[:0:-1], sides)
-        b = max(-LONGEST, min(b, LONGEST))
+        b = max(-CALIBRATION.longest, min(b, CALIBRATION.longest))
         slope, shift = self.fitted(
-            typical_scores(limits, counts, TYPICAL_SCORE * size), (counts, sums), total, b, variance
+            typical_scores(limits, counts, CALIBRATION.typical_score * size),
+            (counts, sums),
+            total,
+            b,
+            variance,
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
@@ -191,13 +231,13 @@ def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCu
     """Whether an offset is more than noise, and calibration can still improve the scores."""
     ratio = n_known * mu / math.sqrt(n_features)
     known, _ = known_records(n_known, n_features, mu)
-    return ratio <= MOST_RATIO and known >= curve.least_records
+    return ratio <= CALIBRATION.most_ratio and known >= curve.least_records
 
 
 def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, float]:
     """``n mu`` of the release, and its share of ``mu**2``."""
     ratio = n_known * mu / math.sqrt(n_features)
-    share = CALIBRATION_SHARE * min(1.0, SURE_RATIO / ratio)
+    share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio / ratio)
     return n_known * mu * math.sqrt(share), share
 
 
@@ -222,7 +262,7 @@ def plan_calibration(
         If the noise is too large for the grid.
     """
     known, share = known_records(n_known, n_features, mu)
-    levels = min(max(1, round(known / LEVEL_RECORDS)), MAX_LEVELS)
+    levels = min(max(1, round(known / CALIBRATION.level_records)), CALIBRATION.max_levels)
     multiplier, event = share_mu(mu, {"table": (share, 1)})
     sensitivity = replace_one(n_samples, 1.0, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)

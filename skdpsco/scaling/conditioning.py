@@ -1,4 +1,4 @@
-"""A private centre and scales of dense features. Proof: docs/proofs/conditioning.md.
+"""A private centre and scales of features. Proof: docs/proofs/conditioning.md.
 
 Features on one side of 0 share a large common direction, along which gradients are long, and
 features that use little of their bounds are small compared with the noise. Reading records as
@@ -15,26 +15,67 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import Dense
+from skdpsco.data.design import CSR, CentredCSR, Dense, clipped
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import add_rows, common_bound, run_room
+from skdpsco.data.products import (
+    add_rows,
+    as_lengths,
+    common_bound,
+    norm_rows,
+    norms_of,
+    run_room,
+)
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
+from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
-# Shares of mu**2: of the norms of rows before and after centring, of the centre, of mean squares.
-NORM_SHARE, CENTRE_SHARE, CENTRED_NORM_SHARE = 0.02, 0.06, 0.02
-MEAN_SHARE, SQUARE_SHARE = 0.01, 0.05
-LEAST_MEAN = 0.02  # squared norm, in units of the square of the norm that few rows exceed
-SQUARE_RATIO = 20.0  # of n mu over d, from which mean squares are released; at twice that, for all
-# of their share
-LEAST_SQUARE = 0.02  # of a column, in units of the mean of all columns
-N_COUNTS, N_CENTRED_COUNTS = 3, 4  # of records with a large norm: 2**N_COUNTS candidates
-LEAST_RATIO = 5.0  # of n mu over sqrt(d), from which features are conditioned
-TAIL = 0.1  # share of the records that may be longer
-WIDTH = 3.0  # of what is clipped, in root mean squares, and more where noise is small
-PLENTY_RATIO = 1000.0  # of n mu over sqrt(d), from which the width grows
+
+class ConditioningTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/robustness.py.
+
+    Parameters
+    ----------
+    norm_share, centre_share, centred_norm_share, mean_share, square_share : float
+        Shares of mu**2: of the norm of rows, of the centre, of the norm of centred rows, of their
+        mean squared norm, and of the mean squares of columns.
+    n_counts, n_centred_counts : int
+        Counts of long rows that are released: one of k looks at 2**k norms.
+    least_ratio : float
+        n mu over the root of d, from which features are conditioned.
+    tail : float
+        Share of the records that may be longer than a norm.
+    least_mean : float
+        Least mean squared norm, in units of the square of the norm that few rows exceed.
+    square_ratio : float
+        n mu over d, from which mean squares of columns are released; at twice that, for all of
+        their share.
+    least_square : float
+        Least mean square of a column, in units of the mean of all columns.
+    width : float
+        Width of what is clipped, in root mean squares, and more where noise is small:
+    plenty_ratio : float
+        n mu over the root of d, from which the width grows.
+    """
+
+    norm_share: float = 0.02
+    centre_share: float = 0.06
+    centred_norm_share: float = 0.02
+    mean_share: float = 0.01
+    square_share: float = 0.05
+    n_counts: int = 3
+    n_centred_counts: int = 4
+    least_ratio: float = 5.0
+    tail: float = 0.1
+    least_mean: float = 0.02
+    square_ratio: float = 20.0
+    least_square: float = 0.02
+    width: float = 3.0
+    plenty_ratio: float = 1000.0
+
+
+CONDITIONING = ConditioningTuning()
 
 
 class Conditioning(NamedTuple):
@@ -51,8 +92,11 @@ class Conditioning(NamedTuple):
     scale: np.ndarray
     mean_square: np.ndarray | None = None
 
-    def apply(self, X: Dense) -> Dense:
+    def apply(self, X: Dense | CSR) -> Dense | CentredCSR:
         """A copy of the records as solvers see them."""
+        if isinstance(X, CSR):  # no entry is clipped
+            data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
+            return sparse_less(X, data, self.centre / self.scale)
         values = np.empty_like(X.values)
         write_centred(X, self.centre, values)
         return Dense(values, self.scale, X.intercept)
@@ -75,6 +119,8 @@ class ConditioningPlan:
         Grids by the names of the releases.
     width : float
         Clipping width, in root mean squares.
+    sparse : bool
+        Whether records are sparse.
     share : float
         Share of mu**2 for all releases.
     """
@@ -84,6 +130,7 @@ class ConditioningPlan:
     n_features: int
     grids: dict[str, float]
     width: float
+    sparse: bool
     share: float
 
     part: ClassVar[str] = "conditioning"
@@ -113,10 +160,10 @@ class ConditioningPlan:
         """The smallest and the largest scale that may be found."""
         scales: tuple[float, ...] = (1.0,)
         if self.scaled:
-            smallest = self.width * 2.0 ** (1.0 + (1 - 2**N_CENTRED_COUNTS) / 2.0)
-            smallest *= math.sqrt(LEAST_MEAN)
+            smallest = self.width * 2.0 ** (1.0 + (1 - 2**CONDITIONING.n_centred_counts) / 2.0)
+            smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
-                smallest *= math.sqrt(LEAST_SQUARE)
+                smallest *= math.sqrt(CONDITIONING.least_square)
             scales = (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
         nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
         return tuple(
@@ -126,15 +173,17 @@ class ConditioningPlan:
     def tolerated(self, name: str) -> float:
         """Number of records that may be longer than a norm, above what noise makes of 0."""
         noise = deviation_on(self.grids[name])
-        return max(TAIL * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
+        return max(CONDITIONING.tail * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
     """Whether a centre is more than noise."""
-    return n_samples * mu >= LEAST_RATIO * math.sqrt(n_features)
+    return n_samples * mu >= CONDITIONING.least_ratio * math.sqrt(n_features)
 
 
-def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) -> ConditioningPlan:
+def plan_conditioning(
+    n_samples: int, n_features: int, mu: float, scaled: bool, sparse: bool = False
+) -> ConditioningPlan:
     """Spend a share of ``mu**2`` on the centre, on the norms of rows and on mean squares.
 
     Parameters
@@ -144,6 +193,8 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         Budget of the whole fit.
     scaled : bool
         Whether scales are released, too.
+    sparse : bool, default=False
+        Whether records are sparse.
 
     Raises
     ------
@@ -151,13 +202,19 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         If the noise is too large for the grids.
     """
     n, d = n_samples, n_features
-    parts = {"norm": (NORM_SHARE / N_COUNTS, N_COUNTS), "centre": (CENTRE_SHARE, 1)}
+    parts = {
+        "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
+        "centre": (CONDITIONING.centre_share, 1),
+    }
     if scaled:
-        parts["centred norm"] = (CENTRED_NORM_SHARE / N_CENTRED_COUNTS, N_CENTRED_COUNTS)
-        parts["mean"] = (MEAN_SHARE, 1)
-        worth = min(n * mu / (max(d, 1) * SQUARE_RATIO) - 1.0, 1.0)
-        if worth > 0.0:
-            parts["squares"] = (SQUARE_SHARE * worth, 1)
+        parts["centred norm"] = (
+            CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts,
+            CONDITIONING.n_centred_counts,
+        )
+        parts["mean"] = (CONDITIONING.mean_share, 1)
+        worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
+        if worth > 0.0 and not sparse:
+            parts["squares"] = (CONDITIONING.square_share * worth, 1)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
     # Of two records the squares are nonnegative and add up to at most 1.
@@ -174,15 +231,17 @@ def plan_conditioning(n_samples: int, n_features: int, mu: float, scaled: bool) 
         )
         for name in parts
     }
-    width = WIDTH * math.sqrt(max(n * mu / math.sqrt(d) / PLENTY_RATIO, 1.0))
+    width = CONDITIONING.width * math.sqrt(
+        max(n * mu / math.sqrt(d) / CONDITIONING.plenty_ratio, 1.0)
+    )
     share = sum(share * count for share, count in parts.values())
-    return ConditioningPlan(event, n, d, grids, width, share)
+    return ConditioningPlan(event, n, d, grids, width, sparse, share)
 
 
 def release_conditioning(
     plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
 ) -> Conditioning:
-    """A centre and scales for dense records, in arrays or blocks."""
+    """A centre and scales for records in arrays or blocks."""
     n, d = plan.n_samples, plan.n_features
     X = in_pieces(X, y)
     nowhere = np.zeros(d)
@@ -191,34 +250,29 @@ def release_conditioning(
         """A norm that few rows exceed, by halving: 2**n_counts candidates up to the largest."""
         candidates = largest * 2.0 ** (np.arange(1 - 2**n_counts, 1) / 2.0)
         counts = map_reduce(X, y, longer_than, centre, candidates * (1.0 + 1e-9))
-        low, high = 0, len(candidates) - 1
-        while low < high:
-            middle = (low + high) // 2
-            count = counts[[middle]]
-            gaussian_mechanism(rng, count, plan.grids[name])
-            low, high = (low, middle) if count[0] <= plan.tolerated(name) else (middle + 1, high)
-        return float(candidates[high])
+        return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
-    c = norm("norm", nowhere, math.sqrt(d), N_COUNTS)
+    c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
     sums = map_reduce(X, y, shortened_sum, c)
     deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # Towards 0, where the records are if nothing is known.
     centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
-    c = norm("centred norm", centre, 2.0 * math.sqrt(d), N_CENTRED_COUNTS)
+    c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
     mean = map_reduce(X, y, shortened_norms, centre, c)
     gaussian_mechanism(rng, mean, plan.grids["mean"])
-    square = np.full(d, max(float(mean[0]), LEAST_MEAN * n) / d)
+    square = np.full(d, max(float(mean[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
         sums = map_reduce(X, y, shortened_squares, centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards what all columns have in common.
         sums = square + shrunk(sums - square, deviation)
-        square = np.maximum(sums, LEAST_SQUARE * square)
+        square = np.maximum(sums, CONDITIONING.least_square * square)
     square *= c * c / n
-    # No feature is farther from its centre.
-    scale = np.minimum(plan.width * np.sqrt(square), 1.0 + np.abs(centre))
+    scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
+    if not plan.sparse:  # rare entries are what sparse records consist of
+        scale = np.minimum(plan.width * np.sqrt(square), scale)
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
 
 
@@ -231,25 +285,21 @@ def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 @without_gil
 def longer_than(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
     """How many centred rows are longer than each of the increasing ``limits``."""
-    norms = np.empty(len(y))
-    write_norms(X, centre, norms)
-    up_to = np.bincount(np.searchsorted(limits, norms), minlength=len(limits) + 1)[:-1].cumsum()
-    return (len(norms) - up_to).astype(np.float64)
+    return count_above(centred_norms(X, len(y), centre), limits)
 
 
 @without_gil
 def shortened_sum(X: MatrixLike, y: TargetLike, c: Any) -> np.ndarray:
     """Sum of rows, shortened to norm ``c``, over ``c``."""
     total = np.zeros(len(X.bounds) + X.intercept)
-    add_over_norms(X, c, run_room(X, 1).Z, total)
+    add_over_norms(X, len(y), c, run_room(X, 1), total)
     return total[: len(X.bounds)] / X.bounds
 
 
 @without_gil
 def shortened_norms(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-    norms = np.empty(len(y))
-    write_norms(X, centre, norms)
+    norms = centred_norms(X, len(y), centre)
     return np.square(np.minimum(norms / c, 1.0)).sum()[None]
 
 
@@ -259,6 +309,28 @@ def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.n
     total = np.zeros(len(centre))
     add_shortened_squares(X, centre, c, total)
     return total
+
+
+def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
+    """Rows of the same layout with other entries, less a centre."""
+    data = data.astype(X.data.dtype)
+    return CentredCSR(data, X.indices, X.indptr, np.ones(len(centre)), X.intercept, centre)
+
+
+def less(X: CSR, centre: np.ndarray) -> CentredCSR:
+    """Rows less a centre, in units of the bounds."""
+    return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
+
+
+def centred_norms(X: Dense | CSR, n: int, centre: np.ndarray) -> np.ndarray:
+    """The norms of n rows less a centre."""
+    norms = np.empty(n)
+    if isinstance(X, Dense):
+        write_norms(X, centre, norms)
+    else:
+        rows = less(X, centre)
+        norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
+    return norms
 
 
 @reduction
@@ -286,15 +358,15 @@ def write_norms(X, centre, out):
 
 
 @njit
-def add_over_norms(X, c, weights, out):
+def add_over_norms(X, n, c, room, out):
     """Add rows over their norms, or over ``c`` if that is more; yet to be divided by the bounds."""
-    over, centre = 1.0 / X.bounds, np.zeros(X.bounds.shape[0])
-    common = common_bound(X)
-    for start in range(0, X.values.shape[0], weights.shape[0]):
-        some = weights[: min(weights.shape[0], X.values.shape[0] - start)]
-        for i in range(some.shape[0]):
-            square = _square_norm(X.values, start + i, X.bounds, over, centre)
-            some[i, 0] = 1.0 / max(math.sqrt(square), c)
+    over, common = 1.0 / X.bounds, common_bound(X)
+    for start in range(0, n, room.Z.shape[0]):
+        size = min(room.Z.shape[0], n - start)
+        some, norms = room.Z[:size], room.numbers[:size]
+        norm_rows(X, start, over, norms)
+        for i in range(size):
+            some[i, 0] = 1.0 / max(norms[i], c)
         add_rows(X, start, common, some, out)
 
 

@@ -1,9 +1,12 @@
-"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md."""
+"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md.
+
+Counts by halving: docs/proofs/conditioning.md.
+"""
 
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.mechanisms.samplers import Exponential, select, to_grid
+from skdpsco.mechanisms.samplers import Exponential, gaussian_mechanism, select, to_grid
 
 
 def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
@@ -40,6 +43,25 @@ def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray
     below = np.concatenate([[0], up_to[:-1]])  # up to the neighbour on the left
     beyond = np.concatenate([n - up_to[1:], [0]])
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
+
+
+def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Number of values above each of the increasing ``candidates``, as floats."""
+    return (len(values) - count_up_to(values, candidates)).astype(np.float64)
+
+
+def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Generator) -> int:
+    """Index of the smallest of 2**k candidates that at most ``tolerated`` values exceed.
+
+    It releases k of the counts ``above`` with noise on ``grid``, each of sensitivity 1.
+    """
+    low, high = 0, len(above) - 1
+    while low < high:
+        middle = (low + high) // 2
+        count = above[[middle]]
+        gaussian_mechanism(rng, count, grid)
+        low, high = (low, middle) if count[0] <= tolerated else (middle + 1, high)
+    return high
 
 
 def choose(

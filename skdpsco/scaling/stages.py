@@ -48,6 +48,13 @@ class Units(NamedTuple):
             return self.bounds * np.array([[-1.0], [1.0]])
         return self.conditioning.ranges(self.bounds)
 
+    @property
+    def sizes(self) -> Any:
+        """Size of features as the solver sees them: three root mean squares, at most 1."""
+        if self.conditioning is None or self.conditioning.mean_square is None:
+            return 1.0
+        return np.minimum(3.0 * np.sqrt(self.conditioning.mean_square), 1.0)
+
     def unscale(
         self, w: np.ndarray, intercept: bool, n_outputs: int
     ) -> tuple[np.ndarray, np.ndarray | float]:

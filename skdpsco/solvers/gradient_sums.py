@@ -12,7 +12,16 @@ from skdpsco._clipping import clip_records
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
+from skdpsco.data.products import (
+    add_rows,
+    as_lengths,
+    as_sums,
+    as_vector,
+    common_bound,
+    dot_rows,
+    norm_rows,
+    run_room,
+)
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import lipschitz_l2
@@ -74,9 +83,9 @@ def clipped_gradient_sum(
 
 def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarray]:
     out, v = np.zeros_like(w), as_vector(w, X)
-    u = v[:0] if unit is None else as_vector(unit, X)
+    u = v[:0] if unit is None else as_lengths(unit, X)
     total = add_gradients(X, y, loss, v, u, limits, run_room(X, loss.n_outputs), out)
-    return as_vector(out, X), np.array(total)
+    return as_sums(out, X), np.array(total)
 
 
 @njit

@@ -9,33 +9,32 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from skdpsco._kernels import njit
+from skdpsco.data import products
 from skdpsco.data.design import as_design, columns_of
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
-from skdpsco.scaling.conditioning import (
-    CENTRE_SHARE,
-    CENTRED_NORM_SHARE,
-    MEAN_SHARE,
-    N_CENTRED_COUNTS,
-    N_COUNTS,
-    NORM_SHARE,
-    SQUARE_SHARE,
-    plan_conditioning,
-    release_conditioning,
-)
+from skdpsco.scaling import quantiles
+from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning, release_conditioning
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 
 
-def charges(plan, mu, scaled):
+def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
-    each = [mu * math.sqrt(NORM_SHARE / N_COUNTS)] * N_COUNTS + [mu * math.sqrt(CENTRE_SHARE)]
-    if scaled:
-        each += [mu * math.sqrt(CENTRED_NORM_SHARE / N_CENTRED_COUNTS)] * N_CENTRED_COUNTS
-        each += [mu * math.sqrt(MEAN_SHARE), mu * math.sqrt(SQUARE_SHARE)]
+    each = [
+        mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_counts)
+    ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share)]
+    if plan.scaled:
+        each += [
+            mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
+        ] * CONDITIONING.n_centred_counts
+        each += [mu * math.sqrt(CONDITIONING.mean_share)]
+        each += [mu * math.sqrt(CONDITIONING.square_share)] * (not plan.sparse)
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
@@ -47,6 +46,7 @@ class Releases:
 
     def __init__(self, monkeypatch):
         monkeypatch.setattr(module, "gaussian_mechanism", self.add)
+        monkeypatch.setattr(quantiles, "gaussian_mechanism", self.add)
 
     def add(self, rng, values, grid):
         units = [int(to_grid(v, grid)) for v in values]
@@ -61,7 +61,8 @@ class Releases:
 
     def run(self, plan, rows, outputs=None):
         self.units, self.seen, self.outputs = [], [], outputs
-        X = as_design(np.array(rows), BOUNDS[: plan.n_features], True)
+        X = sparse.csr_matrix(rows) if plan.sparse else np.array(rows)
+        X = as_design(X, BOUNDS[: plan.n_features], True)
         return release_conditioning(plan, X, np.zeros(len(rows)), np.random.default_rng(0))
 
 
@@ -70,12 +71,12 @@ def extreme_records(d):
     return records + [tuple(9.0 * row) for row in np.eye(d)]
 
 
-@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize(("scaled", "is_sparse"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("n", [2, 6])
-def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
+def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, n):
     releases, mu, largest = Releases(monkeypatch), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
-        plan = plan_conditioning(n, d, mu, scaled)
+        plan = plan_conditioning(n, d, mu, scaled, is_sparse)
         records = extreme_records(d)
         rest = [records[shift * i % len(records)] for i in range(n - 1)]
         first = releases.run(plan, [records[base], *rest])
@@ -87,7 +88,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
             assert np.array_equal(result.mean_square, first.mean_square)
             runs.append(releases.units)
         ratios = []
-        for k, charge in enumerate(charges(plan, mu, scaled)):
+        for k, charge in enumerate(charges(plan, mu)):
             units = np.array([run[k] for run in runs])
             change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
             # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
@@ -95,10 +96,11 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, n):
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)
-    assert largest[N_COUNTS] > 0.9  # of the centre
-    assert largest[:N_COUNTS].max() > 0.9
+    assert largest[CONDITIONING.n_counts] > 0.9  # of the centre
+    assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
-        assert (largest[-2:] > 0.6).all()  # of the mean squared norm, and of squares
+        # Of the mean squared norm, and of squares.
+        assert (largest[CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts :] > 0.6).all()
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])
@@ -126,3 +128,39 @@ def test_conditioned_records_are_within_their_bounds():
         to = module.Conditioning(rng.uniform(-1, 1, 3), scale * rng.uniform(0.1, 1, 3))
         seen = columns_of(to.apply(X), 0, 50, np.arange(4))
         assert np.abs(seen).max() <= 1.0
+
+
+def test_sparse_records_are_read_as_dense_ones_less_the_centre():
+    """Products, sums and norms, in coordinates with scales and with an intercept."""
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((50, 7), density=0.3, rng=rng, format="csr")
+    rows.data[::3] *= -1e3  # beyond the bounds
+    bounds, n_outputs = np.linspace(0.5, 2.0, 7), 2
+    to = module.Conditioning(rng.uniform(-1, 1, 7), np.full(7, 2.0))
+    X = to.apply(as_design(sparse.csr_matrix(rows), bounds, True))
+    dense = (np.clip(rows.toarray(), -bounds, bounds) / bounds - to.centre) / to.scale
+    dense = np.column_stack([dense, np.ones(50)])
+    W, R, unit = rng.normal(size=(n_outputs, 8)), rng.normal(size=(50, 2)), rng.uniform(1, 2, 8)
+    scores, norms, total = np.empty((50, n_outputs)), np.empty(50), np.zeros(16)
+    products.predict_all(X, W.ravel(), scores)
+    np.testing.assert_allclose(scores, dense @ W.T, atol=1e-12)
+    products.norms_of(X, products.as_lengths(unit, X), norms)
+    np.testing.assert_allclose(norms, np.linalg.norm(dense * unit, axis=1), rtol=1e-12)
+    add_all(X, R, total)
+    np.testing.assert_allclose(products.as_sums(total, X), (R.T @ dense).ravel(), atol=1e-12)
+
+
+@njit
+def add_all(X, R, out):
+    products.add_rows(X, 0, 0.0, R, out)
+
+
+def test_rows_near_the_centre_are_not_called_shorter_than_they_are():
+    """A norm that is a difference of large numbers is not that of rounding."""
+    rng = np.random.default_rng(0)
+    centre = rng.uniform(-1, 1, 40)
+    rows = centre + rng.normal(size=(30, 40)) * 10.0 ** rng.uniform(-12, 0, (30, 1))
+    rows = np.clip(rows, -1, 1)
+    norms = module.centred_norms(as_design(sparse.csr_matrix(rows), np.ones(40), True), 30, centre)
+    exact = np.sqrt(np.square(rows.astype(np.longdouble) - centre).sum(axis=1))
+    assert (exact <= norms * (1 + 44 * 2.0**-38)).all()

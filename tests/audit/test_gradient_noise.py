@@ -23,6 +23,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.events import leaves
+from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
@@ -41,6 +42,36 @@ def make_problem(loss, n, d, intercept=False):
 
 
 # ------------------------------------------------------------------------------ sensitivities
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Multinomial(3)])
+@pytest.mark.parametrize("clip", [0.05, 0.6])
+def test_gradients_of_sparse_rows_less_a_centre_move_by_what_is_charged(recorded, loss, clip):
+    n, d = 3, 2
+    problem = make_problem(loss, n, d, True)
+    problem = dataclasses.replace(problem, sparse=True, centred=True, mean_square=(0.5, 0.5))
+    plan = GradientDescent(clip).plan(problem, Budget(1.0, 1e-6), 5)
+    multiplier = next(leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 5)
+    targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
+    features = itertools.product((-9.0, 0.0, 0.4), repeat=d)  # one of which is near the centre
+    records = [(x, float(y)) for x, y in itertools.product(features, targets)]
+    conditioning, largest = Conditioning(np.array([0.4, 0.8]), np.array([1.4, 1.8])), 0.0
+    for point in (np.zeros(problem.n_coefficients), np.full(problem.n_coefficients, 3.0)):
+
+        def units(record, point=point):
+            rows, y = zip(record, records[0], records[-1], strict=True)
+            X = as_design(sparse.csr_matrix(np.array(rows)), BOUNDS, True)
+            X = conditioning.apply(X)
+            bound = clip * math.sqrt(d + 1)
+            coordinates = Coordinates(np.array([0.7, 0.7, 0.3]), bound, d + 1, 0.0)
+            noisy_gradient(problem, coordinates, X, np.array(y), point, plan.grid * bound, None)
+            return np.array(recorded.pop())
+
+        sums = list(map(units, records))
+        change = max(np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2))
+        assert change * multiplier <= ONE
+        largest = max(largest, change * multiplier / ONE)
+    assert largest > 0.5
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, d
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.solvers.base import Result, check_bound_on, share_mu
-from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, shares
+from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, has_matrix, shares
 from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.moments.sums import (
@@ -135,7 +135,7 @@ class Moments:
         mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
         # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
         signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
-        matrix = F <= MOMENTS.max_features and n * mu >= MOMENTS.matrix_ratio * F**1.5
+        matrix = has_matrix(n, F, mu)
         T = n_rounds(signal, matrix) if n_iter is None else n_iter
         if squared and matrix:
             T = 0

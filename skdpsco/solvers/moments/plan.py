@@ -124,6 +124,12 @@ class MomentsPlan(Plan):
     row_norm: float | None = None
 
 
+def has_matrix(n_samples: int, n_features: int, mu: float) -> bool:
+    """Whether second moments are more than noise, and not too many."""
+    enough = n_samples * mu >= MOMENTS.matrix_ratio * n_features**1.5
+    return enough and n_features <= MOMENTS.max_features
+
+
 def shares(problem: Any, row_norm: Any, matrix: Any, T: Any, centred: Any) -> Any:
     """Share of mu**2 of one release of every kind, and the number of such releases.
 

@@ -15,7 +15,15 @@ from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
-from skdpsco.data.products import add_rows, as_vector, common_bound, dot_rows, norm_rows, run_room
+from skdpsco.data.products import (
+    add_rows,
+    as_vector,
+    common_bound,
+    dot_rows,
+    norm_rows,
+    norms_of,
+    run_room,
+)
 from skdpsco.data.record_sums import without_gil
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
@@ -169,12 +177,6 @@ def add_shortened(X, y, rule, v, shortening, room, out):
             for k in range(R.shape[1]):
                 R[i, k] *= weight
         add_rows(X, start, common, R, out)
-
-
-@njit
-def norms_of(X, u, out):
-    """Write the l2 norm of every record's features, without the ones; see `add_shortened`."""
-    norm_rows(X, 0, u, out)
 
 
 @njit

@@ -10,13 +10,15 @@ from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import SOFTMAX, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
-from skdpsco.solvers.base import Plan, Result, check_bound_on
+from skdpsco.scaling.quantiles import count_above, halve
+from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
@@ -50,6 +52,26 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the
         targets where derivatives are residuals, else in Lipschitz constants.
+    wide_slope_clip : float
+        The latter for wide records, of which few gradients are taken, near 0. All of what follows
+        is for those: see `is_wide`. It was fitted on bags of words.
+    wide_power : float
+        The power of the number of coefficients, in place of the root, by which ``noise`` counts
+        passes.
+    reach : float
+        Records are wide where passes are fewer than this times the root of 2 d: so many accelerated
+        steps of the length that the mean squared norm suggests would reach an optimum.
+    spread_share : float
+        Share of mu**2 of the release of the scores' spread,
+    spread_counts : int
+        and its number of counts: 2**spread_counts candidates.
+    spread_tail, spread_deviations : float
+        Share of the scores that may be larger, which are those of a normal distribution beyond so
+        many deviations.
+    wide_length : float
+        Length of a step, over that which smoothness and the spread suggest,
+    wide_scores : float
+        and the largest spread of scores after the first step: noise should move none of them far.
     """
 
     noise: float = 6.0
@@ -66,6 +88,15 @@ class GradientDescentTuning(NamedTuple):
     more_tail: float = 0.5
     residual_clip: float = 1.3
     slope_clip: float = 0.8
+    wide_slope_clip: float = 0.55
+    wide_power: float = 0.75
+    reach: float = 1.5
+    spread_share: float = 0.04
+    spread_counts: int = 4
+    spread_tail: float = 0.2
+    spread_deviations: float = 1.28
+    wide_length: float = 0.5
+    wide_scores: float = 0.5
 
 
 GRADIENT_DESCENT = GradientDescentTuning()
@@ -84,12 +115,19 @@ class GradientDescentPlan(Plan):
         Grid of a sum of gradients with norms of at most 1; it scales with the clipping norm.
     slack : float
         Factor of the automatic clipping norm, which grows if the noise is small.
+    spread_grid : float or None
+        Grid of counts of large scores along the first gradient, from which the length of steps
+        follows; None if it follows from the mean squared norm.
+    slope_clip : float
+        Automatic clipping norm of slopes; see `GradientDescentTuning`.
     """
 
     scales: ScalePlan | None = None
     preconditioned: bool = True
     grid: float = 0.0
     slack: float = 1.0
+    spread_grid: float | None = None
+    slope_clip: float = GRADIENT_DESCENT.slope_clip
 
 
 class Coordinates(NamedTuple):
@@ -160,17 +198,27 @@ class GradientDescent:
             derivatives of the loss are unbounded and not residuals.
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
-        n_passes = n_iter or full_passes(problem, mu)
+        wide = is_wide(problem, mu)
+        n_passes = n_iter or full_passes(problem, mu, wide)
         scales, mu_steps = share_scales(self, problem, mu)
-        multiplier = math.sqrt(n_passes) / mu_steps
+        parts, share = {}, GRADIENT_DESCENT.spread_share if wide else 0.0
+        if wide:
+            k = GRADIENT_DESCENT.spread_counts
+            parts["spread"] = (share / k, k)
+        multipliers, first = share_mu(mu_steps, parts)
+        multiplier = math.sqrt(n_passes / (1.0 - share)) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
         return GradientDescentPlan(
-            event=compose(scales.event if scales else NoOpEvent(), event),
+            event=compose(scales.event if scales else NoOpEvent(), first, event),
             n_iter=n_passes,
             scales=scales,
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 2.0),
             slack=max(1.0, ratio**0.25),
+            spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
+            if wide
+            else None,
+            slope_clip=GRADIENT_DESCENT.wide_slope_clip if wide else GRADIENT_DESCENT.slope_clip,
         )
 
     def run(
@@ -197,7 +245,11 @@ class GradientDescent:
         age, n_averaged = 0, max(1, round(share * T))
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
-            if t > 0:
+            if t == 0 and plan.spread_grid is not None:
+                spread = release_spread(plan, problem, coordinates, X, y, gradient, rng)
+                coordinates, gradient = with_ones(problem, coordinates, gradient, spread)
+                step = measured_step(problem, gradient, spread)
+            elif t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
             last, last_gradient = point, gradient
             new = proximal_step(problem, coordinates, point, gradient, step)
@@ -229,11 +281,62 @@ def passes(ratio: float) -> int:
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
-def full_passes(problem: CompositeProblem, mu: float) -> int:
+def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
     """Number of full-batch passes that are worth their noise; few if there is much noise."""
-    worth = problem.n_samples * mu / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+    fewest = 1.0 if wide else GRADIENT_DESCENT.fewest
+    worth = worthwhile(problem, mu, GRADIENT_DESCENT.wide_power if wide else 0.5)
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
-    return round(min(max(worth, GRADIENT_DESCENT.fewest), most, GRADIENT_DESCENT.max_passes))
+    number = min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes)
+    return int(number) if wide else round(number)
+
+
+def is_wide(problem: CompositeProblem, mu: float) -> bool:
+    """Whether sparse records have too many features for steps that are safe for all; public."""
+    passes = min(worthwhile(problem, mu, 0.5), GRADIENT_DESCENT.passes)
+    few = passes < GRADIENT_DESCENT.reach * math.sqrt(2.0 * problem.n_features)
+    return problem.sparse and problem.centred and few
+
+
+def worthwhile(problem: CompositeProblem, mu: float, power: float) -> float:
+    """Number of passes that are worth their noise."""
+    size = problem.n_coefficients**power
+    return problem.n_samples * mu / size / GRADIENT_DESCENT.noise
+
+
+def release_spread(plan, problem, coordinates: Coordinates, X, y, gradient, rng) -> float:
+    """Standard deviation of the scores along a gradient of length 1, from a private quantile."""
+    along = gradient.reshape(problem.loss.n_outputs, -1).copy()
+    along[:, -1] = 0.0  # of the ones
+    w = unscaled(problem, coordinates, along.ravel() / max(float(np.linalg.norm(along)), 1e-300))
+    powers = np.arange(1 - 2**GRADIENT_DESCENT.spread_counts, 1) / 2.0
+    limits = math.sqrt(coordinates.mean_square_norm) * 2.0**powers
+    above = map_reduce(X, y, larger_scores, w, problem.loss.n_outputs, limits)
+    tolerated = GRADIENT_DESCENT.spread_tail * problem.n_samples
+    found = limits[halve(above, tolerated, plan.spread_grid, rng)]
+    return float(found) / GRADIENT_DESCENT.spread_deviations
+
+
+@without_gil
+def larger_scores(X, y, w, n_outputs, limits) -> np.ndarray:
+    """How many records have scores of a norm above each of the increasing ``limits``."""
+    scores = np.empty((len(y), n_outputs))
+    predict_all(X, w, scores)
+    return count_above(np.sqrt(np.square(scores).sum(axis=1)), limits)
+
+
+def with_ones(problem, coordinates: Coordinates, gradient, size: float):
+    """Coordinates in which the ones of the intercept are ``size``, and a gradient in these."""
+    scale, gradient = coordinates.scale.copy(), gradient.copy()
+    scale[-1] = 1.0 / size
+    gradient.reshape(problem.loss.n_outputs, -1)[:, -1] *= coordinates.scale[-1] / scale[-1]
+    return coordinates._replace(scale=scale), gradient
+
+
+def measured_step(problem: CompositeProblem, gradient, spread: float) -> float:
+    """Length of steps, from the spread of the scores along the first gradient."""
+    step = GRADIENT_DESCENT.wide_length / (problem.loss.smoothness() * spread**2)
+    scores = float(np.linalg.norm(gradient)) * spread
+    return min(step, GRADIENT_DESCENT.wide_scores / max(scores, 1e-300))
 
 
 def share_scales(
@@ -257,9 +360,12 @@ def share_scales(
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
     """Grid of sums of gradients of norm 1, of which one record moves ``factor``."""
     n, D = problem.n_samples, problem.n_coefficients
-    bound = 1.0 + (D + 4) * 2.0**-50  # norms and products are rounded
+    # Norms and products are rounded, and more so those of sparse rows less a centre, whose sums
+    # are differences of larger ones.
+    differences = problem.sparse and problem.centred
+    bound = 1.0 + (D + 4) * 2.0 ** (-38 if differences else -50)
     # 2: a sum is divided twice, by a bound and by a scale.
-    sensitivity = replace_one(n, bound, factor * bound, 2)
+    sensitivity = replace_one(n, bound * (2.0**7 if differences else 1.0), factor * bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 
@@ -293,7 +399,7 @@ def release_coordinates(
     largest = lipschitz_l2(loss)
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target
-        of_slopes = GRADIENT_DESCENT.slope_clip * largest
+        of_slopes = plan.slope_clip * largest
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
     # The second is reached by no record.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)

@@ -1,0 +1,255 @@
+"""Plant privacy bugs one at a time in a copy, and list those that no test finds: `make mutants`.
+
+Each bug names the test files that should find it, so that a bug costs seconds and not the whole
+suite. An argument picks the bugs whose file or name contains it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 900  # seconds, after which a bug counts as found: it made a test run for ever
+
+
+class Bug(NamedTuple):
+    """``old`` becomes ``new`` in ``file``, of the package; ``tests`` should find it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+BUGS = [
+    # Mechanisms and grids
+    Bug("rounding of a Gaussian grid is free", "mechanisms/samplers.py",
+        "rounding = 2 * GRID_ROUNDING", "rounding = 0 * GRID_ROUNDING", "mechanism_grids"),
+    Bug("rounding of an exponential grid is free", "mechanisms/samplers.py",
+        "epsilon0 * 2**SCALE_BITS - 4 * GRID_ROUNDING", "epsilon0 * 2**SCALE_BITS",
+        "mechanism_grids"),
+    Bug("an exponential grid spends twice epsilon0", "mechanisms/samplers.py",
+        "epsilon0 * 2**SCALE_BITS - 4", "2 * epsilon0 * 2**SCALE_BITS - 4", "mechanism_grids"),
+    Bug("large statistics are clamped", "mechanisms/samplers.py",
+        "magnitude / (GRID_LIMIT // 2)", "0.0 * magnitude", "mechanism_grids"),
+    Bug("a rounding error does not grow with n", "mechanisms/samplers.py",
+        "n_terms * bound * (1 + 2.0**-40)", "bound * (1 + 2.0**-40)", "mechanism_grids pieces"),
+    Bug("the Gaussian mechanism adds nothing", "mechanisms/samplers.py",
+        "to_grid(values[j], grid) + discrete_gaussian(rng, SCALE_BITS)", "to_grid(values[j], grid)",
+        "mechanisms"),
+    Bug("one draw of noise for all coordinates", "mechanisms/samplers.py",
+        "    for j in range(values.shape[0]):\n        values[j] = (to_grid(values[j], grid) + "
+        "discrete_gaussian(rng, SCALE_BITS)) * grid",
+        "    noise = discrete_gaussian(rng, SCALE_BITS)\n    for j in range(values.shape[0]):\n"
+        "        values[j] = (to_grid(values[j], grid) + noise) * grid", "mechanisms"),
+    Bug("zero counts twice in a discrete Laplace draw", "mechanisms/samplers.py",
+        "if y > 0:  # else", "if y >= 0:  # else", "mechanisms"),
+    Bug("a discrete Gaussian draw accepts too much", "mechanisms/samplers.py",
+        "bernoulli_exp(rng, low * low, 2 * bits + 1)",
+        "bernoulli_exp(rng, low * low, 2 * bits + 2)",
+        "mechanisms"),
+    Bug("an exponential draw is twice as sharp", "mechanisms/samplers.py",
+        "bernoulli_exp(rng, best - scores[k], bits)",
+        "bernoulli_exp(rng, 2 * (best - scores[k]), bits)", "mechanisms"),
+    Bug("all but the first score have no Laplace noise", "mechanisms/samplers.py",
+        "noisy = scores[k] + discrete_laplace(rng, bits)", "noisy = scores[k]", "mechanisms"),
+    Bug("the scale of generalised Gaussian noise is halved", "mechanisms/generalised_gaussian.py",
+        "sensitivity * math.sqrt((order - 1.0)", "0.5 * sensitivity * math.sqrt((order - 1.0)",
+        "generalised_gaussian"),
+    Bug("noise is keyed by zeros", "_random.py",
+        'int.from_bytes(os.urandom(16), "little")', "0", "random"),
+    Bug("a fixed seed is not reported", "_random.py",
+        "np.random.Generator(np.random.PCG64(seed)), True",
+        "np.random.Generator(np.random.PCG64(seed)), False", "random"),
+    # Sums over records
+    Bug("replacing a record counts as removing it", "data/pieces.py",
+        "moved = 2.0 * bound if", "moved = bound if", "pieces"),
+    Bug("rounding is counted for one of two data sets", "data/pieces.py",
+        "moved + 2.0 * math.sqrt(parts)", "moved + 1.0 * math.sqrt(parts)",
+        "pieces mechanism_grids"),
+    Bug("rounding of several sums counts once", "data/pieces.py",
+        "2.0 * math.sqrt(parts) *", "2.0 *", "pieces calibration group_moments"),
+    Bug("the tree of a sum adds no rounding", "data/pieces.py",
+        "min(n_samples, PIECE_ROWS) + TREE", "min(n_samples, PIECE_ROWS) // 2", "pieces"),
+    Bug("features are clipped from above only", "_clipping.py",
+        "return max(-b, min(b, x))", "return min(b, x)", "design records"),
+    Bug("the norm of a record is not clipped", "_clipping.py",
+        "size = math.sqrt(total) * norm", "size = math.sqrt(total)", "gradient_descent sgd"),
+    # Accounting
+    Bug("the exponential mechanism costs half", "privacy/accounting.py",
+        "ExponentialMechanismEvent: lambda event: event.epsilon0**2 / 8",
+        "ExponentialMechanismEvent: lambda event: event.epsilon0**2 / 16", "privacy"),
+    Bug("pure DP costs a quarter", "privacy/accounting.py",
+        "PureDPEvent: lambda event: event.epsilon0**2 / 2",
+        "PureDPEvent: lambda event: event.epsilon0**2 / 8", "privacy"),
+    Bug("noisy max with Laplace noise costs as the exponential mechanism",
+        "privacy/accounting.py", "LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 2",
+        "LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 8", "privacy"),
+    Bug("the curve of bounded range is too low", "privacy/_gdp.py",
+        "target = 2 / (1 + math.exp(epsilon0 / 2))", "target = 2 / (1 + math.exp(epsilon0 / 4))",
+        "privacy"),
+    # The fit path
+    Bug("a ledger is not charged", "base/private_estimator.py",
+        "        ledger.charge(event, name, parameters, relation)\n", "        pass\n",
+        "ledger_estimators"),
+    Bug("the charge comes after the noise", "base/private_estimator.py",
+        "        ledger.charge(event, name, parameters, relation)\n"
+        "    release = Release(rng, seeded, assumptions)\n"
+        '    with np.errstate(all="ignore"):  # a warning about underflow would reveal data\n'
+        "        yield release\n",
+        "        pass\n    release = Release(rng, seeded, assumptions)\n    yield release\n"
+        "    if ledger is not None:\n        ledger.charge(event, name, parameters, relation)\n",
+        "ledger_estimators"),
+    Bug("a plan may cost more than it may spend", "base/private_estimator.py",
+        "    check_cost(plan.event, available)\n", "", "solvers_of_solvers fit_path"),
+    Bug("underflow of NumPy warns in a fit", "base/private_estimator.py",
+        'with np.errstate(all="ignore"):  # a warning', "with np.errstate():  # a warning",
+        "canaries messages fit_path"),
+    Bug("reports do not say that a seed was fixed", "base/private_estimator.py",
+        "seeded=seeded,", "seeded=False,", "report estimators"),
+    Bug("seeds are in the history of a ledger", "base/private_estimator.py",
+        'hidden = ("ledger", "random_state")', 'hidden = ("ledger",)', "ledger_estimators"),
+    Bug("a failed fit forgets nothing", "base/private_estimator.py",
+        "        draft = copy(self)\n        _forget(draft)\n", "        draft = self\n",
+        "fit_path"),
+    # Transformers
+    Bug("the scaler's sensitivity is halved", "preprocessing/scaler.py",
+        "2.0 * math.sqrt(n_features)", "math.sqrt(n_features)", "preprocessing_private"),
+    Bug("the scaler's squares cost nothing", "preprocessing/scaler.py",
+        "sums[d:] *= SQUARES", "sums[d:] *= 1.0", "preprocessing_private"),
+    Bug("the selector's sensitivity is halved", "preprocessing/selector.py",
+        "change = 2.0 * width", "change = 1.0 * width", "preprocessing_private"),
+    Bug("every draw of the selector spends the whole budget", "preprocessing/selector.py",
+        "(rho - rho_of(spent)) / n_selected)", "(rho - rho_of(spent)))", "preprocessing_private"),
+    Bug("the selector charges one draw of many", "preprocessing/selector.py",
+        "RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_selected)",
+        "ExponentialMechanismEvent(epsilon0)", "preprocessing_private planned_noise"),
+    Bug("the clipper's scores of a centre change by half", "preprocessing/clipper.py",
+        "exponential_grid(2.0, epsilon0", "exponential_grid(1.0, epsilon0",
+        "preprocessing_private"),
+    # Stages
+    Bug("the centre of features: sensitivity of a removal", "scaling/conditioning.py",
+        '"centre": replace_one(n, slack),', '"centre": replace_one(n, slack, change=slack),',
+        "conditioning"),
+    Bug("squares of features: a sign's worth too little", "scaling/conditioning.py",
+        "change=math.sqrt(2.0) * square)", "change=square / 2)", "conditioning"),
+    Bug("calibration: sensitivity halved", "scaling/calibration.py",
+        "sensitivity = replace_one(n, 1.0, parts=2 * levels)",
+        "sensitivity = replace_one(n, 0.5, parts=2 * levels)", "calibration"),
+    # Solvers
+    Bug("refit: halved gradients", "solvers/l1/refit.py",
+        'replace_one(n, size), "gradient"', 'replace_one(n, size / 2), "gradient"', "refit"),
+    Bug("refit: a matrix that counts one entry", "solvers/l1/refit.py",
+        "replace_one(n, size, math.sqrt(2.0) * size)", "replace_one(n, size, size)", "refit"),
+    Bug("refit: half a moment", "solvers/l1/refit.py",
+        "replace_one(n, 1.0, self.F, self.F)", "replace_one(n, 1.0, self.F / 2, self.F)", "refit"),
+    Bug("screening: halved", "solvers/l1/screening.py",
+        "release(rng, gradient, replace_one(n, size)",
+        "release(rng, gradient, replace_one(n, size / 2)", "screen"),
+    Bug("paths: scores of vertices move by half", "solvers/l1/vertex_path.py",
+        "width = exponential_grid(2.0 * change", "width = exponential_grid(change", "solvers"),
+    Bug("paths: the stopping rule is free", "solvers/l1/vertex_path.py",
+        "        event = compose(event, ExponentialMechanismEvent(epsilon_stop))\n", "",
+        "solvers planned_noise"),
+    Bug("noisy Frank-Wolfe: every step spends the whole budget", "solvers/l1/frank_wolfe.py",
+        "math.sqrt(n_iter) / mu, D", "1.0 / mu, D", "planned_noise"),
+    Bug("phased ERM: halved", "solvers/lp_ball/noisy_step.py",
+        "replace_one(n_records, longest, factor * longest)",
+        "replace_one(n_records, longest, factor * longest / 2)", "phased_erm"),
+    Bug("trees: halved", "solvers/lp_ball/tree_bounds.py",
+        "return 2.0 * (norm + summation", "return 1.0 * (norm + summation", "tree_frank_wolfe"),
+    Bug("coordinate descent: halved", "solvers/penalized/coordinate_descent.py",
+        "return 2.0 * bound + 2.0 * summation", "return bound + 2.0 * summation",
+        "coordinate_descent"),
+    Bug("coordinate descent: passes are charged, not steps",
+        "solvers/penalized/coordinate_descent.py",
+        "RepeatedEvent(GaussianEvent(multiplier), n_passes * D)",
+        "RepeatedEvent(GaussianEvent(multiplier), n_passes)", "planned_noise"),
+    Bug("gradient descent: halved", "solvers/penalized/gradient_descent.py",
+        "replace_one(n, bound, factor * bound, 2)", "replace_one(n, bound, factor * bound / 2, 2)",
+        "gradient_descent"),
+    Bug("moments: halved", "solvers/moments/moments.py",
+        "moved = replace_one(n, size, record_change(problem) * slack)",
+        "moved = replace_one(n, size, record_change(problem) * slack / 2)", "moments"),
+    Bug("moments: the matrix halved", "solvers/moments/moments.py",
+        "changed = replace_one(n, square, square)", "changed = replace_one(n, square, square / 2)",
+        "moments"),
+    Bug("moments: the centre is that of a removal", "solvers/moments/moments.py",
+        'grid("centre", replace_one(n, slack)', 'grid("centre", replace_one(n, slack, slack)',
+        "moments_centre"),
+    Bug("groups: a record leaves no group", "solvers/groups/moments.py",
+        "changed = min(2 * r, k)", "changed = min(r, k)", "group_moments group_membership"),
+    Bug("groups: the norm of the matrix", "solvers/groups/moments.py",
+        "row = math.sqrt(2.0) * slack", "row = slack", "group_moments"),
+    Bug("saddle points: a block's sensitivity is that of a removal", "solvers/saddle/problem.py",
+        "exact = 2.0 * block.lipschitz_l2", "exact = block.lipschitz_l2", "mirror_prox"),
+    Bug("synthesis: cells change by one", "solvers/synthesis/measure_project.py",
+        "CELLS, math.sqrt(2.0)", "CELLS, 1.0", "measure_project"),
+    Bug("synthesis: measured queries halved", "solvers/synthesis/select_measure.py",
+        "gaussian_grid(2.0 + 2.0 * rounding", "gaussian_grid(1.0 + 2.0 * rounding",
+        "select_measure"),
+    Bug("synthesis: draws of queries halved", "solvers/synthesis/multiplicative_weights.py",
+        "change = 2.0 * _width(problem)", "change = 1.0 * _width(problem)",
+        "multiplicative_weights"),
+    # Search
+    Bug("scores of all candidates cost as one", "model_selection/_selection.py",
+        "sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))",
+        "sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))", "model_selection_privacy"),
+    Bug("the winner's scores move by half", "model_selection/_selection.py",
+        "exponential_grid(2.0 * sensitivity, Exponential()",
+        "exponential_grid(sensitivity, Exponential()", "model_selection_privacy"),
+]  # fmt: skip
+
+
+def is_found(bug: Bug, copy: Path) -> bool:
+    """Whether a test fails with the bug."""
+    path = copy / "skdpsco" / bug.file
+    source = path.read_text("utf-8")
+    if source.count(bug.old) != 1:
+        raise ValueError(f"{bug.name}: {bug.file} holds its text {source.count(bug.old)} times.")
+    path.write_text(source.replace(bug.old, bug.new), "utf-8")
+    tests = [f"tests/test_{name}.py" for name in bug.tests.split()]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    try:
+        options = {"cwd": copy, "env": environment, "capture_output": True, "timeout": LIMIT}
+        code = subprocess.run([*command, *tests], check=False, **options).returncode
+    except subprocess.TimeoutExpired:
+        code = 1
+    finally:
+        path.write_text(source, "utf-8")
+    if code not in (0, 1, 2):  # 2: an error while tests are collected
+        raise RuntimeError(f"{bug.name}: pytest ended with {code}.")
+    return code != 0
+
+
+def main() -> None:
+    """Plant every bug that was asked for, and exit with the number of survivors."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    bugs = [bug for bug in BUGS if wanted in bug.file or wanted in bug.name]
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("skdpsco", "tests", "examples", "docs"):
+            shutil.copytree(ROOT / name, copy / name)
+        for name in ("pyproject.toml", "README.md", "Makefile"):
+            shutil.copy(ROOT / name, copy)
+        for bug in bugs:
+            start = time.monotonic()
+            found = is_found(bug, copy)
+            survivors += not found
+            verdict = "found" if found else "SURVIVED"
+            seconds = time.monotonic() - start
+            print(f"{verdict:9}{seconds:5.0f} s  {bug.file}: {bug.name}", flush=True)
+    print(f"{len(bugs) - survivors} of {len(bugs)} planted bugs were found.")
+    sys.exit(min(survivors, 100))
+
+
+if __name__ == "__main__":
+    main()
