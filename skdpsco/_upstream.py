@@ -5,9 +5,13 @@ Some private names stand elsewhere because they are inherited from scikit-learn'
 test covers these too.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from numba.core.event import Event as NumbaEvent
+from numba.core.event import Listener as NumbaListener
+from numba.core.event import install_listener
 from numba.np.random.generator_core import next_uint64 as next_word
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -17,14 +21,31 @@ from sklearn.utils.validation import _num_samples as num_samples
 __all__ = [
     "HasMethods",
     "Interval",
+    "NumbaEvent",
+    "NumbaListener",
     "StrOptions",
     "callbacks_of",
     "feature_names_in",
+    "fitted_by_validation",
+    "install_listener",
     "next_word",
     "num_samples",
     "safe_indexing",
     "stamp_cache",
 ]
+
+
+def fitted_by_validation() -> bool:
+    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
+
+    It leaves no other mark on the fits that it makes.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def callbacks_of(estimator: Any) -> list[Any]:

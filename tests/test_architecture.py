@@ -51,6 +51,7 @@ ROOMS = (
     "synthesis",
     "inspection",
     "model_selection",
+    "compile",
     "__init__",
 )
 KERNEL_ROOMS = ("losses", "penalties", "constraints", "_kernels", "_random")

@@ -1,14 +1,17 @@
 """The progress bar of long fits."""
 
 import builtins
+import re
 import sys
 import threading
 import time
 
+import numba
 import numpy as np
 import pytest
 
 import skdpsco.base.private_estimator
+import skdpsco.compile
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco.base import progress as _progress
 from skdpsco.base.progress import progress_bar
@@ -57,9 +60,33 @@ def test_bar_of_a_long_fit_shows_public_numbers(Estimator, capfd, monkeypatch):
 def test_no_bar_before_the_delay(capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 60.0)
     start = time.perf_counter()
-    PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.1), n_iter=7, verbose=1).fit(X, Y)
+    model = PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.1), n_iter=7).fit(X, Y)  # compiles
+    model.set_params(verbose=1).fit(X, Y)
     assert time.perf_counter() - start < 30.0  # a short fit does not wait for the delay
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_compilation_is_said_once(capfd, verbose):
+    with progress_bar(verbose, 3, "Model"):
+        for number in (1, 1.0):
+            numba.njit(lambda x: x + 1)(number)
+    assert capfd.readouterr().err.count("Model: Numba compiles") == verbose
+    numba.njit(lambda x: x + 2)(1)
+    assert capfd.readouterr().err == ""
+
+
+def test_the_command_that_compiles_fits_every_default(capsys, monkeypatch):
+    fits = skdpsco.compile.invented_fits()
+    defaults = {type(model) for _, model, _, _ in fits}
+    named = {getattr(skdpsco, name) for name in skdpsco.linear_model.__all__ if "Private" in name}
+    assert defaults == named - {skdpsco.PrivateMonotoneGLM}
+    for _, model, _, _ in fits:
+        assert model.get_params() == type(model)().get_params()
+    ((lasso, *records),) = [fit[1:] for fit in fits if fit[0] == "PrivateLasso, dense"]
+    monkeypatch.setattr(skdpsco.compile, "invented_fits", lambda: [("Lasso", lasso, *records)])
+    skdpsco.compile.compile_kernels()
+    assert re.fullmatch(r" *[\d.]+ s  Lasso\n", capsys.readouterr().out)
 
 
 def test_delay_is_a_second():

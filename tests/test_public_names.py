@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PUBLIC = sorted(m.name for m in pkgutil.iter_modules(skdpsco.__path__) if m.name[0] != "_")
-INTERNAL = {"scaling"}  # what fits release before their solver runs; nothing to call
+# What fits release before their solver runs, with nothing to call; a command.
+INTERNAL = {"scaling", "compile"}
 ROWS = [
     (re.findall(r"`(\w+)`", row[1]), row[2])
     for row in re.finditer(r"^\| (`[^|]*`) \| `(skdpsco[.\w]*)` \|", README, re.MULTILINE)

@@ -8,7 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 import pytest
 from numba import njit
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -49,6 +50,44 @@ def test_random_words_inside_of_kernels():
 
     rng, twin = np.random.default_rng(0), np.random.default_rng(0)
     assert [int(word(rng)) for _ in range(5)] == [twin.bit_generator.random_raw() for _ in range(5)]
+
+
+def test_events_of_compilation():
+    """Else fits with verbose=1 fail, or do not say that they compile."""
+
+    class Recorder(_upstream.NumbaListener):
+        starts = 0
+
+        def on_start(self, event: _upstream.NumbaEvent):
+            self.starts += 1
+
+        def on_end(self, event: _upstream.NumbaEvent):
+            pass
+
+    with _upstream.install_listener("numba:compile", Recorder()) as recorder:
+        function = njit(lambda x: x + 1)
+        function(1)
+        function(2)
+    function(1.0)
+    assert recorder.starts == 1
+
+
+def test_a_validation_is_seen():
+    """Else nothing warns of the fits of scikit-learn's searches."""
+
+    class Model(BaseEstimator):
+        def fit(self, X, y):
+            seen.append(_upstream.fitted_by_validation())
+            return self
+
+        def score(self, X, y):
+            return 0.0
+
+    seen: list[bool] = []
+    X, y = np.zeros((4, 1)), np.zeros(4)
+    cross_val_score(Model().fit(X, y), X, y, cv=2)
+    GridSearchCV(Model(), {}, cv=2, refit=False).fit(X, y)
+    assert seen == [False, True, True, True, True]
 
 
 def test_stamps_of_cached_kernels():

@@ -1,6 +1,5 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -13,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
 from skdpsco._typing import LedgerLike, Seed, Self
+from skdpsco._upstream import fitted_by_validation
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -150,19 +150,6 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
 
 
 _said: set[str] = set()  # no cache, whose counters would count the fits
-
-
-def fitted_by_validation() -> bool:
-    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
-
-    It leaves no other mark on the fits that it makes.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
 
 
 def warn_of_uncounted_fits() -> None:

@@ -1,10 +1,13 @@
-"""A progress bar for long fits, which shows public numbers only."""
+"""What fits say while they run: a progress bar and a line about compilation, of public facts."""
 
+import sys
 import threading
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+from skdpsco._upstream import NumbaEvent, NumbaListener, install_listener
 
 DELAY = 1.0  # seconds before a bar appears
 
@@ -29,9 +32,35 @@ def _import_tqdm():
     return tqdm
 
 
+class CompilationNote(NumbaListener):
+    """Say once that Numba compiles, which depends on types and never on data.
+
+    Parameters
+    ----------
+    description : str
+    """
+
+    def __init__(self, description: str):
+        self.description, self.said = description, False
+
+    def on_start(self, event: NumbaEvent) -> None:
+        """Write the line to the standard error."""
+        if not self.said:
+            self.said = True
+            sys.stderr.write(
+                f"{self.description}: Numba compiles what later fits and processes will find on "
+                "disk. (`python -m skdpsco.compile` does it beforehand.)\n"
+            )
+
+    def on_end(self, event: NumbaEvent) -> None:
+        """Do nothing."""
+
+
 @contextmanager
 def progress_bar(verbose: int, total: int, description: str) -> Any:
     """Yield a counter that a kernel may increase; show it once the fit has lasted a second.
+
+    If Numba has to compile within, a line says so.
 
     Parameters
     ----------
@@ -67,7 +96,8 @@ def progress_bar(verbose: int, total: int, description: str) -> Any:
     thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield counter
+        with install_listener("numba:compile", CompilationNote(description)):
+            yield counter
     finally:
         done.set()
         thread.join()

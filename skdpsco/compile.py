@@ -1,0 +1,68 @@
+"""Compile what fits with default parameters need, and save it where Numba looks for it.
+
+::
+
+    python -m skdpsco.compile
+
+The first fit of a kind takes some seconds longer, in which Numba compiles its kernels. After this
+command it does not: run it once where the package was installed, for instance in the recipe of a
+container image. It fits models to a few invented records, dense and sparse. Machine code is saved
+beside the package, or where the environment variable ``NUMBA_CACHE_DIR`` says.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from skdpsco._random import without_warnings
+from skdpsco.linear_model import (
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+)
+
+N, D = 4000, 3
+OF_NUMBERS = (PrivateRidge, PrivateElasticNet, PrivateLasso, PrivateLinearRegressor)
+OF_LABELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier)
+
+
+def invented_fits() -> list[tuple[str, Any, Any, np.ndarray]]:
+    """A name, a model, features and a target for each fit."""
+    X = np.sin(np.arange(N * D, dtype=np.float64)).reshape(N, D)
+    y, halves = X[:, 0], (X[:, 0] > 0.0).astype(int)
+    thirds = np.searchsorted([-0.5, 0.5], y)
+    fits = []
+    for layout, records in (("dense", X), ("sparse", sparse.csr_matrix(X))):
+        fits += [(f"{Model.__name__}, {layout}", Model(), records, y) for Model in OF_NUMBERS]
+        for labels, classes in ((halves, "two classes"), (thirds, "three classes")):
+            fits += [
+                (f"{Model.__name__}, {classes}, {layout}", Model(), records, labels)
+                for Model in OF_LABELS
+            ]
+    return fits
+
+
+def compile_kernels(verbose: bool = True) -> None:
+    """Fit models to invented records, so that later fits find compiled kernels.
+
+    Parameters
+    ----------
+    verbose : bool, default=True
+        Whether to print a line for each fit.
+    """
+    for name, model, X, y in invented_fits():
+        start = time.perf_counter()
+        with without_warnings():
+            model.fit(X, y)
+        if verbose:
+            print(f"{time.perf_counter() - start:6.1f} s  {name}")  # noqa: T201 -- a command
+
+
+if __name__ == "__main__":
+    compile_kernels()
