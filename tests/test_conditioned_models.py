@@ -17,6 +17,7 @@ from skdpsco import (
     PrivateMonotoneGLM,
 )
 from skdpsco.privacy import epsilon_of
+from skdpsco.scaling.target import Target
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsco.PrivacyWarning", "ignore:The noise will:skdpsco.UtilityWarning"
@@ -149,7 +150,7 @@ def test_an_automatic_radius_grows_where_there_is_little_noise():
     sizes = []
     for epsilon in (0.1, 1.0, 10.0, 1000.0):
         model.set_params(epsilon=epsilon)
-        sizes.append(model._ball_radius(2000, np.full(4, 1e4)))
+        sizes.append(model._ball_radius(2000, np.full(4, 1e4), Target(5e5, 0.0, 1.0)))
     assert sizes[0] == 1.0
     assert sizes == sorted(sizes)
     assert sizes[-1] == 8.0

@@ -73,7 +73,7 @@ def test_kernels_agree_with_numpy(form, intercept, shape, bound, K, run):
     X = data(n, d)
     if bound == "array":
         bound = rng.uniform(0.1, 5.0, d)
-    bounds = check_feature_bound(bound, d)
+    bounds = check_feature_bound(bound, d, None)
     F = features(X, bounds, intercept)
     D = F.shape[1]
     R, W = rng.normal(size=(n, K)), rng.normal(size=(K, D))

@@ -18,6 +18,7 @@ from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance, check_cost, check_supported
 from skdpsco.solvers.moments import moments as module
+from skdpsco.solvers.moments import plan as planning
 from skdpsco.solvers.moments import sums as sums
 from skdpsco.solvers.moments.moments import Moments, bound_of
 from skdpsco.solvers.moments.quadratic_model import (
@@ -346,7 +347,8 @@ def test_a_huge_budget_is_nearly_no_noise(loss):
 @pytest.mark.parametrize("penalty", [L1(0.02), L2(0.01)])
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
 def test_rounds_converge_without_a_matrix(monkeypatch, no_noise, loss, penalty):
-    monkeypatch.setattr(module, "MOMENTS", module.MOMENTS._replace(max_features=0))
+    few = planning.MOMENTS._replace(max_features=0)
+    monkeypatch.setattr(planning, "MOMENTS", few)
     X, y = data(loss)
     W, b, plan = fit(X, y, loss, penalty, PLENTY)
     assert plan.matrix_grid is None

@@ -6,8 +6,6 @@ import json
 import reprlib
 from typing import Any
 
-import numpy as np
-
 from ._rows import Charge, running_totals
 from .accounting import zcdp_epsilon
 
@@ -66,8 +64,9 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
         return rho if in_rho else zcdp_epsilon(rho, ledger.delta)
 
     starts = [start for _, start in running_totals(charges)]
-    bottoms = np.array(list(map(height, starts)))
-    tops = np.array([height(a + charge.rho) for a, charge in zip(starts, charges, strict=True)])
+    bottoms = [height(start) for start in starts]
+    tops = [height(a + charge.rho) for a, charge in zip(starts, charges, strict=True)]
+    heights = [top - bottom for top, bottom in zip(tops, bottoms, strict=True)]
     numbers = range(1, len(charges) + 1)
     names = [brief(charge.estimator or "release", 40) for charge in charges]
     few = len(charges) <= _NAMES
@@ -79,7 +78,7 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     colour = [colours.get(group, "0.5") for group in groups]
     # What was spent before, so that a small charge can be seen.
     ax.vlines(numbers, 0.0, bottoms, color="0.9", linewidth=0.8, zorder=0)
-    ax.bar(numbers, tops - bottoms, bottom=bottoms, width=0.8, color=colour, edgecolor=colour)
+    ax.bar(numbers, heights, bottom=bottoms, width=0.8, color=colour, edgecolor=colour)
     budget = getattr(ledger, unit)
     ax.axhline(budget, color="C3", linestyle="--", label=f"budget, epsilon={ledger.epsilon:g}")
     if few:
