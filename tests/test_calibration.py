@@ -24,12 +24,14 @@ from skdpsco import (
 from skdpsco.group_dro import worst_group_score
 from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.minimax._solver import MinimaxResult
 from skdpsco.scaling.calibration import (
     CALIBRATION,
     CLASS_CURVE,
     REGRESSION_CURVE,
     calibration_pays,
+    curve_of,
     known_records,
     plan_calibration,
     typical_scores,
@@ -216,7 +218,14 @@ def test_blocks_are_fitted_as_arrays_are(make):
     np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-3, atol=1e-3)
 
 
-# ---- links, groups and classes
+# ---- losses, links, groups and classes
+
+
+def test_losses_whose_minimum_is_not_a_mean_have_no_curve():
+    assert curve_of(Logistic()) is CLASS_CURVE
+    assert curve_of(Squared()) is curve_of(Squared(1.0)) is REGRESSION_CURVE
+    for loss in (Squared(0.3), Huber(0.1), Absolute(), Hinge(), SmoothHinge(), Multinomial(3)):
+        assert curve_of(loss) is None
 
 
 def test_a_link_is_the_curve_of_its_targets():

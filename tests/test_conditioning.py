@@ -204,3 +204,33 @@ def test_penalties_are_those_of_the_user_s_units():
     plain = Ridge(alpha=300.0).fit(X, y)
     model = PrivateRidge(epsilon=1e5, alpha=300.0, target_bound=4.0).fit(X, y)
     np.testing.assert_allclose(model.coef_, plain.coef_, atol=2e-3)
+
+
+def bag_of_words(n=4000, d=400, length=20):
+    """Zeros and ones, few of them frequent, and labels of a planted model."""
+    rng = np.random.default_rng(0)
+    p = 1.0 / np.arange(10, d + 10)
+    codes = rng.choice(d, (n, length), p=p / p.sum())
+    X = np.zeros((n, d))
+    X[np.arange(n)[:, None], codes] = 1.0
+    z = X @ rng.normal(size=d)
+    z = 4.0 * (z - z.mean()) / z.std()
+    return X, (z + rng.logistic(size=n) > 0).astype(int), z
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateRidge])
+def test_sparse_records_are_centred_in_arrays_and_blocks(make):
+    dense, labels, z = bag_of_words()
+    X = sparse.csr_matrix(dense)
+    y, options = (labels, {"classes": [0, 1]}) if make in CLASSIFIERS else (z, {})
+    model = make(epsilon=4.0, random_state=0, **options)
+    whole = model.fit(X, y).coef_
+    assert model.score(X, y) > (0.65 if make in CLASSIFIERS else 0.3)
+    assert any("centre" in line for line in model.privacy_.assumptions)
+    low, high = model.feature_range_
+    assert (low <= 0.0).all()  # zeros are not clipped, and predictions stay sparse
+    assert (high >= 0.0).all()
+    assert model.score(dense, y) == pytest.approx(model.score(X, y))
+    blocks = RowBlocks.from_arrays(X, y, block_size=900)
+    assert model.fit(blocks).coef_ == pytest.approx(whole, rel=1e-6)

@@ -37,9 +37,9 @@ from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import BlockRecords, RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import (
-    TARGET_CURVES,
     TargetCurve,
     calibration_pays,
+    curve_of,
     plan_calibration,
 )
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
@@ -318,7 +318,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _curve(self, loss: Any) -> TargetCurve | None:
         """What targets calibration expects at a score; None if there is no calibration."""
-        return TARGET_CURVES.get(type(loss))
+        return curve_of(loss)
 
     def _known_weight(self, n_samples: int) -> float:
         """Sum of the weights of records in calibration, as far as public numbers tell."""

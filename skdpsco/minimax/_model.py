@@ -17,7 +17,7 @@ from skdpsco._validation import (
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses import library as library
 from skdpsco.minimax._solver import MINIMAX_SOLVERS, MinimaxProblem, minimax_solver
-from skdpsco.scaling.calibration import TARGET_CURVES, TargetCurve
+from skdpsco.scaling.calibration import TargetCurve, curve_of
 from skdpsco.scaling.target import Target
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
@@ -106,7 +106,7 @@ class MinimaxModel(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        return TARGET_CURVES.get(type(loss.losses[0])) if len(loss.losses) == 1 else None
+        return curve_of(loss.losses[0]) if len(loss.losses) == 1 else None
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         weights = result.task_weights[0]

@@ -111,7 +111,14 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 CLASS_CURVE = TargetCurve(logistic_mean)
 # Few records say little about targets, which are centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
-TARGET_CURVES: dict[type, TargetCurve] = {Logistic: CLASS_CURVE, Squared: REGRESSION_CURVE}
+
+
+def curve_of(loss: Any) -> TargetCurve | None:
+    """The curve of a loss; None if its minimum is not where predictions are mean targets."""
+    if type(loss) is Logistic:
+        return CLASS_CURVE
+    # Where residuals are clipped below 1, the minimum is nearer to the median.
+    return REGRESSION_CURVE if type(loss) is Squared and loss.clip >= 1.0 else None
 
 
 @dataclass(frozen=True)
