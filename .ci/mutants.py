@@ -172,7 +172,7 @@ BUGS = [
         "RepeatedEvent(GaussianEvent(multiplier), n_passes * D)",
         "RepeatedEvent(GaussianEvent(multiplier), n_passes)", "planned_noise"),
     Bug("gradient descent: halved", "solvers/penalized/gradient_descent.py",
-        "replace_one(n, bound, factor * bound, 2)", "replace_one(n, bound, factor * bound / 2, 2)",
+        "else 1.0), factor * bound, 2)", "else 1.0), factor * bound / 2, 2)",
         "gradient_descent"),
     Bug("moments: halved", "solvers/moments/moments.py",
         "moved = replace_one(n, size, record_change(problem) * slack)",
@@ -207,32 +207,39 @@ BUGS = [
 ]  # fmt: skip
 
 
-def is_found(bug: Bug, copy: Path) -> bool:
-    """Whether a test fails with the bug."""
-    path = copy / "skdpsco" / bug.file
-    source = path.read_text("utf-8")
-    if source.count(bug.old) != 1:
-        raise ValueError(f"{bug.name}: {bug.file} holds its text {source.count(bug.old)} times.")
-    path.write_text(source.replace(bug.old, bug.new), "utf-8")
-    tests = [f"tests/test_{name}.py" for name in bug.tests.split()]
+def passes(tests: str, copy: Path) -> bool:
+    """Whether the tests pass in the copy."""
+    files = [f"tests/test_{name}.py" for name in tests.split()]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:
         options = {"cwd": copy, "env": environment, "capture_output": True, "timeout": LIMIT}
-        code = subprocess.run([*command, *tests], check=False, **options).returncode
+        code = subprocess.run([*command, *files], check=False, **options).returncode
     except subprocess.TimeoutExpired:
-        code = 1
+        return False
+    if code not in (0, 1, 2):  # 2: an error while tests are collected
+        raise RuntimeError(f"pytest ended with {code} for {tests}.")
+    return code == 0
+
+
+def is_found(bug: Bug, copy: Path) -> bool:
+    """Whether a test fails with the bug."""
+    path = copy / "skdpsco" / bug.file
+    source = path.read_text("utf-8")
+    path.write_text(source.replace(bug.old, bug.new), "utf-8")
+    try:
+        return not passes(bug.tests, copy)
     finally:
         path.write_text(source, "utf-8")
-    if code not in (0, 1, 2):  # 2: an error while tests are collected
-        raise RuntimeError(f"{bug.name}: pytest ended with {code}.")
-    return code != 0
 
 
 def main() -> None:
     """Plant every bug that was asked for, and exit with the number of survivors."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     bugs = [bug for bug in BUGS if wanted in bug.file or wanted in bug.name]
+    texts = {bug: (ROOT / "skdpsco" / bug.file).read_text("utf-8").count(bug.old) for bug in bugs}
+    if moved := [f"{bug.file}: {bug.name}" for bug in bugs if texts[bug] != 1]:
+        sys.exit("\n".join(["The code has changed where these bugs are planted:", *moved]))
     survivors = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -240,6 +247,9 @@ def main() -> None:
             shutil.copytree(ROOT / name, copy / name)
         for name in ("pyproject.toml", "README.md", "Makefile"):
             shutil.copy(ROOT / name, copy)
+        for tests in sorted({bug.tests for bug in bugs}):
+            if not passes(tests, copy):
+                sys.exit(f"These tests fail without a bug: {tests}")
         for bug in bugs:
             start = time.monotonic()
             found = is_found(bug, copy)

@@ -1,7 +1,6 @@
 """What stands in several files of the project is the same in all, and workflows run fixed code."""
 
 import re
-import runpy
 from pathlib import Path
 
 import skdpsco
@@ -60,13 +59,3 @@ def test_show_versions_names_the_machine_and_nothing_else(capsys):
     assert not {"pytest", "sphinx", "ruff"} & set(lines)
     assert lines["skdpsco"] == skdpsco.__version__
     assert str(Path.home()) not in str(lines)
-
-
-def test_planted_bugs_have_their_places():
-    bugs = runpy.run_path(str(ROOT / ".ci" / "mutants.py"))["BUGS"]
-    assert len(bugs) >= 60
-    for bug in bugs:
-        assert (ROOT / "skdpsco" / bug.file).read_text("utf-8").count(bug.old) == 1, bug.name
-        assert bug.new != bug.old
-        for name in bug.tests.split():
-            assert (ROOT / "tests" / f"test_{name}.py").is_file(), name
