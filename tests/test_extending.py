@@ -275,7 +275,7 @@ def test_the_solver_of_the_page_survives_nan():
     )
     Loss.smoothness = lambda self: 1.0
     model = PrivateLinearRegressor(
-        epsilon=1e9, loss=Loss(1.0), radius=1.0, solver=solver["OneGradient"]()
+        epsilon=1e9, loss=Loss(1.0), radius=1.0, target_bound=1.0, solver=solver["OneGradient"]()
     )
     model.fit(np.ones((4, 1)), np.full(4, 0.37))
     # As if the derivative were large. Noise turns the direction by about 1e-5.
