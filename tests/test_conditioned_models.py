@@ -153,4 +153,4 @@ def test_an_automatic_radius_grows_where_there_is_little_noise():
         sizes.append(model._ball_radius(2000, np.full(4, 1e4), Target(5e5, 0.0, 1.0)))
     assert sizes[0] == 2.0
     assert sizes == sorted(sizes)
-    assert sizes[-1] == 8.0
+    assert sizes[-1] == 16.0

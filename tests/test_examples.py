@@ -138,6 +138,8 @@ def test_pages_that_print_nothing(tmp_path, monkeypatch):
     for year in (2025, 2026):  # what docs/scaling.md reads
         columns = {"age": rng.uniform(-1, 1, 200), "ill": rng.integers(0, 2, 200)}
         parquet.write_table(pyarrow.table(columns), f"{year}.parquet")
+    columns |= {"dose": rng.uniform(0, 300, 200), "city": rng.choice(["Bonn", "Rome"], 200)}
+    parquet.write_table(pyarrow.table(columns), "raw.parquet")
     run = set()
     for path in sorted((ROOT / "docs").rglob("*.md")):
         blocks = python_blocks(path)

@@ -86,7 +86,8 @@ def test_every_solver_is_observed(observed, modules):
         if inspect.isclass(kind) and kind.__module__ == module.__name__
         if inspect.isfunction(vars(kind).get("plan")) and inspect.isfunction(vars(kind).get("run"))
     }
-    assert solvers - {case["solver"] for case in observed.values()} == {"Solver", "SolverLike"}  # protocols
+    protocols = {"Solver", "SolverLike"}
+    assert solvers - {case["solver"] for case in observed.values()} == protocols
 
 
 def test_every_module_that_calibrates_noise_is_observed(observed, modules):

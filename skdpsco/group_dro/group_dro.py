@@ -442,13 +442,16 @@ class PrivateGroupDRO(PrivateLinearModel):
         return float(min(facts["n_groups"] * smallest, n_samples))
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
-        rates = result.theta / result.sizes
-        rates /= rates.sum() if self._membership.overlapping else rates.max()
+        rates, membership = result.theta / result.sizes, self._membership
+        if self.group_membership == "public":
+            rates /= float((membership.matrix @ rates).max())
+        else:  # of any record
+            rates /= rates.sum() if membership.overlapping else rates.max()
         bound = 0.5 if classifies(self) else 1.0
         total = float(rates @ result.sizes)
         if y is None:  # blocks
             return partial(weighted_targets, rates=rates, bound=bound), total
-        return np.column_stack([y / bound, self._membership.matrix @ rates]), total
+        return np.column_stack([y / bound, membership.matrix @ rates]), total
 
     @available_if(classifies)
     def decision_function(self, X: MatrixLike) -> np.ndarray:

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.parallel import delayed
 
 from skdpsco._random import public_generator, seed_of, without_warnings
@@ -130,6 +130,8 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta)
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
+    if not isinstance(estimator, BaseEstimator):
+        raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
     score_by = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
     allotment.check_private([estimator], data, record_wise)
