@@ -364,7 +364,8 @@ class RowBlocks:
             It has been fitted, or needs no fit; it is never fitted to the blocks here. What it
             returns for a record must not depend on the others, and how it was fitted is for you to
             account for: see `skdpsco.inspection.privacy_report`. Blocks of Arrow tables and Parquet
-            files reach it as pandas frames, unless it was fitted to an array without names.
+            files reach it as pandas frames, unless it was fitted to an array without names. Their
+            integers and booleans have the dtypes Int64, boolean and so on, missing or not.
 
         Returns
         -------
