@@ -254,9 +254,10 @@ def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
     TypeError
         If ``max_weight`` is not a number.
     ValueError
-        If ``max_weight`` is out of range, or the weights are not one number >= 0 per record.
+        If ``max_weight`` is out of range, or the weights are not one real number >= 0 per record.
     """
     largest = check_bound("max_weight", max_weight)
+    _refuse_complex("sample_weight", getattr(weights, "dtype", None))
     message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
     weights = quietly(message, np.asarray, weights, dtype=np.float64)
     if weights.shape != (n_samples,) or not (weights >= 0.0).all() or np.isinf(weights).any():

@@ -176,6 +176,7 @@ def test_class_weights_of_blocks(Model):
         ({"max_weight": 1.0}, np.full(N, -0.125), "one finite number >= 0"),
         ({"max_weight": 1.0}, np.full(N, np.nan), "one finite number >= 0"),
         ({"max_weight": 1.0}, np.full(N, np.inf), "one finite number >= 0"),
+        ({"max_weight": 1.0}, np.ones(N, complex), "sample_weight must be real"),
         ({"max_weight": 1.0}, ["secret"] * N, "one finite number >= 0"),
     ],
 )
