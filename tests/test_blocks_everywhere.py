@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skdpsco import (
     Ledger,
@@ -23,6 +23,7 @@ from skdpsco import (
     PrivateMonotoneGLM,
     PrivateSynthesizer,
     RowBlocks,
+    Schema,
 )
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
@@ -34,6 +35,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
+    TableEncoder,
 )
 from skdpsco.preprocessing.clipper import column_ranks
 from skdpsco.preprocessing.scaler import column_sums
@@ -282,6 +284,24 @@ def test_predictions_on_dask():
     model = PrivateLogisticRegression(classes=[0, 1], solver="moments").fit(X, Y > 0)
     found = data.map_blocks(model.predict, drop_axis=1, dtype=model.classes_.dtype)
     assert np.array_equal(found.compute(), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ["from_arrow", "from_parquet"])
+def test_a_missing_value_changes_its_own_record_only(name, tmp_path):
+    """Neither numbers beyond 2**53 nor texts of numbers of the same block."""
+    columns = {"id": [2**53, 2**53 + 1], "text": ["1", "2"], "flag": ["False", "True"]}
+    texts = FunctionTransformer(lambda X: X.astype({"text": str, "flag": str}))
+    encoded = []
+    for first in ((2**53, 1, True), (None, None, None)):
+        pairs = zip(first, (2**53 + 1, 2, False), strict=True)
+        table = pa.table(dict(zip(columns, map(list, pairs), strict=True)))
+        if name == "from_parquet":
+            parquet.write_table(table, tmp_path / "table.parquet")
+            table = tmp_path / "table.parquet"
+        blocks = getattr(RowBlocks, name)(table).map(texts).map(TableEncoder(Schema(columns)))
+        encoded += [X.tolist() for X, _ in blocks]
+    other = [0, 1, 0, 1, 1, 0]
+    assert encoded == [[[1, 0, 1, 0, 0, 1], other], [[0] * 6, other]]
 
 
 def test_mistakes_cost_nothing_and_show_no_value(file):

@@ -19,6 +19,7 @@ from skdpsco.losses import (
     SmoothHinge,
     curvatures,
     derivatives,
+    is_proven,
     lipschitz_l2,
     lipschitz_norm,
     values,
@@ -63,6 +64,14 @@ def test_kernels_are_those_of_the_loss_times_the_weight(weighted, loss):
         kernel(weighted, Z, with_weights, found)
         expected *= weights[:, None] if kernel is derivatives else weights
         assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_weight_proves_nothing_of_a_loss():
+    class Own(Hinge):
+        """A loss of a user, whose constants are not proven."""
+
+    assert is_proven(Weighted(Hinge()))
+    assert not is_proven(Weighted(Own()))
 
 
 @EACH_PAIR

@@ -129,7 +129,18 @@ class ArrowRows(NamedTuple):
             if hasattr(field.type, "value_type") and hasattr(field.type, "index_type"):
                 plain = table.column(j).cast(field.type.value_type)
                 table = table.set_column(j, field.name, plain)
-        return table.to_pandas()
+        # A missing value must not change the dtype, and by that what becomes of other records.
+        return table.to_pandas(types_mapper=_nullable)
+
+
+def _nullable(kind: Any) -> Any:
+    """The dtype of pandas for integers or booleans that may be missing; None for other types."""
+    import pandas as pd
+
+    names = {"bool": "boolean"} | {f"int{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)}
+    names |= {f"u{name}": f"U{dtype}" for name, dtype in names.items() if name != "bool"}
+    name = names.get(str(kind))
+    return None if name is None else pd.api.types.pandas_dtype(name)
 
 
 def framed(part: Any) -> Any:

@@ -357,6 +357,8 @@ def is_proven(loss: Any) -> bool:
 
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
     """
+    if type(loss) is Weighted and not is_proven(loss.loss):
+        return False
     return vars(type(loss)).get("proven") is True
 
 

@@ -398,10 +398,11 @@ class _GroupFit:
     def _mean_of_rows(self, sums: np.ndarray) -> np.ndarray:
         """The mean of the rows, shrunk towards what is known of it by James and Stein's factor."""
         intercept, grid, known = self.problem.intercept, self.plan.mean_grid, 0.0
+        mean = np.zeros(self.F)
         if grid is not None:
             variance = gaussian_mechanism(self.rng, sums, grid) ** 2
             known = max(0.0, 1.0 - self.F * variance / max(float(sums @ sums), 1e-300))
-        mean = sums * (known * self.c / self.problem.n_samples)
+            mean = sums * (known * self.c / self.problem.n_samples)
         if intercept:
             mean[-1] = 1.0 if self.problem.centred else known
         return mean
