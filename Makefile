@@ -94,7 +94,7 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/codespell
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy --strict --follow-imports=silent tests/user_code.py
-	$(VENV)/bin/python -m pyright tests/user_code.py
+	$(VENV)/bin/python -m pyright --pythonpath $(VENV)/bin/python tests/user_code.py
 
 .PHONY: properties
 properties: $(VENV)/.installed-test  ## try 2,000 random fits in place of the 100 of the tests

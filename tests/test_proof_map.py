@@ -25,10 +25,10 @@ def samplers():
 def drawing(source, names):
     """The functions of a module that call a sampler, with the classes around them."""
     tree = ast.parse(source)
-    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     taken = {
         alias.asname or alias.name: alias.name
-        for node in froms
+        for node in imports
         if (node.module or "").startswith("skdpsco.mechanisms") or node.module == "skdpsco"
         for alias in node.names
     }
