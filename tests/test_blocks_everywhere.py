@@ -304,6 +304,15 @@ def test_a_missing_value_changes_its_own_record_only(name, tmp_path):
     assert encoded == [[[1, 0, 1, 0, 0, 1], other], [[0] * 6, other]]
 
 
+def test_the_first_record_decides_nothing_about_synthetic_records():
+    model = PrivateSynthesizer(domain={"a": [0, 1, None], "b": [False, True]}, order=1)
+    sampled = []
+    for first in (1, None):
+        table = pa.table({"a": [first, 0, 1] * 50, "b": [True, False, first == 1] * 50})
+        sampled.append(clone(model).fit(RowBlocks.from_arrow(table)).sample(5))
+    assert sampled[0].dtypes.tolist() == sampled[1].dtypes.tolist()
+
+
 def test_mistakes_cost_nothing_and_show_no_value(file):
     ledger = Ledger(9.0, 1e-5)
     model = PrivateLogisticRegression(classes=CLASSES, ledger=ledger)
