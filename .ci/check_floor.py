@@ -24,7 +24,8 @@ errors = []
 for requirement in map(Requirement, requires("skdpsco")):
     name = canonicalize_name(requirement.name)
     is_core = requirement.marker is None
-    if not is_core and name not in pins:
+    builds_docs = not is_core and requirement.marker.evaluate({"extra": "docs"})
+    if builds_docs or (not is_core and name not in pins):
         continue  # a tool: it has no part in what the library supports
     floor = operand(requirement, ">=")
     if floor is None or floor != pins.get(name):

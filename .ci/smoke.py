@@ -23,7 +23,7 @@ if hasattr(skdpsco, "PrivateLasso"):
     model = skdpsco.PrivateLasso(epsilon=1.0, delta=1e-6, radius=1.0, feature_bound=1.0)
     assert model.fit(X, X[:, 0]).predict(X).shape == (200,)
     assert np.abs(model.coef_).sum() <= 1.0 + 1e-9
-    subprocess.run([sys.executable, "-m", "skdpsco.compile"], check=True)
+    subprocess.run([sys.executable, "-I", "-m", "skdpsco.compile"], check=True)
     X = np.tile(X, (20, 1))
     with install_recorder("numba:compile") as compiled:
         skdpsco.PrivateLogisticRegression().fit(X, X[:, 0] > 0.0)
