@@ -194,7 +194,7 @@ SMALLER = {
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
     "plot_out_of_core": [("N, D = 60_000, 30", "N, D = 20_000, 30")],
-    "plot_private_grid_search": [("SPLITS = 10", "SPLITS = 1")],
+    "plot_private_grid_search": [("SPLITS = 8", "SPLITS = 1")],
 }
 
 

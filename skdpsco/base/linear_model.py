@@ -73,6 +73,10 @@ CONDITIONED = (
 # default should keep a model from its optimum where nothing else does.
 GROWTH_RATIO = 250.0
 
+# With much noise, that of a regression shrinks with the same number over this, down to a limit: in
+# a large ball its noise would predict worse than a constant does.
+SHRINKING_RATIO = 100.0
+
 # What makes the solver of a name, for models in an l1 ball.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
     "stagewise": Stagewise,
@@ -129,6 +133,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
+    _least_growth: ClassVar[float] = 1.0  # see SHRINKING_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
@@ -250,9 +255,11 @@ class PrivateLinearModel(PrivateEstimator):
         return 1.0
 
     def _growth(self, n_samples: int, n_features: int) -> float:
-        """Factor by which an automatic radius grows when there is little noise."""
+        """Factor of an automatic radius, above 1 with little noise and below 1 with much."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        return min(max(ratio / GROWTH_RATIO, 1.0), self._largest_growth)
+        if ratio < GROWTH_RATIO:
+            return max(min(ratio / SHRINKING_RATIO, 1.0), self._least_growth)
+        return min(ratio / GROWTH_RATIO, self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.

@@ -54,7 +54,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 2 for features
         that are in [-1, 1] or conditioned and targets in units of ``target_bound`` or of their
-        private spread, and up to 16 if there is little noise.
+        private spread, up to 16 if there is little noise, and down to 0.5 if there is much.
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
@@ -160,6 +160,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 2.0
+    _least_growth = 0.25
 
     @with_hints(
         alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
