@@ -18,6 +18,11 @@ from skdpsco._validation import FLOATS, select_records
 from skdpsco.data.design import as_design
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
+
+# Dtypes of pandas by types of Arrow
+NULLABLE = {"bool": "boolean"}
+for _bits in (8, 16, 32, 64):
+    NULLABLE |= {f"int{_bits}": f"Int{_bits}", f"uint{_bits}": f"UInt{_bits}"}
 _MEMORY = "memory"  # of this process, a place like any file
 
 
@@ -137,9 +142,7 @@ def _nullable(kind: Any) -> Any:
     """The dtype of pandas for integers or booleans that may be missing; None for other types."""
     import pandas as pd
 
-    names = {"bool": "boolean"} | {f"int{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)}
-    names |= {f"u{name}": f"U{dtype}" for name, dtype in names.items() if name != "bool"}
-    name = names.get(str(kind))
+    name = NULLABLE.get(str(kind))
     return None if name is None else pd.api.types.pandas_dtype(name)
 
 
@@ -151,7 +154,7 @@ def framed(part: Any) -> Any:
 
 
 class RowGroups(NamedTuple):
-    """Some row groups of a Parquet file; columns by name."""
+    """Some row groups of a Parquet file; columns by name. A schema may encode the features."""
 
     path: str
     groups: tuple[int, ...]
@@ -159,42 +162,23 @@ class RowGroups(NamedTuple):
     target: str | None
     n_rows: int
     framed: bool = False
+    schema: Any = None
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
+        import pyarrow.parquet
+
         names = [*self.features, *([] if self.target is None else [self.target])]
-        table = _read_groups(self.path, self.groups, names)
+        # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
+        if self.schema is not None:
+            X = self.schema.encode(table.select(list(self.features)))
+            return X, None if self.target is None else table.column(self.target).to_numpy()
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
         return ArrowRows(table, features, target, self.n_rows, self.framed).read()
-
-
-class EncodedGroups(NamedTuple):
-    """Some row groups of a Parquet file, whose features a schema encodes."""
-
-    path: str
-    groups: tuple[int, ...]
-    schema: Any
-    target: str | None
-    n_rows: int
-
-    def read(self) -> tuple[Any, Any]:
-        """Features and targets."""
-        features = self.schema.features
-        names = [*features, *([] if self.target is None else [self.target])]
-        table = _read_groups(self.path, self.groups, names)
-        X = self.schema.encode(table.select(features))
-        return X, None if self.target is None else table.column(self.target).to_numpy()
-
-
-def _read_groups(path: str, groups: tuple[int, ...], names: list[str]) -> Any:
-    """An Arrow table of some columns of some row groups."""
-    import pyarrow.parquet
-
-    # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
-    with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read_row_groups(list(groups), columns=names, use_threads=False)
 
 
 def check_block_size(value: Any) -> int | None:
@@ -368,8 +352,7 @@ def arrow_columns(
     import pyarrow.types as types
 
     names = list(schema.names)
-    if target is not None and names.count(target) != 1:
-        raise ValueError(f"target must be the name of one column of {names}, got {target!r}.")
+    _check_label(names, target)
     features = [n for n in names if n != target] if columns is None else list(columns)
     text = None
     for name in features:
@@ -385,6 +368,12 @@ def arrow_columns(
     return tuple(features), where, None if target is None else names.index(target), text
 
 
+def _check_label(names: list[str], target: str | None) -> None:
+    """Check that a column is named, or none."""
+    if target is not None and names.count(target) != 1:
+        raise ValueError(f"target must be the name of one column of {names}, got {target!r}.")
+
+
 def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None) -> Any:
     """Parts of an Arrow table, the names of its features, and what is not numeric or None."""
     names, where, label, text = arrow_columns(table.schema, target, columns)
@@ -396,48 +385,42 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
 
 
 def parquet_parts(
-    paths: list[str], target: str | None, columns: Any, block_size: int | None
+    paths: list[str], target: str | None, columns: Any, block_size: int | None, schema: Any = None
 ) -> Any:
-    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
-    parts: list[RowGroups] = []
-    known: Any = None
-    for path, file_schema, sizes in _opened_files(paths):
-        names, _, _, text = arrow_columns(file_schema, target, columns)
-        if known not in (None, (names, text)):
-            raise ValueError(f"path: {path} has other columns than {paths[0]}.")
-        known = names, text
-        for groups in merged(sizes, block_rows(len(names), block_size)):
-            n_rows = sum(sizes[g] for g in groups)
-            frames = text is not None
-            parts.append(RowGroups(path, tuple(groups), names, target, n_rows, frames))
-    return parts, *known
+    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`.
 
-
-def encoded_parts(paths: list[str], target: str | None, schema: Any, block_size: int | None) -> Any:
-    """Parts of Parquet files that a schema encodes, and the names of the features."""
-    parts: list[EncodedGroups] = []
-    names = tuple(schema.feature_names_out())
-    for path, file_schema, sizes in _opened_files(paths):
-        if target is not None and file_schema.names.count(target) != 1:
-            raise ValueError(
-                f"target must be the name of one column of {file_schema.names}, got {target!r}."
-            )
-        if absent := [name for name in schema.features if name not in file_schema.names]:
-            raise ValueError(f"path: {path} lacks the columns {absent} of the schema.")
-        schema.opened(file_schema.empty_table().select(schema.features))
-        for groups in merged(sizes, block_rows(len(names), block_size)):
-            n_rows = sum(sizes[g] for g in groups)
-            parts.append(EncodedGroups(path, tuple(groups), schema, target, n_rows))
-    return parts, names
-
-
-def _opened_files(paths: list[str]) -> Iterator[tuple[str, Any, list[int]]]:
-    """Yield path, schema and sizes of row groups of Parquet files, which must be different ones."""
+    A schema, if there is one, says which columns are features, and encodes them.
+    """
     import pyarrow.parquet
 
     check_files(paths)
+    parts: list[RowGroups] = []
+    known: Any = None
     for path in paths:
         with pyarrow.parquet.ParquetFile(path) as file:
-            metadata = file.metadata
+            found, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-            yield path, file.schema_arrow, sizes
+        if schema is None:
+            names, _, _, text = arrow_columns(found, target, columns)
+            features = names
+        else:
+            features, text = _declared_columns(found, target, schema, path), None
+            names = tuple(schema.feature_names_out())
+        if known not in (None, (names, text)):
+            raise ValueError(f"path: {path} has other columns than {paths[0]}.")
+        known = names, text
+        frames = text is not None
+        for groups in merged(sizes, block_rows(len(names), block_size)):
+            n_rows = sum(sizes[g] for g in groups)
+            part = RowGroups(path, tuple(groups), features, target, n_rows, frames, schema)
+            parts.append(part)
+    return parts, *known
+
+
+def _declared_columns(found: Any, target: str | None, schema: Any, path: str) -> tuple[str, ...]:
+    """The columns that a schema encodes, if a file has them."""
+    _check_label(found.names, target)
+    if absent := [name for name in schema.features if name not in found.names]:
+        raise ValueError(f"path: {path} lacks the columns {absent} of the schema.")
+    schema.opened(found.empty_table().select(schema.features))
+    return tuple(schema.features)

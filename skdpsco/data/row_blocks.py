@@ -20,7 +20,6 @@ from skdpsco.data.block_sources import (
     block_rows,
     check_apart,
     check_block_size,
-    encoded_parts,
     framed,
     parquet_parts,
     rows_of_array,
@@ -619,14 +618,12 @@ class RowBlocks:
         if not paths:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
-        rows, text = check_block_size(block_size), None
-        if schema is None:
-            parts, names, text = parquet_parts(files, target, columns, rows)
-        elif columns is not None:
-            raise ValueError("columns must be None where a schema names the features.")
-        else:
+        rows = check_block_size(block_size)
+        if schema is not None:
+            if columns is not None:
+                raise ValueError("columns must be None where a schema names the features.")
             target = schema.target if target is None else target
-            parts, names = encoded_parts(files, target, schema, rows)
+        parts, names, text = parquet_parts(files, target, columns, rows, schema)
         return cls(
             parts,
             sum(part.n_rows for part in parts),
