@@ -246,9 +246,10 @@ class MatrixGameOfSums(MatrixGame):
         return np.einsum("i,nij,j->n", z[:2], A, z[2:])
 
 
-def groups(**public):
-    problem = GroupProblem(LogisticMoments(), L2Ball(1.0), N, D, n_groups=2, **public)
-    return problem, (as_design(X, np.ones(D), False), 0.5 * Y, MEMBERSHIP)
+def groups(features=X, **public):
+    d = features.shape[1]
+    problem = GroupProblem(LogisticMoments(), L2Ball(1.0), N, d, n_groups=2, **public)
+    return problem, (as_design(features, np.ones(d), False), 0.5 * Y, MEMBERSHIP)
 
 
 def minimax(prior=None):
@@ -310,6 +311,7 @@ CASES = {
     "Moments": (Moments(), composite(Squared(), L2(1.0)), None),
     "Moments, logistic": (Moments(), composite(Logistic(), L2(1.0)), None),
     "GroupMoments": (GroupMoments(), groups(**SIZES), 3),
+    "GroupMoments, mean": (GroupMoments(), groups(WIDE, **SIZES), 3),
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
     "GroupMoments, counts": (GroupMoments(), groups(), 3),
     "TaskMoments": (TaskMoments(), minimax(), 3),

@@ -43,7 +43,13 @@ WEIGHED = {
     "TreeFrankWolfe, exponential",
 }
 # Every group has a draw of its own, and all of them together are one release.
-GROUPED = {"GroupMoments", "GroupMoments, private", "GroupMoments, counts", "TaskMoments"}
+GROUPED = {
+    "GroupMoments",
+    "GroupMoments, mean",
+    "GroupMoments, private",
+    "GroupMoments, counts",
+    "TaskMoments",
+}
 # A sample's draws cost less than their noise alone would: those are compared one by one.
 SAMPLED = {"SGD"}
 # Plans that are made again in a run, since they need to know what is released or drawn first.

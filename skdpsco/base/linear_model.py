@@ -73,8 +73,8 @@ CONDITIONED = (
 # default should keep a model from its optimum where nothing else does.
 GROWTH_RATIO = 250.0
 
-# With much noise, that of a regression shrinks with the same number over this, down to a limit: in
-# a large ball its noise would predict worse than a constant does.
+# With much noise, the automatic radius of a regression is multiplied by n mu over sqrt(d) over
+# this, down to a limit: in a larger ball its noise would predict worse than a constant does.
 SHRINKING_RATIO = 100.0
 
 # What makes the solver of a name, for models in an l1 ball.
