@@ -25,6 +25,7 @@ __all__ = [
     "NumbaListener",
     "StrOptions",
     "callbacks_of",
+    "captioned_block",
     "feature_names_in",
     "fitted_by_validation",
     "install_listener",
@@ -51,6 +52,20 @@ def fitted_by_validation() -> bool:
 def callbacks_of(estimator: Any) -> list[Any]:
     """What scikit-learn calls during fits of an estimator and of its clones."""
     return list(getattr(estimator, "_skl_callbacks", ()))
+
+
+def captioned_block(estimator: Any, caption: str) -> Any:
+    """The box of an estimator in scikit-learn's diagrams, with a caption below its name.
+
+    scikit-learn draws a box of its own, without a caption, if this raises: from 1.7 on the class is
+    where it is looked for.
+    """
+    from sklearn.utils._repr_html.estimator import _VisualBlock
+
+    name = type(estimator).__name__
+    return _VisualBlock(
+        "single", estimator, names=name, name_details=str(estimator), name_caption=caption
+    )
 
 
 def stamp_cache(

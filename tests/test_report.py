@@ -1,13 +1,17 @@
 """The privacy report, and the representations of an estimator that contain it."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import PrivateGridSearchCV, PrivateLasso, PrivateLogisticL1, PrivateRidge
+from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import GaussianEvent, rho_of
 from skdpsco.privacy.report import PrivacyReport
 
@@ -111,6 +115,20 @@ def test_html_of_an_estimator_contains_the_report_once(Estimator):
             assert html.count(CAPTION) == 1
             assert html.endswith(model.privacy_._repr_html_())
             assert "sk-top-container" in html  # scikit-learn's own
+
+
+def test_diagrams_of_pipelines_say_which_steps_are_private():
+    pytest.importorskip("sklearn.utils._repr_html", reason="scikit-learn 1.6 draws no captions")
+    X, y = data()
+    model = PrivateRidge(epsilon=2.0, delta=1e-5)
+    pipeline = make_pipeline(PublicBoundsScaler(lower=-1, upper=1), StandardScaler(), model)
+    search = PrivateGridSearchCV(model, {"alpha": [1.0, 2.0]})
+    captions = re.compile(r'caption">([^<]*)<')
+    assert captions.findall(pipeline._repr_html_()) == ["data-independent", "private"]
+    assert captions.findall(search._repr_html_()) == ["private"]
+    said = ["data-independent", "private: epsilon = 2, delta = 1e-05"]
+    assert captions.findall(pipeline.fit(X, y)._repr_html_()) == said
+    assert "estimator: PrivateRidge" in search._repr_html_()  # still drawn by scikit-learn
 
 
 @pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])

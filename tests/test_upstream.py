@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import pytest
+import sklearn
 from numba import njit
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -14,6 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdpsco import PrivateLasso, PrivateSynthesizer, _kernels, _upstream
+
+sklearn_version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 
 def test_parameters_of_estimators_are_checked_by_constraints():
@@ -107,6 +110,13 @@ def test_callbacks_are_found():
     pipeline = Pipeline([("model", PrivateLasso())]).set_callbacks(callback)
     assert _upstream.callbacks_of(clone(pipeline)) == [callback]
     assert _upstream.callbacks_of(PrivateLasso()) == []
+
+
+@pytest.mark.skipif(sklearn_version < (1, 7), reason="it had another name, and boxes no caption")
+def test_boxes_of_diagrams_have_a_caption():
+    """Else diagrams of pipelines do not show which steps are private."""
+    block = _upstream.captioned_block(PrivateLasso(), "private")
+    assert (block.kind, block.names, block.name_caption) == ("single", "PrivateLasso", "private")
 
 
 def test_what_is_inherited_from_scikit_learn():

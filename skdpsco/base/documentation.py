@@ -1,10 +1,18 @@
-"""Where the page of an estimator is, for scikit-learn's display of estimators in notebooks."""
+"""What scikit-learn's diagrams of estimators in notebooks show: the page, and the privacy."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from skdpsco._upstream import captioned_block
 
 
 class Documented:
-    """Mixin for estimators with a page of their own; scikit-learn reads these attributes."""
+    """Mixin for estimators with a page of their own; scikit-learn reads these attributes.
+
+    They are data-independent, unless a subclass says otherwise.
+    """
 
     _doc_link_module = "skdpsco"
     _doc_link_template = "https://skdpsco.readthedocs.io/en/stable/api/generated/{page}.html"
@@ -15,3 +23,13 @@ class Documented:
         name = type(self).__name__
         listed = name in sys.modules[package].__all__
         return {"page": f"{package}.{name}" if listed else f"{package}.{room}.{name}"}
+
+    @property
+    def _sk_visual_block_(self) -> Callable[[], Any]:
+        """A box with a caption, unless the estimator holds others, which scikit-learn draws."""
+        if any(hasattr(value, "fit") for value in self.get_params(deep=False).values()):  # type: ignore[attr-defined]
+            raise AttributeError("scikit-learn draws estimators of estimators itself")
+        return partial(captioned_block, self, self._caption())
+
+    def _caption(self) -> str:
+        return "data-independent"

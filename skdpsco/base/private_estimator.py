@@ -408,6 +408,11 @@ class PrivateEstimator(Documented, BaseEstimator):
         vars(self).update({name: vars(draft)[name] for name in fitted_names(draft)})
         return self
 
+    def _caption(self) -> str:
+        if not hasattr(self, "privacy_"):
+            return "private"
+        return f"private: epsilon = {self.privacy_.epsilon:g}, delta = {self.privacy_.delta:g}"
+
     def _html_with_privacy(self, html: str) -> str:
         return html + self.privacy_._repr_html_() if hasattr(self, "privacy_") else html
 
