@@ -252,6 +252,11 @@ class RowBlocks:
     feature_names : tuple of str or None
     has_target : bool
 
+    See Also
+    --------
+    Schema : For Parquet files of raw columns.
+    TableEncoder : Encodes blocks by `RowBlocks.map`.
+
     Notes
     -----
     The number of records, the sizes of the blocks, and the number, names and types of the columns

@@ -58,6 +58,12 @@ class Schema:
     ValueError
         If a declaration is not legal, or a name is not that of a column.
 
+    See Also
+    --------
+    TableEncoder : Makes features of a table.
+    make_private_pipeline : From a table to a model.
+    Bins : How numbers become categories.
+
     Notes
     -----
     Everything in a schema is public. It must come from a code book, from general knowledge or from

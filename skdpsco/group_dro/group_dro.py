@@ -198,6 +198,12 @@ class PrivateGroupDRO(PrivateLinearModel):
         are private, n_samples times ``group_prior``, or n_samples / n_groups without a prior. Also
         if "recursive-regularisation" does not recurse.
 
+    See Also
+    --------
+    PrivateMinimaxClassifier : For the worst class or loss.
+    skdpsco.group_dro.group_report : Scores by group.
+    skdpsco.inspection.GroupLossDisplay : A plot of losses by group.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record. With public membership, the new

@@ -183,6 +183,11 @@ def privacy_report(
         If ``record_wise`` contains something that is not a part of ``estimator`` or that has a
         cost, or a budget is out of range.
 
+    See Also
+    --------
+    Ledger : What a data set may spend, and has spent.
+    skdpsco.inspection.check_private_steps : An error for steps that are not private.
+
     Notes
     -----
     Each private step is counted once, with its latest fit; what repeated fits cost together is for

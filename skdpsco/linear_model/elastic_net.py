@@ -101,6 +101,12 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateRidge : With the penalty of l2 norms alone.
+    PrivateLasso : For many features of which few matter.
+    sklearn.linear_model.ElasticNet : The model without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the
@@ -268,6 +274,12 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         Only if X has string column names.
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    See Also
+    --------
+    PrivateElasticNet : With a penalty of the l1 norm, too.
+    PrivateLasso : For many features of which few matter.
+    sklearn.linear_model.Ridge : The model without privacy.
 
     Notes
     -----

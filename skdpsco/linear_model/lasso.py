@@ -106,6 +106,13 @@ class PrivateLasso(LinearRegressor):
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
         calibration ("stagewise" only).
 
+    See Also
+    --------
+    PrivateElasticNet : With a penalty in place of a radius.
+    PrivateLogisticL1 : For classes.
+    PrivateLinearRegressor : Other losses and other norms.
+    sklearn.linear_model.Lasso : The model without privacy, with a penalty.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

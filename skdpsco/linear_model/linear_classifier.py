@@ -130,6 +130,13 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateLinearRegressor : For a number.
+    PrivateLogisticRegression : Logistic loss with a penalty.
+    PrivateLogisticL1 : Logistic loss in an l1 ball.
+    sklearn.linear_model.SGDClassifier : Other losses without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the sizes

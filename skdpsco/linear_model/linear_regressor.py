@@ -122,6 +122,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateLinearClassifier : For classes.
+    PrivateRidge : Squared loss with a penalty.
+    PrivateLasso : Squared loss in an l1 ball.
+    sklearn.linear_model.SGDRegressor : Other losses without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the sizes

@@ -113,6 +113,13 @@ class PrivateLogisticL1(LogisticClassifier):
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
         calibration ("stagewise" only).
 
+    See Also
+    --------
+    PrivateLogisticRegression : With a penalty in place of a radius.
+    PrivateLasso : For a number.
+    PrivateLinearClassifier : Other losses and other norms.
+    sklearn.linear_model.LogisticRegression : The model without privacy, with a penalty.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

@@ -118,6 +118,13 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateLogisticL1 : For many features of which few matter.
+    PrivateLinearClassifier : Other losses, in a ball of an l_p norm.
+    PrivateMinimaxClassifier : For rare classes.
+    sklearn.linear_model.LogisticRegression : The model without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

@@ -118,6 +118,13 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    skdpsco.linear_model.Link : Links of the model.
+    PrivateLogisticRegression : The logistic link with its own loss.
+    PrivateRidge : The identity as a link.
+    sklearn.linear_model.TweedieRegressor : Links without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records and the

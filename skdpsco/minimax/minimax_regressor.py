@@ -123,6 +123,11 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateMinimaxClassifier : For classes.
+    PrivateGroupDRO : For the worst of groups that are known in the fit.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.

@@ -134,6 +134,12 @@ class PrivateGridSearchCV(  # type: ignore[override]
     privacy_ : PrivacyReport
         The guarantee for all of the above.
 
+    See Also
+    --------
+    skdpsco.model_selection.private_cross_val_score : The score of one model, with noise.
+    skdpsco.model_selection.make_private_scorer : Scores for a search.
+    sklearn.model_selection.GridSearchCV : The search without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.

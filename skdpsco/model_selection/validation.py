@@ -109,6 +109,11 @@ def private_cross_val_score(
     RuntimeError
         If a fit has not charged its share of the budget exactly once. Nothing is released.
 
+    See Also
+    --------
+    PrivateGridSearchCV : Tuning under one budget.
+    sklearn.model_selection.cross_val_score : The score without noise.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.

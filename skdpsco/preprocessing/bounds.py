@@ -85,6 +85,11 @@ class RowClipper(_Stateless):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    skdpsco.preprocessing.ColumnClipper : Clips every column.
+    sklearn.preprocessing.Normalizer : Makes short rows long, too.
+
     Notes
     -----
     The exact norm of every row of the output is at most `bound`, in spite of rounding. Rows that
@@ -179,6 +184,12 @@ class PublicBoundsScaler(_Stateless):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
+
+    See Also
+    --------
+    skdpsco.preprocessing.ColumnClipper : Clips, and keeps the units.
+    skdpsco.preprocessing.PrivateStandardScaler : For bounds that are generous.
+    sklearn.preprocessing.MinMaxScaler : Finds bounds in the data, which is not private.
 
     Notes
     -----
@@ -287,6 +298,12 @@ class ColumnClipper(_Stateless):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
+
+    See Also
+    --------
+    skdpsco.preprocessing.PublicBoundsScaler : Maps the bounds to -1 and 1.
+    skdpsco.preprocessing.RowClipper : Clips the norms of rows.
+    skdpsco.preprocessing.PrivateQuantileClipper : Finds ranges privately.
 
     Notes
     -----

@@ -61,6 +61,11 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    TableEncoder : For whole tables.
+    sklearn.preprocessing.OneHotEncoder : Finds categories in the data, which is not private.
+
     Notes
     -----
     Values are compared with ``==``: 1, 1.0 and True are equal, 1 and "1" are not. Categories of a

@@ -173,6 +173,12 @@ class PrivateQuantileClipper(ColumnTransform):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    skdpsco.preprocessing.ColumnClipper : For ranges that are public.
+    skdpsco.preprocessing.PrivateStandardScaler : To mean 0 and variance 1.
+    sklearn.preprocessing.RobustScaler : Quantiles without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

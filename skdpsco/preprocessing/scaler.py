@@ -132,6 +132,12 @@ class PrivateStandardScaler(ColumnTransform):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    skdpsco.preprocessing.PublicBoundsScaler : For bounds that are public.
+    skdpsco.preprocessing.PrivateQuantileClipper : For bounds that are generous.
+    sklearn.preprocessing.StandardScaler : The transformer without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

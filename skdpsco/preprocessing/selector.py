@@ -183,6 +183,12 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateLasso : Selects features itself.
+    PrivateLogisticL1 : Selects features itself.
+    sklearn.feature_selection.SelectKBest : The transformer without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record, features and target; the number

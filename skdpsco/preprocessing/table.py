@@ -37,6 +37,13 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names.
 
+    See Also
+    --------
+    Schema : What the encoder needs to know.
+    make_private_pipeline : An encoder and a model.
+    skdpsco.preprocessing.PublicBoundsScaler : For columns of numbers.
+    skdpsco.preprocessing.CategoricalDomainEncoder : For columns of categories.
+
     Notes
     -----
     Columns are found by name, in any order; those of target, groups and persons may be there. Every
@@ -204,6 +211,11 @@ def make_private_pipeline(
         If ``schema`` is not a `Schema` or ``model`` not a private estimator.
     ValueError
         If the schema declares no target.
+
+    See Also
+    --------
+    Schema : What is public about a table.
+    TableEncoder : The first step.
 
     Examples
     --------

@@ -102,6 +102,11 @@ class Ledger:
     OSError
         If the file cannot be read and written.
 
+    See Also
+    --------
+    Budget : An epsilon and a delta.
+    skdpsco.inspection.privacy_report : What a pipeline costs.
+
     References
     ----------
     .. [1] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications, Extensions,

@@ -133,6 +133,11 @@ class PrivateSynthesizer(PrivateEstimator):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    Bins : How numbers become categories.
+    Schema : What is public about a table.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

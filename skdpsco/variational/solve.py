@@ -230,6 +230,11 @@ def solve_variational_inequality(
     UtilityWarning
         If "recursive-regularisation" does not recurse, which follows from public sizes alone.
 
+    See Also
+    --------
+    skdpsco.variational.BilinearGame : A saddle point.
+    skdpsco.variational.duality_gap : How far a solution is from optimal.
+
     References
     ----------
     R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
