@@ -167,7 +167,7 @@ def test_joblib(backend, n_jobs):
 
 def records_of(blocks):
     from skdpsco._validation import check_target
-    from skdpsco.data.row_blocks import BlockRecords
+    from skdpsco.data.block_records import BlockRecords
 
     return BlockRecords(blocks, check_target)
 

@@ -23,10 +23,10 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._validation import check_target
+from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.pieces import FAN_IN, LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco.data.row_blocks import BlockRecords
 from skdpsco.losses import Logistic, Squared
 from skdpsco.scaling import column_scales as _scales
 from skdpsco.solvers import gradient_sums as _block_sums

@@ -12,8 +12,8 @@ from scipy import sparse
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
 from skdpsco._validation import check_target
 from skdpsco.data import record_sums
+from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.digests import WORDS, digest, new_key
-from skdpsco.data.row_blocks import BlockRecords
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)

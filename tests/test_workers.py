@@ -24,9 +24,9 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco._validation import check_target
+from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.pieces import FAN_IN
 from skdpsco.data.record_sums import map_reduce
-from skdpsco.data.row_blocks import BlockRecords
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")

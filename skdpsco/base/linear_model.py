@@ -32,9 +32,10 @@ from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L1Ball
+from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.data.row_blocks import BlockRecords, RowBlocks
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import (
     TargetCurve,

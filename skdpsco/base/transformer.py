@@ -11,13 +11,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.row_blocks import (
-    BlockRecords,
-    RowBlocks,
-    blocks_of,
-    is_arrow,
-    read_features,
-)
+from skdpsco.data.block_records import BlockRecords, blocks_of, is_arrow, read_features
+from skdpsco.data.row_blocks import RowBlocks
 
 CLIPPED = "columns are clipped to their public bounds, lower and upper"
 

@@ -28,8 +28,9 @@ from skdpsco._validation import (
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.block_records import as_blocks, blocks_of, first_record, read_records
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.data.row_blocks import as_blocks, blocks_of, first_record, read_records, without
+from skdpsco.data.row_blocks import without
 from skdpsco.group_dro.membership import (
     Membership,
     as_array,

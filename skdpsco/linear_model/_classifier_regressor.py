@@ -27,7 +27,7 @@ from skdpsco.base.linear_model import (
     LinearRegressorMixin,
     PrivateLinearModel,
 )
-from skdpsco.data.row_blocks import is_blocks, read_records
+from skdpsco.data.block_records import is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,
     Multinomial,

@@ -24,10 +24,10 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, check_order
+from skdpsco.data.block_records import BlockRecords, as_blocks
 from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.data.row_blocks import BlockRecords, as_blocks
 from skdpsco.losses import library as losses
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (

@@ -14,7 +14,7 @@ from skdpsco._validation import (
     StrOptions,
     with_hints,
 )
-from skdpsco.data.row_blocks import is_blocks
+from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
 from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge, is_proven

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
 from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
-from skdpsco.data.row_blocks import is_blocks
+from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
 from skdpsco.losses.library import (

@@ -19,7 +19,7 @@ from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
-from skdpsco.data.row_blocks import read_records
+from skdpsco.data.block_records import read_records
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.target import Target

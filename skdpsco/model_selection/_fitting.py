@@ -14,7 +14,8 @@ from sklearn.utils.validation import column_or_1d
 from skdpsco._quiet import quietly
 from skdpsco._validation import check_bound, check_target, declared, select_records
 from skdpsco.base.labels import encode_classes, labels_note
-from skdpsco.data.row_blocks import RowBlocks, blocks_of
+from skdpsco.data.block_records import blocks_of
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import private_steps
 from skdpsco.linear_model._lp_ball import is_stream
 from skdpsco.privacy._cache import forget_all

@@ -15,7 +15,7 @@ from skdpsco._random import public_generator, without_warnings
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
-from skdpsco.data.row_blocks import is_blocks
+from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 

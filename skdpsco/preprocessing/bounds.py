@@ -24,8 +24,8 @@ from skdpsco._validation import (
 )
 from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.block_records import first_record
 from skdpsco.data.design import Dense, as_design
-from skdpsco.data.row_blocks import first_record
 
 ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time

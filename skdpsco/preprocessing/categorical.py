@@ -19,8 +19,8 @@ from skdpsco._validation import (
 )
 from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
-from skdpsco.data.row_blocks import first_record
 
 # What columns can hold, by how the names of their dtypes begin, in any library.
 HOLDS: dict[tuple[str, ...], type] = {

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
+from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.data.row_blocks import opened
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of

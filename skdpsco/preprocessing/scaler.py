@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
+from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.data.row_blocks import opened
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 

@@ -29,10 +29,10 @@ from skdpsco._validation import (
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.data.block_records import opened, read_records
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.data.row_blocks import opened, read_records
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import (
     Event,

@@ -11,7 +11,7 @@ from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
 from skdpsco.base.documentation import Documented
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
-from skdpsco.data.row_blocks import first_record
+from skdpsco.data.block_records import first_record
 from skdpsco.data.schema import Schema
 
 

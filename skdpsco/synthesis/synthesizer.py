@@ -16,7 +16,8 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
-from skdpsco.data.row_blocks import RowBlocks, as_features, blocks_of, first_record, opened
+from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
 from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.synthesis.measure_project import MeasureProject

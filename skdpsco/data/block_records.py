@@ -1,0 +1,161 @@
+"""How a fit reads its records in blocks: what counts as blocks, and what it makes of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco.data.design import as_design
+from skdpsco.data.digests import new_key
+from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
+from skdpsco.data.row_blocks import RowBlocks
+
+
+def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
+    """Return blocks for `RowBlocks`, Dask collections and Arrow tables, else None.
+
+    Raises
+    ------
+    ValueError
+        If both X and y hold targets.
+    """
+    if isinstance(X, RowBlocks):
+        blocks = X
+    elif _on_dask(X):
+        blocks, y = RowBlocks.from_dask(X, y), None
+    elif is_arrow(X):
+        blocks = RowBlocks.from_arrow(X)
+    else:
+        return None
+    if y is not None:
+        if blocks.has_target:
+            raise ValueError("y must be None where the blocks of X hold the targets.")
+        blocks = blocks.with_target(y)
+    return blocks
+
+
+def as_blocks(X: Any, y: Any) -> RowBlocks | None:
+    """Return numeric blocks with targets where `blocks_of` returns blocks, else None.
+
+    Raises
+    ------
+    ValueError
+        If there are no targets, or if both X and y hold targets.
+    TypeError
+        If a column is known not to be numeric.
+    """
+    blocks = blocks_of(X, y)
+    if blocks is None:
+        return None
+    if not blocks.has_target:
+        raise ValueError(
+            "y must be given, or be part of the RowBlocks of X (target=...): with_target(y)."
+        )
+    return blocks.checked_numeric()
+
+
+def is_blocks(X: Any) -> bool:
+    """Whether `as_blocks` returns blocks for X."""
+    return isinstance(X, RowBlocks) or _on_dask(X) or is_arrow(X)
+
+
+def _on_dask(X: Any) -> bool:
+    return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether X is an Arrow table."""
+    return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
+
+
+def first_record(X: Any) -> Any:
+    """One record of blocks, whose layout is that of all; anything else as it is."""
+    blocks = blocks_of(X)
+    return X if blocks is None else blocks.as_frames().first
+
+
+def read_records(estimator: Any, X: Any, y: Any, encode: Callable[..., Any]) -> Any:
+    """Return blocks for a fit of ``estimator``, and set its names of columns; None for arrays."""
+    blocks = as_blocks(X, y)
+    return None if blocks is None else _named(estimator, BlockRecords(blocks, encode))
+
+
+def read_features(estimator: Any, X: Any) -> Any:
+    """Return blocks for a fit that needs no targets, as `read_records` does; None for arrays."""
+    blocks = blocks_of(X)
+    return None if blocks is None else _named(estimator, as_features(blocks))
+
+
+def as_features(blocks: RowBlocks) -> "BlockRecords":
+    """Numeric blocks for a fit that needs no targets."""
+    return BlockRecords(blocks.checked_numeric(), _no_targets)
+
+
+def _no_targets(y: np.ndarray) -> np.ndarray:
+    return np.zeros(len(y))
+
+
+def _named(estimator: Any, records: "BlockRecords") -> "BlockRecords":
+    """Set the number and the names of the features on an estimator."""
+    blocks = records.blocks
+    estimator.n_features_in_ = blocks.n_features
+    if blocks.feature_names is not None:
+        estimator.feature_names_in_ = np.array(blocks.feature_names, dtype=object)
+    return records
+
+
+@contextmanager
+def opened(X: Any, bounds: np.ndarray) -> Iterator[Any]:
+    """The design of records without an intercept; what workers hold of blocks is released."""
+    if not isinstance(X, BlockRecords):
+        yield as_design(X, bounds, False)
+        return
+    design = X.open(bounds, False)
+    try:
+        yield design
+    finally:
+        design.close()
+
+
+class BlockRecords(NamedTuple):
+    """Blocks with the meaning of their targets, before a fit opens them."""
+
+    blocks: RowBlocks
+    encode: Callable[..., Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of records and of features."""
+        return self.blocks.n_samples, self.blocks.n_features
+
+    def open(self, bounds: np.ndarray, intercept: bool) -> BlockDesign:
+        """Check every block, in one pass over the data."""
+        blocks, reader = self.blocks, self._reader()
+        opened: Any
+        if blocks.on_dask:
+            from skdpsco.data.dask_blocks import open_dask
+
+            opened = open_dask(blocks.parts, blocks.n_samples, reader)
+        else:
+            opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
+        return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
+
+    def read_once(self) -> Iterable[tuple[Any, Any]]:
+        """Blocks as iterating yields them, for a fit that reads each record once.
+
+        Dask computes them one by one, and may evaluate the graph anew for each: so all of them are
+        checked before, and compared when they are read.
+        """
+        blocks = self.blocks
+        if not blocks.on_dask:
+            return blocks
+        from skdpsco.data.dask_blocks import GraphBlocks
+
+        return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
+
+    def _reader(self) -> Reader:
+        """How blocks are read in one fit, whose key it draws."""
+        blocks = self.blocks
+        key = Hidden(new_key())
+        return Reader(blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
