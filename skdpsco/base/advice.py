@@ -51,7 +51,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     if n * mu < needed:
         enough = epsilon_of(GaussianEvent(n / needed), delta)
         known = 0.0 < enough < LARGEST_EPSILON
-        or_epsilon = f", or epsilon={_rounded_up(enough):g}" if known else ""
+        or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
         lines.append(
             f"The noise will be larger than what {n} records say about {d} features at "
             f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}. "
@@ -65,12 +65,12 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     if reach is not None and reach < SMALLEST_REACH:
         lines.append(
             f"No prediction can be larger than {reach:.1g} times target_bound. Choose a radius "
-            f"{_rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
+            f"{rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
         )
     return tuple(lines)
 
 
-def _rounded_up(x: float) -> float:
+def rounded_up(x: float) -> float:
     """The next number of two digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - 1)
     return math.ceil(x / unit) * unit

@@ -10,15 +10,21 @@ from .pipeline_report import (
     privacy_report,
     private_steps,
 )
+from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
 
 __all__ = [
     "GroupLossDisplay",
     "PipelineReport",
+    "PlannedRelease",
+    "PrivacyPlan",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
     "StepReport",
     "check_private_steps",
+    "epsilon_for",
+    "n_for",
     "not_private_steps",
+    "plan",
     "privacy_report",
     "private_steps",
 ]

@@ -8,19 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import check_scoring
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._random import collected_advice
 from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
 from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._history import axes, literal, pyplot
 
 from ._cost import budget_of, declared_rho, private_steps
+from ._public_tables import check_plannable, check_shape, planted
 from .pipeline_report import check_private_steps
 
+SIMULATED = 4000  # records for the scores of a simulation
 NAMED = 10  # number of curves with a colour and a name in the legend
 
 
@@ -171,6 +174,111 @@ class PrivacyUtilityDisplay:
             delta=max(float(step.delta) for _, step in private_steps(estimator)),
         )
         return display.plot(ax=ax, name=name or type(estimator).__name__, **kwargs)
+
+    @classmethod
+    def simulate(
+        cls,
+        estimator: Any,
+        n_samples: int,
+        n_features: int | Sequence[str],
+        epsilons: ArrayLike,
+        *,
+        signal: float = 0.8,
+        n_classes: int = 2,
+        n_repeats: int = 5,
+        scoring: Any = None,
+        random_state: Seed = None,
+        ax: Any = None,
+        name: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot what to expect for data of a shape, from fits to synthetic data.
+
+        No data are needed, so that this costs nothing, and no ledger is charged. The records are
+        those of a planted linear model with independent features, uniform within their bounds, of
+        which five matter; others may be harder or easier. A target is ``sqrt(signal)`` times a sum
+        of these features of variance 1, plus normal noise of variance ``1 - signal``, in units of a
+        third of ``target_bound``; a label is the class with the largest of such sums. With a link
+        a target is one of the ends of its range, and the mean of targets the link of twice the sum.
+
+        Parameters
+        ----------
+        estimator : PrivateEstimator
+            A private model, which is cloned without its ledger.
+        n_samples : int
+            Number of records of every fit. Scores are those of 4,000 other records.
+        n_features : int or list of str
+            Their number, or names of the columns, by which parameters may be given; names need
+            pandas.
+        epsilons : array-like of shape (n_epsilons,)
+            Budgets, > 0.
+        signal : float, default=0.8
+            Share of the variance that a linear model can explain, in [0, 1].
+        n_classes : int, default=2
+            Number of labels, for a classifier without ``classes``.
+        n_repeats : int, default=5
+            Number of fits for each epsilon, at least 1.
+        scoring : str, callable or None, default=None
+            As in scikit-learn; None is the ``score`` of the estimator. Only without it is the score
+            of the planted model shown.
+        random_state : int, RandomState instance or None, default=None
+            Anything but None makes the records and all noise reproducible, and warns like every
+            seeded fit.
+        ax : matplotlib Axes or None, default=None
+        name : str or None, default=None
+            Label in the legend; None is the name of the class.
+        **kwargs : dict
+            Style of the line, passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : PrivacyUtilityDisplay
+            Its ``baseline`` is the score of the planted model.
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` is not a private model, or takes groups, or a parameter has the wrong
+            type.
+        ValueError
+            If a parameter is out of range.
+        ImportError
+            If matplotlib is not installed.
+        """
+        pyplot(cls.__name__)
+        check_plannable(estimator)
+        if hasattr(estimator, "group_membership") or getattr(estimator, "tasks", "") == "columns":
+            raise TypeError(
+                f"{type(estimator).__name__} needs groups or several targets, which are not "
+                "simulated: use from_estimator with records of your own making."
+            )
+        if isinstance(signal, bool) or not isinstance(signal, Real):
+            raise TypeError(f"signal must be a number in [0, 1], got {signal!r}.")
+        if not 0.0 <= signal <= 1.0:
+            raise ValueError(f"signal must be in [0, 1], got {signal!r}.")
+        shape = check_shape(n_samples, n_features, n_classes=n_classes)
+        random = None if random_state is None else check_random_state(random_state)
+        several = shape._replace(n_samples=shape.n_samples + SIMULATED)
+        X, y, best = planted(estimator, several, float(signal), random)
+        rows = slice(None, shape.n_samples), slice(shape.n_samples, None)
+        (X, X_test), (y, y_test), (_, best) = ([a[part] for part in rows] for a in (X, y, best))
+        metric = accuracy_score if is_classifier(estimator) else r2_score
+        with collected_advice():  # that of every fit
+            return cls.from_estimator(
+                clone(estimator).set_params(ledger=None),
+                X,
+                y,
+                epsilons,
+                X_test=X_test,
+                y_test=y_test,
+                n_repeats=n_repeats,
+                scoring=scoring,
+                baseline=float(metric(y_test, best)) if scoring is None else None,
+                random_state=random,
+                ax=ax,
+                name=name,
+                **kwargs,
+            )
 
     def plot(self, ax: Any = None, *, name: Any = None, **kwargs: Any) -> Self:
         """Plot medians, and the range of the repeats.

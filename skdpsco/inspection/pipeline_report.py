@@ -13,7 +13,7 @@ from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_
 
 __all__ = ["PipelineReport", "StepReport", "not_private_steps", "privacy_report", "private_steps"]
 
-_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
+_REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
 
 
 @dataclass(frozen=True)
@@ -91,24 +91,10 @@ class PipelineReport:
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:
-        table = [_HEAD, *self.rows()]
-        widths = [max(len(row[j]) for row in table) for j in range(len(_HEAD))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
-        return "\n".join(lines)
+        return text_table(_REPORT_HEAD, self.rows())
 
     def _repr_html_(self) -> str:
-        def line(tag: str, cells: tuple[str, ...]) -> str:
-            style = "style='text-align:left'"
-            return "".join(f"<{tag} {style}>{escape(cell)}</{tag}>" for cell in cells)
-
-        body = "".join(f"<tr>{line('td', row)}</tr>" for row in self.rows())
-        return (
-            "<table><caption>Differential privacy</caption>"
-            f"<tr>{line('th', _HEAD)}</tr>{body}</table>"
-        )
+        return html_of("Differential privacy", _REPORT_HEAD, self.rows())
 
     def to_frame(self) -> Any:
         """The steps as a pandas DataFrame, a row for each.
@@ -127,6 +113,27 @@ class PipelineReport:
         columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note", "relation"]
         rows = [[getattr(step, column) for column in columns] for step in self.steps]
         return pd.DataFrame(rows, columns=columns)
+
+
+def text_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Lines of text with aligned columns."""
+    table = [head, *rows]
+    widths = [max(len(row[j]) for row in table) for j in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )
+
+
+def html_of(caption: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """An HTML table with a head."""
+
+    def line(tag: str, cells: tuple[str, ...]) -> str:
+        style = "style='text-align:left'"
+        return "".join(f"<{tag} {style}>{escape(cell)}</{tag}>" for cell in cells)
+
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><tr>{line('th', head)}</tr>{body}</table>"
 
 
 def _cells(step: StepReport) -> tuple[str, ...]:

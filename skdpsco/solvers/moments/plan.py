@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skdpsco.losses.library import Multinomial, Squared
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
@@ -62,6 +63,9 @@ class MomentsTuning(NamedTuple):
     shrinkage, diagonal_shrinkage : float
         Share of James and Stein's shrinkage of moments and gradients, with a matrix and without:
         the whole would slow down the convergence.
+    typical_target, typical_norm : float
+        Guesses, for what is said about a plan: the deviation of targets in units of their bound,
+        and the clipping norm in units of the root mean square of rows.
     """
 
     norm_share: float = 0.03
@@ -91,6 +95,8 @@ class MomentsTuning(NamedTuple):
     least_saturation: float = 0.5
     shrinkage: float = 0.5
     diagonal_shrinkage: float = 0.75
+    typical_target: float = 0.4
+    typical_norm: float = 1.3
 
 
 MOMENTS = MomentsTuning()
@@ -122,6 +128,18 @@ class MomentsPlan(Plan):
     line: bool = False
     tolerated: float = 0.0
     row_norm: float | None = None
+
+    def coefficient_noise(self, problem: CompositeProblem) -> float | None:
+        """Deviation of a coefficient of least squares, in those of the targets and of a column.
+
+        None unless moments are sufficient statistics. The length of rows and the deviation of
+        targets are guesses, and targets are taken to follow from the columns.
+        """
+        if self.matrix_grid is None or not isinstance(problem.loss, Squared):
+            return None
+        c = MOMENTS.typical_norm * math.sqrt(problem.n_features - problem.intercept)
+        of_moment = deviation_on(self.moment_grid) / MOMENTS.typical_target
+        return c * math.hypot(of_moment, deviation_on(self.matrix_grid) * c) / problem.n_samples
 
 
 def has_matrix(n_samples: int, n_features: int, mu: float) -> bool:

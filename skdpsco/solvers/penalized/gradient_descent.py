@@ -129,6 +129,18 @@ class GradientDescentPlan(Plan):
     spread_grid: float | None = None
     slope_clip: float = GRADIENT_DESCENT.slope_clip
 
+    def coefficient_noise(self, problem: CompositeProblem) -> float | None:
+        """Deviation of a coefficient where the mean of the last noisy gradients is 0.
+
+        It is that of the noise in units of the targets' root mean square, for columns of mean
+        square 1, and None unless the clipping norm follows from the targets.
+        """
+        if self.scales is None or self.scales.target_grids is None:
+            return None
+        norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
+        averaged = averaged_passes(self.n_iter, 0.0)
+        return deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
+
 
 class Coordinates(NamedTuple):
     """The released coordinates ``scale * w`` in which steps are taken.
@@ -241,8 +253,7 @@ class GradientDescent:
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
         sums = np.zeros((2, len(point)))
-        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * coordinates.shrinkage**2
-        age, n_averaged = 0, max(1, round(share * T))
+        age, n_averaged = 0, averaged_passes(T, coordinates.shrinkage)
         for t in range(T):
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t == 0 and plan.spread_grid is not None:
@@ -288,6 +299,12 @@ def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
     number = min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes)
     return int(number) if wide else round(number)
+
+
+def averaged_passes(n_iter: int, shrinkage: float) -> int:
+    """Number of the last passes whose points and gradients are averaged."""
+    share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
+    return max(1, round(share * n_iter))
 
 
 def is_wide(problem: CompositeProblem, mu: float) -> bool:

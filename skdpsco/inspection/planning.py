@@ -1,0 +1,481 @@
+"""What a fit would release and cost, from its parameters and the shape of its records alone."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any
+
+from sklearn.base import clone
+
+from skdpsco._validation import check_bound
+from skdpsco.base.advice import LARGEST_EPSILON, rounded_up
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.losses.library import Squared
+from skdpsco.privacy import (
+    Event,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LaplaceNoisyMaxEvent,
+    PoissonSampledGaussianEvent,
+    is_gaussian,
+    mu_of,
+    rho_of,
+)
+from skdpsco.privacy.events import leaves
+from skdpsco.scaling.calibration import CalibrationPlan
+from skdpsco.solvers.base import Plan
+
+from ._public_tables import check_plannable, check_shape, placeholder
+from .pipeline_report import html_of, text_table
+
+LEAST_EPSILON = 1e-4  # that `epsilon_for` looks at
+MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` looks at
+
+# Standard deviation of the noise of a draw, in units of the range of the scores' changes.
+_GUMBEL = math.pi / math.sqrt(6.0)
+_NOISE: dict[type, tuple[str, Callable[[Any], float]]] = {
+    GaussianEvent: ("Gaussian", lambda event: event.noise_multiplier),
+    PoissonSampledGaussianEvent: ("Gaussian, of samples", lambda event: event.noise_multiplier),
+    ExponentialMechanismEvent: ("exponential draw", lambda event: _GUMBEL / event.epsilon0),
+    LaplaceNoisyMaxEvent: ("noisy maximum", lambda event: math.sqrt(2.0) / event.epsilon0),
+}
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """Releases of one kind in one stage of a fit.
+
+    Parameters
+    ----------
+    stage : str
+        What the releases are for, or the name of the solver.
+    mechanism : str
+    count : int
+        Number of releases with this noise.
+    noise : float
+        Standard deviation of the noise, in units of the sensitivity: of the largest change, in the
+        l2 norm, that one record makes, or the largest range of changes of the scores of a draw. NaN
+        where only the cost is planned.
+    mean_noise : float
+        Standard deviation that this noise would give to the mean over all records of a number in
+        [-1, 1]. NaN for draws.
+    rho : float
+        Cost of all these releases, in zCDP.
+    share : float
+        ``rho`` over that of the whole fit.
+    """
+
+    stage: str
+    mechanism: str
+    count: int
+    noise: float
+    mean_noise: float
+    rho: float
+    share: float
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """What a fit would release; prints as a table, also as HTML. `plan` makes it.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    n_samples, n_features : int
+    epsilon, delta : float
+        The guarantee.
+    rho : float
+        What a ledger would be charged, in zCDP.
+    mu : float or None
+        The same for Gaussian differential privacy; None unless all noise is Gaussian.
+    event : Event
+        What would be charged.
+    relation : str
+        Which data sets are neighbours.
+    releases : tuple of PlannedRelease
+        In the order of the fit. If a solver is planned again with what earlier stages find, these
+        are its releases for the largest numbers that they may find.
+    n_iter : int
+        Number of private steps of the solver; 0 if there is none.
+    warnings : tuple of str
+        What a fit would warn of.
+    coefficient_noise : float or None
+        Standard deviation of the noise in one coefficient, in standard deviations of the target per
+        standard deviation of a feature, where a solver of least squares answers linearly in its
+        noise; otherwise None. It is a guess, mostly within a factor of 1.5, for uncorrelated
+        features of which targets are made, and a weak penalty.
+    """
+
+    estimator: str
+    n_samples: int
+    n_features: int
+    epsilon: float
+    delta: float
+    rho: float
+    mu: float | None
+    event: Event
+    relation: str
+    releases: tuple[PlannedRelease, ...]
+    n_iter: int
+    warnings: tuple[str, ...]
+    coefficient_noise: float | None = None
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells of the table, without its head."""
+        return [
+            (
+                one.stage,
+                one.mechanism,
+                str(one.count),
+                *("" if math.isnan(x) else f"{x:.3g}" for x in (one.noise, one.mean_noise)),
+                f"{one.rho:.3g}",
+                f"{one.share:.1%}",
+            )
+            for one in self.releases
+        ]
+
+    def lines(self) -> list[str]:
+        """Sentences about the whole fit."""
+        gaussian = "" if self.mu is None else f", mu={self.mu:.4g}"
+        lines = [
+            f"{self.estimator} on {self.n_samples} records and {self.n_features} features: "
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, rho={self.rho:.4g}{gaussian}, "
+            f"{self.relation}."
+        ]
+        if self.coefficient_noise is not None:
+            lines.append(
+                f"Noise in a coefficient: {self.coefficient_noise:.2g} standard deviations of the "
+                "target per standard deviation of a feature."
+            )
+        return [*lines, *self.warnings]
+
+    def to_frame(self) -> Any:
+        """The releases as a pandas DataFrame, a row for each kind.
+
+        Returns
+        -------
+        frame : DataFrame
+            Its columns are the fields of `PlannedRelease`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "PrivacyPlan.to_frame() needs pandas: pip install pandas. Its releases do not."
+            ) from error
+        columns = [field.name for field in fields(PlannedRelease)]
+        return pd.DataFrame([vars(one) for one in self.releases], columns=columns)
+
+    def __str__(self) -> str:
+        first, *others = self.lines()
+        return "\n".join([first, text_table(_PLAN_HEAD, self.rows()), *others])
+
+    def _repr_html_(self) -> str:
+        first, *others = (escape(line) for line in self.lines())
+        notes = "".join(f"<p>{line}</p>" for line in others)
+        return html_of(first, _PLAN_HEAD, self.rows()) + notes
+
+
+_PLAN_HEAD = (
+    "stage",
+    "mechanism",
+    "releases",
+    "noise/sensitivity",
+    "noise of a mean",
+    "rho (zCDP)",
+    "share",
+)
+
+
+class _ReachedCharge(Exception):
+    """Ends a fit where it would be charged, with what it would be charged for."""
+
+    def __init__(self, event: Event, budget: Any, warnings: Sequence[str]) -> None:
+        super().__init__()
+        self.event, self.budget, self.warnings = event, budget, tuple(warnings)
+
+
+def _watched(estimator: PrivateEstimator, plans: list[Any], problems: list[Any]) -> Any:
+    """A clone whose fit notes what it plans, and ends before it charges anything."""
+    kind: Any = type(estimator)
+
+    def _planned(self, *arguments):
+        plans.append(kind._planned(self, *arguments))
+        return plans[-1]
+
+    def _problem(self, *arguments):
+        problems.append(kind._problem(self, *arguments))
+        return problems[-1]
+
+    def _releasing(self, draft, event, budget, warnings=(), **said):
+        raise _ReachedCharge(event, budget, warnings)
+
+    watched = {"_planned": _planned, "_releasing": _releasing}
+    if hasattr(kind, "_problem"):
+        watched["_problem"] = _problem
+    copy = clone(estimator)
+    copy.__class__ = type(kind.__name__, (kind,), watched)
+    return copy
+
+
+def plan(
+    estimator: Any,
+    n_samples: int,
+    n_features: int | Sequence[str],
+    *,
+    n_classes: int = 2,
+    n_groups: int = 2,
+    n_targets: int = 1,
+    sparse: bool = False,
+) -> PrivacyPlan:
+    """What a fit of an estimator to records of this shape would release and cost.
+
+    It sees no data, costs nothing and charges no ledger. A fit to an array of zeros is followed up
+    to where it would be charged: all that is planned until then follows from parameters and public
+    sizes, as in every fit, so that a fit to data of this shape releases just this.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        A private model or transformer. If it has a ledger, its fits are planned in zCDP.
+    n_samples : int
+    n_features : int or list of str
+        Their number, or names of the columns, by which parameters such as ``feature_bound`` may be
+        given; names need pandas.
+    n_classes : int, default=2
+        Number of labels, for a classifier without ``classes``.
+    n_groups : int, default=2
+        Number of groups of equal size, for `PrivateGroupDRO` without ``groups``.
+    n_targets : int, default=1
+        Number of target columns, for models with ``tasks="columns"``.
+    sparse : bool, default=False
+        Whether X is a sparse matrix.
+
+    Returns
+    -------
+    plan : PrivacyPlan
+
+    Raises
+    ------
+    TypeError
+        If ``estimator`` is not private, is a search or a synthesizer, or a parameter has the wrong
+        type.
+    ValueError
+        If a parameter is out of range, or a fit to records of this shape would be refused.
+
+    Examples
+    --------
+    >>> from skdpsco import PrivateRidge
+    >>> from skdpsco.inspection import plan
+    >>> planned = plan(PrivateRidge(epsilon=1.0), n_samples=5000, n_features=10)
+    >>> planned.releases[-1].stage
+    'calibration'
+    >>> planned.warnings
+    ()
+    """
+    check_plannable(estimator)
+    shape = check_shape(
+        n_samples,
+        n_features,
+        n_classes=n_classes,
+        n_groups=n_groups,
+        n_targets=n_targets,
+        sparse=sparse,
+    )
+    plans: list[Any] = []
+    problems: list[Any] = []
+    X, y, others = placeholder(estimator, shape)
+    try:
+        _watched(estimator, plans, problems).fit(X, y, **others)
+    except _ReachedCharge as reached:
+        event, budget, warnings = reached.event, reached.budget, reached.warnings
+    else:
+        raise TypeError(f"{type(estimator).__name__} cannot be planned: a fit charges nothing.")
+    kept = {type(one): one for one in plans}  # of a solver, the last rehearsal
+    order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan))
+    solver = next((one for one in order if isinstance(one, Plan)), None)
+    total = rho_of(event)
+    return PrivacyPlan(
+        estimator=type(estimator).__name__,
+        n_samples=shape.n_samples,
+        n_features=shape.n_features,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        rho=total,
+        mu=mu_of(event) if is_gaussian(event) else None,
+        event=event,
+        relation=estimator._relation,
+        releases=tuple(r for one in order for r in _releases(one, shape.n_samples, total)),
+        n_iter=0 if solver is None else solver.n_iter,
+        warnings=tuple(dict.fromkeys(warnings)),
+        coefficient_noise=_coefficient_noise(solver, problems),
+    )
+
+
+def _releases(made: Any, n_samples: int, total: float) -> Iterator[PlannedRelease]:
+    stage = getattr(made, "part", type(made).__name__.removesuffix("Plan"))
+    stage = "calibration" if isinstance(made, CalibrationPlan) else stage
+    for event, count in leaves(made.event):
+        rho = count * rho_of(event)
+        if rho == 0.0:
+            continue
+        mechanism, noise_of = _NOISE.get(type(event), ("other", lambda event: math.nan))
+        noise = noise_of(event)
+        mean = 2.0 * noise / n_samples if mechanism.startswith("Gaussian") else math.nan
+        yield PlannedRelease(stage, mechanism, count, noise, mean, rho, rho / total)
+
+
+def _coefficient_noise(solver: Any, problems: list[Any]) -> float | None:
+    noise = getattr(solver, "coefficient_noise", None)
+    if noise is None or not isinstance(problems[-1].loss, Squared):
+        return None
+    return noise(problems[-1])
+
+
+def epsilon_for(
+    estimator: Any,
+    n_samples: int,
+    n_features: int | Sequence[str],
+    *,
+    coefficient_noise: float | None = None,
+    **shape: Any,
+) -> float:
+    """The least epsilon with which a fit has no warning, or little enough noise.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        Its own epsilon makes no difference.
+    n_samples : int
+    n_features : int or list of str
+    coefficient_noise : float or None, default=None
+        The wanted standard deviation of the noise in a coefficient, > 0, as in `PrivacyPlan`. None
+        asks for an epsilon with which a fit has no warning.
+    **shape : dict
+        ``n_classes``, ``n_groups``, ``n_targets`` and ``sparse``, as for `plan`.
+
+    Returns
+    -------
+    epsilon : float
+        Rounded up to two digits; at least 0.0001.
+
+    Raises
+    ------
+    TypeError
+        If `plan` raises it, or ``coefficient_noise`` is not a number.
+    ValueError
+        If `plan` raises it, no epsilon up to 10,000 will do, or ``coefficient_noise`` is not
+        positive or is asked of a model for which it is not known.
+
+    Examples
+    --------
+    >>> from skdpsco import PrivateRidge
+    >>> from skdpsco.inspection import epsilon_for
+    >>> epsilon_for(PrivateRidge(), n_samples=300, n_features=10)
+    0.21
+    """
+    check_plannable(estimator)
+    suffices = _criterion(coefficient_noise)
+
+    def planned_at(logarithm: float) -> PrivacyPlan:
+        one = clone(estimator).set_params(epsilon=math.exp(logarithm))
+        return plan(one, n_samples, n_features, **shape)
+
+    low, high = math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON)
+    if not suffices(planned_at(high)):
+        raise ValueError(_never(f"epsilon up to {LARGEST_EPSILON:g}", planned_at(high)))
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
+    return rounded_up(math.exp(high))
+
+
+def n_for(
+    estimator: Any,
+    n_features: int | Sequence[str],
+    *,
+    coefficient_noise: float | None = None,
+    **shape: Any,
+) -> int:
+    """The least number of records with which a fit has no warning, or little enough noise.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        With its epsilon and delta. Where delta is above a tenth of one over the number of records,
+        a fit warns of that, and more records do not help: choose a smaller delta.
+    n_features : int or list of str
+    coefficient_noise : float or None, default=None
+        As for `epsilon_for`.
+    **shape : dict
+        ``n_classes``, ``n_groups``, ``n_targets`` and ``sparse``, as for `plan`.
+
+    Returns
+    -------
+    n_samples : int
+
+    Raises
+    ------
+    TypeError
+        If `plan` raises it, or ``coefficient_noise`` is not a number.
+    ValueError
+        If `plan` raises it, no number of records will do up to some ten millions, or
+        ``coefficient_noise`` is not positive or is asked of a model for which it is not known.
+
+    Examples
+    --------
+    >>> from skdpsco import PrivateRidge
+    >>> from skdpsco.inspection import n_for
+    >>> n_for(PrivateRidge(epsilon=0.5), n_features=10)
+    128
+    """
+    check_plannable(estimator)
+    suffices = _criterion(coefficient_noise)
+
+    def planned_at(n_samples: int) -> PrivacyPlan:
+        return plan(estimator, n_samples, n_features, **shape)
+
+    columns = n_features if isinstance(n_features, int) else len(n_features)
+    largest = MOST_SEARCHED // max(columns, 8)
+    low, high = 1, 64
+    while not _holds(suffices, planned_at, high):
+        if 2 * high > largest:
+            raise ValueError(_never(f"n_samples up to {high}", planned_at(high)))
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
+    return high
+
+
+def _criterion(coefficient_noise: float | None) -> Callable[[PrivacyPlan], bool]:
+    """What a plan must fulfil."""
+    if coefficient_noise is None:
+        return lambda planned: not planned.warnings
+    most = check_bound("coefficient_noise", coefficient_noise)
+    return lambda planned: (planned.coefficient_noise or math.inf) <= most
+
+
+def _holds(
+    suffices: Callable[[PrivacyPlan], bool], planned_at: Callable[[Any], PrivacyPlan], number: Any
+) -> bool:
+    """Whether there is a plan, and it suffices."""
+    try:
+        return suffices(planned_at(number))
+    except ValueError:  # there is no plan
+        return False
+
+
+def _never(what: str, planned: PrivacyPlan) -> str:
+    """Why a search ends without a result, from the last plan that was looked at."""
+    why = planned.warnings
+    if not why and planned.coefficient_noise is None:
+        why = ("The noise of its coefficients is not known.",)
+    return " ".join((f"No {what} will do for {planned.estimator}.", *why))

@@ -1,0 +1,259 @@
+"""Plans without data: they are what fits are charged for, and nothing is spent on them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsco import (
+    Ledger,
+    PrivateElasticNet,
+    PrivateGridSearchCV,
+    PrivateGroupDRO,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+    PrivateRidge,
+    PrivateSynthesizer,
+    UtilityWarning,
+)
+from skdpsco.inspection import PrivacyUtilityDisplay, epsilon_for, n_for, plan
+from skdpsco.preprocessing import (
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateStandardScaler,
+)
+from skdpsco.privacy import Budget, rho_of
+
+N, D = 600, 4
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (N, D))
+Y = X[:, 0] - 0.5 * X[:, 2] + 0.1 * rng.normal(size=N)
+C = (Y > 0).astype(int)
+GROUPS = {"sensitive_features": np.arange(N) % 2}
+
+CASES = [
+    (PrivateRidge(), Y, {}),
+    (PrivateElasticNet(feature_bound=None, epsilon=3.0), Y, {}),
+    (PrivateElasticNet(solver="sgd", target_bound=2.0), Y, {}),
+    (PrivateLasso(), Y, {}),
+    (PrivateLasso(radius=2.0, solver="frank-wolfe-laplace"), Y, {}),
+    (PrivateLogisticRegression(classes=[0, 1, 2]), C, {}),
+    (PrivateLogisticL1(conditioning=None), C, {}),
+    (PrivateLinearClassifier(p=1.0, loss="hinge"), C, {}),
+    (PrivateLinearRegressor(), Y, {}),
+    (PrivateMonotoneGLM(), C, {}),
+    (PrivateGroupDRO(), C, GROUPS),
+    (PrivateGroupDRO(group_membership="private", groups=[0, 1]), C, GROUPS),
+    (PrivateMinimaxClassifier(), C, {}),
+    (PrivateMinimaxRegressor(tasks="columns"), np.column_stack([Y, X[:, 1]]), {}),
+    (PrivateStandardScaler(), None, {}),
+    (PrivateQuantileClipper(), None, {}),
+    (PrivateFeatureSelector(n_features_to_select=2), C, {}),
+]
+SIZES = {"n_targets": 2}
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+@pytest.mark.parametrize(("model", "y", "others"), CASES)
+def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
+    """Whatever the data are; and it charges nothing, and leaves the estimator as it was."""
+    book = Ledger(20.0, 1e-5) if ledger else None
+    model = type(model)(**{**model.get_params(deep=False), "ledger": book})
+    planned = plan(model, N, D, **SIZES)
+    assert not hasattr(model, "privacy_")
+    assert book is None or book.charges() == []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = model.fit(X, y, **others).privacy_
+    told = tuple(str(w.message) for w in caught if w.category is UtilityWarning)
+    assert planned.event == report.event
+    assert (planned.epsilon, planned.delta, planned.rho) == (1.0 * model.epsilon, 1e-6, report.rho)
+    assert planned.relation == report.relation
+    assert planned.warnings == told
+    if book is not None:
+        assert [one.rho for one in book.charges()] == [planned.rho]
+
+
+@pytest.mark.parametrize(("model", "y", "others"), CASES)
+def test_the_releases_cost_what_the_plan_says(model, y, others):
+    planned = plan(model, N, D, **SIZES)
+    total = sum(one.rho for one in planned.releases)
+    if planned.mu is not None:
+        assert total == pytest.approx(planned.rho)
+        assert planned.mu == pytest.approx((2.0 * planned.rho) ** 0.5)
+    assert 0.5 * planned.rho <= total <= planned.rho * (1.0 + 1e-9)
+    for one in planned.releases:
+        assert one.share == pytest.approx(one.rho / planned.rho)
+        if one.mechanism == "Gaussian":
+            assert one.rho == pytest.approx(one.count / (2.0 * one.noise**2))
+            assert one.mean_noise == 2.0 * one.noise / N
+        if one.mechanism == "exponential draw":
+            assert one.rho == pytest.approx(one.count * (np.pi**2 / 6.0) / (8.0 * one.noise**2))
+
+
+def test_numbers_follow_from_the_shape():
+    assert (
+        plan(PrivateLogisticRegression(), N, D).event
+        != plan(PrivateLogisticRegression(), N, D, n_classes=5).event
+    )
+    assert plan(PrivateRidge(), N, D, sparse=True).event != plan(PrivateRidge(), N, D).event
+    small = plan(PrivateGroupDRO(), 400, D, n_groups=8).warnings
+    assert any("group" in line for line in small)
+    bounds = {"a": 1.0, "b": 3.0}
+    planned = plan(PrivateRidge(feature_bound=bounds), N, ["b", "a"])
+    frame = pd.DataFrame(X[:, :2], columns=["b", "a"])
+    assert planned.event == PrivateRidge(feature_bound=bounds).fit(frame, Y).privacy_.event
+
+
+def test_how_a_plan_is_shown():
+    planned = plan(PrivateRidge(epsilon=0.05), N, D)
+    frame = planned.to_frame()
+    assert list(frame.columns)[:3] == ["stage", "mechanism", "count"]
+    assert len(frame) == len(planned.releases) == len(planned.rows())
+    text, html = str(planned), planned._repr_html_()
+    for part in ("PrivateRidge on 600 records", "GradientDescent", "The noise will be larger"):
+        assert part in text
+        assert part in html
+    assert html.count("<tr>") == len(frame) + 1
+
+
+def test_inverses_are_where_warnings_end():
+    epsilon = epsilon_for(PrivateRidge(), 300, 10)
+    assert plan(PrivateRidge(epsilon=epsilon), 300, 10).warnings == ()
+    (line,) = plan(PrivateRidge(epsilon=0.9 * epsilon), 300, 10).warnings
+    assert f"or epsilon={epsilon:g}." in line  # the advice of a fit is the same
+    n = n_for(PrivateRidge(epsilon=0.5), 10)
+    (line,) = plan(PrivateRidge(epsilon=0.5), n - 1, 10).warnings
+    assert f"{n} records would do" in line
+    assert plan(PrivateRidge(epsilon=0.5), n, 10).warnings == ()
+
+
+def test_inverses_of_noise():
+    for model in (PrivateRidge(), PrivateElasticNet(solver="moments", target_bound=1.0)):
+        n = n_for(model, 5, coefficient_noise=0.02)
+        assert plan(model, n, 5).coefficient_noise <= 0.02 * (1 + 1e-12)
+        assert plan(model, n // 2, 5).coefficient_noise > 0.02
+        epsilon = epsilon_for(model, 4000, 5, coefficient_noise=0.02)
+        spent = model.set_params(epsilon=epsilon)
+        assert plan(spent, 4000, 5).coefficient_noise <= 0.02
+        assert plan(spent.set_params(epsilon=0.5 * epsilon), 4000, 5).coefficient_noise > 0.02
+
+
+@pytest.mark.parametrize("solver", ["gradient-descent", "moments"])
+def test_coefficients_have_the_noise_that_is_told(solver):
+    n, d = 4000, 6
+    records = rng.uniform(-1, 1, (n, d))
+    y = records @ np.ones(d) / 2.0 + 0.3 * rng.normal(size=n)
+    model = PrivateRidge(solver=solver, target_bound=2.0)
+    fits = np.array([model.fit(records, y).coef_ for _ in range(25)])
+    measured = fits.std(axis=0).mean() * records.std() / y.std()
+    assert 0.6 < measured / plan(model, n, d).coefficient_noise < 1.6
+
+
+def test_what_cannot_be_planned():
+    with pytest.raises(TypeError, match="private_steps"):
+        plan("ridge", N, D)
+    with pytest.raises(TypeError, match="private_steps"):
+        plan(PrivateRidge, N, D)
+    for search in (
+        PrivateGridSearchCV(PrivateRidge(), {"alpha": [1.0]}),
+        PrivateSynthesizer(domain={}),
+    ):
+        with pytest.raises(TypeError, match="cannot be planned"):
+            plan(search, N, D)
+    for wrong in ((0, D), (N, 0), (2**40, 1), (2**20, 2**20)):
+        with pytest.raises(ValueError, match="must be"):
+            plan(PrivateRidge(), *wrong)
+    for wrong in ((1.5, D), (N, "ab"), (N, ["a", "a"])):
+        with pytest.raises(TypeError, match="must be"):
+            plan(PrivateRidge(), *wrong)
+    with pytest.raises(ValueError, match="n_classes must be at least 2"):
+        plan(PrivateLogisticRegression(), N, D, n_classes=1)
+    with pytest.raises(ValueError, match="feature_bound"):
+        plan(PrivateRidge(feature_bound=[1.0, 2.0]), N, D)
+    with pytest.raises(ValueError, match="epsilon=1e-07 is too small"):
+        plan(PrivateRidge(epsilon=1e-7), N, D)
+    with pytest.raises(ValueError, match="noise of its coefficients is not known"):
+        epsilon_for(PrivateLogisticRegression(), N, D, coefficient_noise=0.1)
+    with pytest.raises(ValueError, match="coefficient_noise must be in"):
+        n_for(PrivateRidge(), D, coefficient_noise=0.0)
+    with pytest.raises(ValueError, match=r"No epsilon up to 10000 will do.*delta=0.1 is large"):
+        epsilon_for(PrivateRidge(delta=0.1), N, D)
+    with pytest.raises(ValueError, match="No n_samples up to"):
+        n_for(PrivateRidge(delta=0.1), 4000)
+
+
+def test_names_of_columns_need_pandas(monkeypatch):
+    planned = plan(PrivateRidge(), N, D)
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ImportError, match="Names of columns need pandas"):
+        plan(PrivateRidge(), N, ["a"])
+    with pytest.raises(ImportError, match="needs pandas"):
+        planned.to_frame()
+
+
+simulate = PrivacyUtilityDisplay.simulate
+
+
+@pytest.fixture
+def ax():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    yield plt.subplots()[1]
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (PrivateRidge(target_bound=30.0, feature_bound=5.0), {}),
+        (PrivateLogisticRegression(), {"n_classes": 3}),
+        (PrivateLinearClassifier(classes=["no", "yes"]), {}),
+        (PrivateMonotoneGLM(), {}),
+    ],
+)
+def test_simulations_come_near_to_what_was_planted(model, options, ax):
+    book = Ledger(1.0, 1e-5)
+    display = simulate(
+        model.set_params(ledger=book), 2000, 3, [0.02, 100.0], n_repeats=2, ax=ax, **options
+    )
+    assert book.charges() == []
+    assert display.scores.shape == (2, 2)
+    assert np.median(display.scores[1]) == pytest.approx(display.baseline, abs=0.05)
+    assert np.median(display.scores[0]) < np.median(display.scores[1])
+
+
+def test_the_signal_is_the_share_that_can_be_explained(ax):
+    display = simulate(PrivateRidge(), 100, 3, [1.0], signal=0.6, n_repeats=1, ax=ax)
+    assert display.baseline == pytest.approx(0.6, abs=0.05)
+    seeded = {"random_state": 0, "n_repeats": 2, "ax": ax}
+    with pytest.warns(UserWarning, match="reproducible"):
+        first, second = (simulate(PrivateRidge(), 100, 3, [1.0], **seeded) for _ in range(2))
+    np.testing.assert_array_equal(first.scores, second.scores)
+
+
+def test_what_is_not_simulated(ax):
+    for model in (PrivateGroupDRO(), PrivateMinimaxRegressor(tasks="columns"), "ridge"):
+        with pytest.raises(TypeError):
+            simulate(model, 100, 3, [1.0], ax=ax)
+    with pytest.raises(ValueError, match=r"signal must be in \[0, 1\]"):
+        simulate(PrivateRidge(), 100, 3, [1.0], signal=1.5, ax=ax)
+    with pytest.raises(TypeError, match="signal must be a number"):
+        simulate(PrivateRidge(), 100, 3, [1.0], signal="much", ax=ax)
+    with pytest.raises(ValueError, match="epsilons must be"):
+        simulate(PrivateRidge(), 100, 3, [], ax=ax)
+
+
+def test_budgets_of_a_plan_are_those_of_the_estimator():
+    planned = plan(PrivateLogisticRegression(epsilon=2.0, delta=1e-7), N, D)
+    assert planned.mu == pytest.approx(Budget(2.0, 1e-7).mu)
+    assert planned.rho == rho_of(planned.event)
