@@ -16,11 +16,19 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
-from skdpsco.linear_model import PrivateElasticNet, PrivateLasso, PrivateRidge
+from skdpsco.group_dro import PrivateGroupDRO
+from skdpsco.linear_model import (
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateMonotoneGLM,
+    PrivateRidge,
+)
 from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
+from skdpsco.minimax import PrivateMinimaxRegressor
 from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.penalties import L1, L2
@@ -358,6 +366,16 @@ FITS = {
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
+    "PrivateLinearRegressor": lambda: PrivateLinearRegressor(
+        solver="phased-erm", target_bound=9.0, **MUCH
+    ).fit(X, HEIGHTS),
+    "PrivateMonotoneGLM": lambda: PrivateMonotoneGLM(link="identity", **MUCH).fit(X, HEIGHTS),
+    "PrivateGroupDRO": lambda: PrivateGroupDRO(loss="squared", **MUCH).fit(
+        X, HEIGHTS, sensitive_features=np.zeros(N)
+    ),
+    "PrivateMinimaxRegressor": lambda: PrivateMinimaxRegressor(
+        tasks="columns", solver="mirror-prox", n_iter=3, **MUCH
+    ).fit(X, np.column_stack([HEIGHTS, -HEIGHTS])),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(

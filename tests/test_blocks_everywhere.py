@@ -118,6 +118,7 @@ def file(tmp_path_factory):
         (PrivateFeatureSelector(n_features_to_select=1, task="regression"), Y),
         (PrivateMonotoneGLM(epsilon=5.0), (Y > 0).astype(float)),
         (PrivateMonotoneGLM(link="identity", target_bound=3.0, epsilon=5.0), Y),
+        (PrivateMonotoneGLM(link="identity", epsilon=5.0), 1e3 + Y),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -132,13 +133,14 @@ def test_the_same_as_arrays(model, y):
         ({"classes": CLASSES}, GROUPS, LABELS),
         ({"classes": CLASSES}, SETS, LABELS),
         ({"loss": "squared", "target_bound": 3.0, "objective": "cvar"}, GROUPS, Y),
+        ({"loss": "squared"}, SETS, 1e3 + Y),
         (
             {"classes": CLASSES, "group_membership": "private", "groups": ["south", "north"]},
             GROUPS,
             LABELS,
         ),
     ],
-    ids=["labels", "sets", "regression", "private"],
+    ids=["labels", "sets", "regression", "far", "private"],
 )
 def test_groups(params, groups, y):
     for blocks in partitions(X, y):

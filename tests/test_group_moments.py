@@ -209,7 +209,7 @@ def test_units(loss):
     """Feature bounds and target bounds are units: the fit is the same in all of them."""
     X, y, group = data(loss)
     params = {"loss": loss, "epsilon": 50.0, "random_state": 0}
-    model = PrivateGroupDRO(**params).fit(X, y, sensitive_features=group)
+    model = PrivateGroupDRO(**params, target_bound=1.0).fit(X, y, sensitive_features=group)
     units, scale = np.array([4.0, 0.5, 2.0]), 1.0 if loss == "logistic" else 8.0
     other = PrivateGroupDRO(**params, feature_bound=units, target_bound=scale)
     other.fit(X * units, y if loss == "logistic" else y * scale, sensitive_features=group)

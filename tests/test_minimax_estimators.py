@@ -150,7 +150,7 @@ def test_units():
     scale = np.array([2.0, 8.0, 0.5])
     # The ball is in units of the largest bound, and of the targets.
     for radius, in_units in ((1.0, 4.0 / 8.0), ("auto", "auto")):
-        first = regressor(n_iter=5, radius=radius).fit(X, y)
+        first = regressor(n_iter=5, target_bound=1.0, radius=radius).fit(X, y)
         other = regressor(n_iter=5, feature_bound=scale, target_bound=4.0, radius=in_units)
         other.fit(X * scale, 4.0 * y)
         assert other.coef_ * scale / 4.0 == pytest.approx(first.coef_)
@@ -333,7 +333,6 @@ def test_more_than_two_classes_have_the_softmax_only():
         ({"losses": "logistic"}, ValueError, "losses must be among"),
         ({"losses": [Huber(0.1), Hinge()]}, ValueError, "losses must be for the targets"),
         ({"tasks": "classes"}, ValueError, "tasks"),
-        ({"target_bound": None}, ValueError, "target_bound"),
         ({"target_bound": -1.0}, ValueError, "target_bound"),
         ({"target_bound": True}, TypeError, "target_bound"),
         ({"target_bound": 1e-100, "radius": 10.0}, ValueError, "radius * max(feature_bound)"),

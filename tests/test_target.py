@@ -1,19 +1,36 @@
 """Private bound, centre and scale of a regression target."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsco import PrivateLasso
+from skdpsco import (
+    PrivateGroupDRO,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateMinimaxRegressor,
+    PrivateMonotoneGLM,
+)
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential
 from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
-from skdpsco.scaling.quantiles import choose_score, cover_scores, quantile_scores
+from skdpsco.scaling.quantiles import (
+    choose_score,
+    cover_scores,
+    cover_scores_of,
+    quantile_scores,
+    quantile_scores_of,
+)
 from skdpsco.scaling.target import (
+    FIELD,
     MAGNITUDES,
     SCALES,
     TARGET,
+    Target,
+    count_targets,
+    declared_target,
     magnitude_share,
     plan_target,
     release_target,
@@ -248,3 +265,120 @@ def test_few_records_have_a_magnitude():
     found = [release_target(plan, y, seeded(seed)) for seed in range(20)]
     assert np.mean([50.0 < target.scale < 2000.0 for target in found]) > 0.9
     assert magnitude_share(330, 0.024) > magnitude_share(4000, 0.024)
+
+
+# ------------------------------------------------------------------ several targets, and groups
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+@pytest.mark.parametrize("magnitudes", [True, False])
+def test_scores_change_by_what_is_charged(q, magnitudes):
+    """All neighbours of two records whose targets lie on, between and beyond candidates."""
+    candidates = np.array([-1.0, 0.0, 1.0])
+    values = (-9.0, -1.0, 0.5, 1.0) if q < 3 else (-9.0, 0.5, 9.0)
+    rows = list(itertools.product(values, repeat=q))
+    largest = {"quantile": 0.0, "cover": 0.0}
+    for kept in rows[:: max(len(rows) // 5, 1)]:
+        up_to = {
+            row: count_targets(None, np.array([kept, row]), 5.0, 0.0, magnitudes, candidates)
+            for row in rows
+        }
+        for first, second in itertools.combinations(rows, 2):
+            (a, n), (b, _) = up_to[first], up_to[second]
+            for name, scores_of, options in (
+                ("quantile", quantile_scores_of, (0.5,)),
+                ("cover", cover_scores_of, (0.05, 0.3)),
+            ):
+                change = scores_of(a, int(n), *options) - scores_of(b, int(n), *options)
+                largest[name] = max(largest[name], np.ptp(np.append(change, 0.0)))
+    assert largest["cover"] <= q + 1e-9
+    assert largest["quantile"] <= 2 * q + 1e-9
+    assert largest["cover"] > q - 1e-9 or magnitudes  # some pair needs all of it
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_noise_grows_with_the_number_of_targets(n_targets):
+    """Counts do too: what is found is as it is for one."""
+    one, several = plan_target(None, True, 2000, 0.1), plan_target(None, True, 2000, 0.1, n_targets)
+    for name in ("magnitude_grid", "centre_grid", "scale_grid"):
+        assert getattr(several, name) == pytest.approx(n_targets * getattr(one, name), rel=1e-6)
+    assert several.event == one.event
+    y = 300.0 + np.random.default_rng(0).normal(size=(2000, n_targets))
+    found = [release_target(several, y, seeded(seed)) for seed in range(15)]
+    assert max(abs(target.centre - 300.0) for target in found) < 1.0
+    assert 1.5 < np.median([target.scale for target in found]) < 5.0
+
+
+def test_a_small_group_is_not_clipped_away():
+    """1 % of the records have targets far from the others."""
+    n = 20_000
+    y = np.random.default_rng(0).normal(size=n)
+    y[: n // 100] += 20.0
+    everyone, groups = plan_target(64.0, True, n, 0.1), plan_target(64.0, True, n, 0.1, 1, 0.02 * n)
+    assert groups.tail < 0.01 < everyone.tail
+    assert max(release_target(everyone, y, seeded(seed)).scale for seed in range(5)) < 15.0
+    assert min(release_target(groups, y, seeded(seed)).scale for seed in range(5)) > 18.0
+
+
+def test_targets_with_other_fields():
+    y = np.array([(3.0, 1), (-9.0, 0), (0.5, 2)], dtype=[(FIELD, float), ("group", int)])
+    target = Target(4.0, 1.0, 2.0)
+    seen = target.apply(y)
+    assert seen[FIELD].tolist() == target.apply(y[FIELD]).tolist() == [1.0, -1.0, -0.25]
+    assert seen["group"].tolist() == [1, 0, 2]
+    assert y[FIELD].tolist() == [3.0, -9.0, 0.5]
+    arguments = 4.0, 1.0, True, np.array([1.0, 2.0, 6.0])
+    up_to, n = count_targets(None, y, *arguments)
+    assert (up_to.tolist(), n) == ([1, 2, 3], 3)
+
+
+def test_a_declared_unit_releases_nothing():
+    plan = declared_target(4.0)
+    assert plan.event == NoOpEvent()
+    assert plan.extremes == (plan.release(None, None, None),) == (Target(4.0, 0.0, 4.0),)
+
+
+def in_two_groups(**params):
+    return PrivateGroupDRO(loss="squared", group_membership="public", **params)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        in_two_groups,
+        lambda **params: PrivateMonotoneGLM(link="identity", **params),
+        PrivateMinimaxRegressor,
+        lambda **params: PrivateMinimaxRegressor(losses="huber", **params),
+        PrivateLinearRegressor,
+    ],
+)
+@seeded_fits
+def test_every_regression_finds_a_far_target(make):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 3))
+    y = 250_000.0 + 80_000.0 * (X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=4000))
+    groups = {"sensitive_features": np.arange(4000) % 2} if make is in_two_groups else {}
+    for bound in (None, 1e7):
+        model = make(target_bound=bound, epsilon=4.0, random_state=0).fit(X, y, **groups)
+        assert model.score(X, y) > 0.5
+        assert "targets are clipped to +-" in str(model.privacy_)
+        assert epsilon_of(model.privacy_.event, model.delta) <= 4.0
+
+
+@seeded_fits
+def test_a_given_radius_keeps_declared_units():
+    """In models whose ball would be another one in other units."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (1000, 3)), rng.normal(size=1000)
+    given = {"radius": 1.0, "target_bound": 4.0, "random_state": 0}
+    groups = {"sensitive_features": np.arange(1000) % 2}
+    for model, options in (
+        (in_two_groups(**given), groups),
+        (PrivateMonotoneGLM(link="identity", **given), {}),
+        (PrivateMinimaxRegressor(**given), {}),
+        (PrivateLinearRegressor(**given), {}),
+    ):
+        kinds = str(model.fit(X, y, **options).privacy_.event)
+        assert "ExponentialMechanismEvent" not in kinds
+        model.set_params(target_bound=None)  # nothing is declared
+        assert epsilon_of(model.fit(X, y, **options).privacy_.event, 1e-6) <= 1.0

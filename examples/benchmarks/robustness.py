@@ -8,9 +8,8 @@ three rules is printed below it:
 - a score falls by more than .03 beyond its standard error when epsilon doubles or more;
 - at epsilon 100 a score is .02 below that of the same objective without privacy.
 
-Other models follow, with three seeds. Those of groups, links and maximal losses need a bound on
-targets, the next power of two. Groups say nothing, and the score of the minimax
-classifier is the mean of those of both classes, for which the constant has one half.
+Other models follow, with three seeds. Groups say nothing, and the score of the minimax classifier
+is the mean of those of both classes, for which the constant has one half.
 
 python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
 python examples/benchmarks/robustness.py --baselines [the same]
@@ -98,7 +97,6 @@ OTHER_REGRESSORS = {
     "LinearRegressor": (PrivateLinearRegressor, LinearRegression()),
     "ElasticNet": (PrivateElasticNet, ElasticNet(alpha=0.01)),
 }
-WITH_A_BOUND = ("MonotoneGLM", "GroupDRO", "MinimaxRegressor")  # on targets
 
 
 def split(X, y, rng, test=0.25):
@@ -306,13 +304,10 @@ def scores_of(family, make, plain, seeds, **options):
     """Scores by epsilon and seed, without privacy, and of the constant predictor."""
     private, optimum, constant = np.empty((len(EPSILONS), seeds)), [], []
     balanced = make is PrivateMinimaxClassifier
-    others = make in [OTHER_REGRESSORS[label][0] for label in WITH_A_BOUND]
     for seed in range(seeds):
         X, y, X_test, y_test, *bound = family(np.random.default_rng(seed))
         bound = bound[0] if bound else 1.0
         declared = {"classes": [0, 1]} if y.dtype.kind == "i" else {}
-        if others and not declared:
-            declared = {"target_bound": 2.0 ** np.ceil(np.log2(np.abs(y).max()))}
         for k, epsilon in enumerate(EPSILONS):
             model = make(epsilon=epsilon, feature_bound=bound, **declared, **options).fit(X, y)
             private[k, seed] = score(model, X_test, y_test, balanced)

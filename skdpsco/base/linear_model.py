@@ -46,7 +46,7 @@ from skdpsco.scaling.calibration import (
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
-from skdpsco.scaling.target import Target, plan_target
+from skdpsco.scaling.target import Target, TargetPlan, declared_target, plan_target
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -139,7 +139,9 @@ class PrivateLinearModel(PrivateEstimator):
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
-    _calibrates_balls: ClassVar[bool] = True  # also for a given radius
+    # Whether a given radius rules out what would change its ball: other units of targets than their
+    # declared bound, and calibration.
+    _keeps_given_balls: ClassVar[bool] = False
     _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -251,10 +253,6 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
-    def _unit(self) -> float:
-        """The user's unit of a prediction of 1, if no scale is found privately."""
-        return 1.0
-
     def _growth(self, n_samples: int, n_features: int) -> float:
         """Factor of an automatic radius, above 1 with little noise and below 1 with much."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
@@ -273,8 +271,8 @@ class PrivateLinearModel(PrivateEstimator):
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
             return self._auto_radius * self._growth(n_samples, len(bounds))
-        name = f"radius * max(feature_bound){' / target_bound' if self._unit() != 1.0 else ''}"
-        return check_bound(name, radius * float(bounds.max()) / (self._unit() * target.scale))
+        name = f"radius * max(feature_bound){' / target_bound' if target.scale != 1.0 else ''}"
+        return check_bound(name, radius * float(bounds.max()) / target.scale)
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
@@ -320,9 +318,22 @@ class PrivateLinearModel(PrivateEstimator):
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
-            and (self._calibrates_balls or isinstance(self.radius, str))
+            and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _ball_is_given(self) -> bool:
+        """Whether ``radius`` is a number."""
+        return not isinstance(getattr(self, "radius", "auto"), str)
+
+    def _plan_target(
+        self, loss: Any, bound: float | None, n_samples: int, rho: float
+    ) -> TargetPlan:
+        """How the units of a regression's targets are found."""
+        if bound is not None and self._keeps_given_balls and self._ball_is_given():
+            return declared_target(bound)
+        n_known, n_targets = self._known_weight(n_samples), getattr(loss, "n_targets", 1)
+        return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets, n_known)
 
     def _curve(self, loss: Any) -> TargetCurve | None:
         """What targets calibration expects at a score; None if there is no calibration."""
@@ -360,8 +371,9 @@ class PrivateLinearModel(PrivateEstimator):
             Validated, or what `_design` takes, with None for y. For a classifier y holds -1 and 1,
             or class indices.
         loss : NamedTuple of `skdpsco.losses`
-        target_bound : float or None
-            Bound on the targets of a regression; None if a private one is to be found.
+        target_bound : float, Schema or None
+            Bound on the targets of a regression, which is checked here; None if a private one is to
+            be found.
         assumptions : tuple of str
             Lines for the report.
         regression : bool
@@ -370,6 +382,8 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = X.shape
         budget = self._budget()
         bounds = self._public_bounds(d)
+        if target_bound is not None:
+            target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
         self._conditioned = self._conditions(X, budget.mu)
         solver = self._resolved_solver(loss, n, d, budget.rho)
@@ -402,9 +416,11 @@ class PrivateLinearModel(PrivateEstimator):
         if bounds is None:
             stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho)))
         if regression:
-            stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
+            stages.append(
+                planned(lambda spend: self._plan_target(loss, target_bound, n, spend.rho))
+            )
         if self._conditioned:
-            scaled = isinstance(getattr(self, "radius", "auto"), str)
+            scaled = not self._ball_is_given()
             centring = planned(
                 lambda spend: plan_conditioning(
                     n, d, Allowance(spend.rho).mu, scaled, _is_sparse(X)
@@ -453,7 +469,7 @@ class PrivateLinearModel(PrivateEstimator):
                 if calibration is not None:
                     targets, total = self._calibration_targets(result, y, n)
                     if callable(targets):
-                        design, targets = design._replace(target=targets), None
+                        design, targets = design.with_targets(targets), None
                     found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
@@ -463,8 +479,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         if bounds is None:
             self.feature_bound_ = units.bounds
-        if hasattr(self, "clip_features"):
-            self.feature_range_ = units.feature_range
+        self._set_ranges(units)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
@@ -476,6 +491,11 @@ class PrivateLinearModel(PrivateEstimator):
             unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
         return units.unscale(result.coef, **shape)
+
+    def _set_ranges(self, units: Units) -> None:
+        """Fitted attributes about the ranges of features and targets, which were released."""
+        if hasattr(self, "clip_features"):
+            self.feature_range_ = units.feature_range
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""

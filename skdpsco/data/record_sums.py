@@ -396,6 +396,16 @@ class BlockDesign(NamedTuple):
     sparse: bool
     conditioning: Any = None
 
+    def with_targets(self, function: Callable[..., Any]) -> "BlockDesign":
+        """The same blocks, with ``function`` of their targets in place of these."""
+        both = function if self.target is None else partial(one_after_other, self.target, function)
+        return self._replace(target=both)
+
     def close(self) -> None:
         """Release what workers hold."""
         self.blocks.close()
+
+
+def one_after_other(first: Callable[..., Any], second: Callable[..., Any], y: Any) -> Any:
+    """Two functions of targets, applied in this order."""
+    return second(first(y))

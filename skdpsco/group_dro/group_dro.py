@@ -14,14 +14,13 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
-    BY_SCHEMA,
     CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
     HasMethods,
     StrOptions,
-    check_bound,
     check_target,
     check_X_y,
 )
@@ -84,8 +83,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The loss of a record. "squared" is half the squared residual, for targets clipped to
-        ``target_bound``, and grows linearly in predictions beyond this bound. "hinge" and
+        The loss of a record. "squared" is half the squared residual, for targets clipped to their
+        range, and grows linearly in predictions beyond this range. "hinge" and
         "absolute" need mirror prox, which is slower and less accurate.
     groups : array-like or None, default=None
         The public list of groups: labels, or tuples of labels for products of columns. None takes
@@ -127,8 +126,11 @@ class PrivateGroupDRO(PrivateLinearModel):
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
-    target_bound : float or Schema, default=1.0
-        Public bound on ``|y|`` for the squared loss, to which targets are clipped.
+    target_bound : float, Schema or None, default=None
+        Public bound on ``|y|`` for a regression, to which targets are clipped. It may be generous:
+        with enough records and ``radius="auto"`` a centre and a spread of y that all groups share
+        are found privately, for about a twentieth of the budget. None also finds the magnitude of
+        y. With a number as radius a declared bound is the unit of targets.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -254,11 +256,11 @@ class PrivateGroupDRO(PrivateLinearModel):
         "group_prior": [None, "array-like"],
         "average_weight": [Real],
         "cvar_level": [Real],
-        "target_bound": [Real, BY_SCHEMA],
+        **TARGET_CONSTRAINTS,
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
-    _calibrates_balls = False
+    _keeps_given_balls = True
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: what is public of the groups
 
@@ -280,7 +282,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         ledger: LedgerLike | None = None,
         radius: float | Auto = "auto",
         feature_bound: ArrayLike = 1.0,
-        target_bound: float = 1.0,
+        target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
@@ -370,12 +372,14 @@ class PrivateGroupDRO(PrivateLinearModel):
         X, t, notes, membership, columns = self._records(X, y, sensitive_features)
         self._membership, self._facts = membership, self._public_facts(membership)
         notes = (*notes, *self._notes(membership))
-        coef, offset = self._fit(X, t, LOSSES[self.loss](), None, notes)
+        regression = not classifies(self)
+        bound = self.target_bound if regression else None
+        coef, offset = self._fit(X, t, LOSSES[self.loss](), bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         self.groups_ = as_array(membership.groups)
         self.sensitive_columns_ = columns
-        return self._unit() * coef, self._unit() * offset
+        return coef, offset
 
     def _records(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Any, ...]:
         """Records, their targets (None for blocks), notes, groups, and the columns of groups."""
@@ -397,9 +401,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         records = read_records(self, features, with_groups(t, membership), _as_they_are)
         return records, None, notes, membership, columns
 
-    def _unit(self) -> float:
-        return 1.0 if classifies(self) else check_bound("target_bound", self.target_bound)
-
     def _order(self) -> float:
         return 2.0
 
@@ -411,7 +412,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         intercept = bool(self.fit_intercept)
         return GroupProblem(
             loss,
-            L2Ball(AUTO_RADIUS if radius is None else radius * float(bounds.max()) / self._unit()),
+            L2Ball(AUTO_RADIUS if radius is None else radius * float(bounds.max()) / target.scale),
             n_samples,
             len(bounds) + intercept,
             intercept,
@@ -433,7 +434,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         matrix: Any = membership.matrix
         if isinstance(X, BlockDesign):
             n_groups = len(membership.groups)
-            X, matrix = X._replace(target=partial(from_groups, n_groups=n_groups)), None
+            X, matrix = X.with_targets(partial(from_groups, n_groups=n_groups)), None
         result = super()._follow(solver, plan, problem, X, y, matrix, rng)
         self.group_weights_ = result.theta
         return result
@@ -583,10 +584,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _encode(self, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
         """Targets as the solver sees them, and what the report says about them."""
         if not classifies(self):
-            bound = check_bound("target_bound", self.target_bound)
-            with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-                t = np.clip(y, -bound, bound) / bound
-            return t, (f"targets are clipped to +-{bound:g}",)
+            return y, ()
         self.classes_, index = encode_classes(y, self.classes)
         if len(self.classes_) > 2:
             raise ValueError(

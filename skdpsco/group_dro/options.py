@@ -79,7 +79,8 @@ def check_options(model: Any) -> None:
             raise TypeError(f"{name} must be a number in [{lowest:g}, 1], got {value!r}.")
         if not lowest <= value <= 1.0:
             raise ValueError(f"{name} must be in [{lowest:g}, 1], got {value!r}.")
-    check_bound("target_bound", model.target_bound)
+    if model.target_bound is not None:
+        check_bound("target_bound", model.target_bound)
     check_progress(model.verbose)
     if model.group_membership == "private":
         if model.groups is None:

@@ -10,7 +10,6 @@ from scipy.special import expit, log_softmax, softmax
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import (
     FLOATS,
-    check_bound,
     check_target,
     check_weights,
     check_X_y,
@@ -71,9 +70,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         records = read_records(self, X, y, self._encode_block)
         X, y = (records, None) if records else check_X_y(self, X, y, y_numeric=True, dtype=FLOATS)
         bound = self.target_bound
-        if bound is not None:
-            bound = check_bound("target_bound", bound)
-        else:
+        if bound is None:
             bound = self._default_target_bound(X.shape[1])
         return self._fit(X, y, self._loss(), bound, (), regression=True)
 

@@ -252,7 +252,7 @@ class LpModel(PrivateLinearModel):
     _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
-    _calibrates_balls = False
+    _keeps_given_balls = True
     _largest_growth = 8.0
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 

@@ -19,7 +19,7 @@ from skdpsco.losses.library import (
     SmoothHinge,
     Squared,
 )
-from skdpsco.scaling.target import Target
+from skdpsco.scaling.target import Target, declared_target
 
 
 class PrivateLinearRegressor(LinearRegressor, LpModel):
@@ -41,10 +41,10 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
-        Loss of the residual in units of ``target_bound``. "squared" is linear beyond a residual of
-        1, "huber" beyond 0.1. You may also pass a loss of `skdpsco.losses`, such as ``Huber(0.3)``
-        or ``Quantile(0.9)``, or a loss of your own, see docs/extending.md; its targets are in
-        [-1, 1].
+        Loss of the residual in units of the target's spread. "squared" is linear beyond a residual
+        of 1, "huber" beyond 0.1. You may also pass a loss of `skdpsco.losses`, such as
+        ``Huber(0.3)`` or ``Quantile(0.9)``, or a loss of your own, see docs/extending.md; its
+        targets are in [-1, 1].
     p : float, default=2.0
         Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
         suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
@@ -53,8 +53,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         intercept c, the coefficient of a column of ones, is included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
         p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 2 for features
-        that are in [-1, 1] or conditioned and targets in units of ``target_bound`` or of their
-        private spread, up to 16 if there is little noise, and down to 0.5 if there is much.
+        that are in [-1, 1] or conditioned and targets in units of their spread, up to 16 if there
+        is little noise, and down to 0.5 if there is much.
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
@@ -64,10 +64,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
     target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, to which y is clipped, and the unit of the residual: choose it
-        tight, and centre y. None finds the magnitude, the centre and the spread of y privately,
-        with enough records, for about a tenth of the budget; the spread is then the unit. Records
-        in blocks are read once, so that None means 1 for them.
+        Public bound on ``|y|``, to which y is clipped. It may be generous: with enough records and
+        ``radius="auto"`` the centre and the spread of y are found privately, for about a twentieth
+        of the budget, and the spread is the unit of the residual. None also finds the magnitude of
+        y. With a number as radius, and for records in blocks, which are read once, a declared
+        bound is the unit: choose it tight, and centre y. None means 1 for blocks.
     solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
             solver, default="auto"
         See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
@@ -223,15 +224,15 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         # "huber" is that of scikit-learn's SGDRegressor.
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}[name]
 
-    def _unit(self):
-        return 1.0 if self.target_bound is None else check_bound("target_bound", self.target_bound)
-
     def _learn(self, X, y):
-        loss, unit = self._scalar_loss(), self._unit()
-        if self.target_bound is None and not (is_stream(X) or is_blocks(X)):
-            X, y = self._records(X, y, True, np.asarray)
-            return self._fit(X, y, loss, None, self._assumptions(loss), regression=True)
-        X, y = self._records(X, y, True, Target(unit, 0.0, unit).apply)
-        clipped = f"targets are clipped to +-{unit:g}"
-        coef, intercept = self._fit(X, y, loss, None, (clipped, *self._assumptions(loss)))
-        return unit * coef, unit * intercept
+        loss, encode, bound = self._scalar_loss(), np.asarray, self.target_bound
+        if is_stream(X) or is_blocks(X):  # their records are read once
+            bound = check_bound("target_bound", 1.0 if bound is None else bound)
+            encode = Target(bound, 0.0, bound).apply
+        X, y = self._records(X, y, True, encode)
+        return self._fit(X, y, loss, bound, self._assumptions(loss), regression=True)
+
+    def _plan_target(self, loss, bound, n_samples, rho):
+        if self._streaming:
+            return declared_target(bound)
+        return super()._plan_target(loss, bound, n_samples, rho)

@@ -1,5 +1,6 @@
 """Links: monotone functions from linear predictions to expected targets."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -147,15 +148,21 @@ class _Named(Link):
         return self.function(z)
 
 
-class _Identity(_Named):
-    """The prediction itself, cut to the range of the targets."""
+class Identity(_Named):
+    """The prediction itself, cut to the range of the targets; fits find the target's units."""
 
-    def __init__(self, bound: float) -> None:
-        self.function, self.low, self.high = np.positive, -bound, bound
+    def __init__(self, low: float, high: float) -> None:
+        self.function, self.low, self.high = np.positive, low, high
+
+    @property
+    def bound(self) -> float | None:
+        """Bound on the absolute value of targets; None if it is to be found."""
+        bound = max(-self.low, self.high)
+        return bound if bound < math.inf else None
 
     def moments(self) -> tuple[TabulatedMoments, float]:
-        ends = np.array([-1.0, 1.0])
-        return TabulatedMoments(ends, ends), self.high
+        ends = np.array([-1.0, 1.0])  # in units of the target's scale
+        return TabulatedMoments(ends, ends), 1.0
 
 
 def _ramp(z: np.ndarray) -> np.ndarray:
@@ -178,12 +185,11 @@ def resolve_link(link: Any, target_bound: Any) -> Link:
     TypeError
         If ``link`` is neither a name nor a `Link`.
     ValueError
-        If the name is unknown, or ``target_bound`` is missing or not allowed.
+        If the name is unknown, or ``target_bound`` is not allowed.
     """
     if link == "identity":
-        if target_bound is None:
-            raise ValueError("link='identity' needs target_bound, a public bound on |y|.")
-        return _Identity(check_bound("target_bound", target_bound))
+        bound = math.inf if target_bound is None else check_bound("target_bound", target_bound)
+        return Identity(-bound, bound)
     if target_bound is not None:
         raise ValueError(
             f"target_bound={target_bound!r} is for link='identity' only: the range of another link "
@@ -194,7 +200,7 @@ def resolve_link(link: Any, target_bound: Any) -> Link:
             names = (*FUNCTIONS, "identity")
             raise ValueError(f"link must be one of {names} or a Link, got {link!r}.")
         return _Named(FUNCTIONS[link], 0.0, 1.0)
-    if type(link) not in (Link, _Named, _Identity):
+    if type(link) not in (Link, _Named, Identity):
         raise TypeError(
             f"link must be a Link itself, got its subclass {type(link).__name__}: privacy rests on "
             "what a Link does with its function. Pass Link(function, low, high)."

@@ -20,8 +20,9 @@ from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
-from skdpsco.linear_model.links import Link, resolve_link
+from skdpsco.linear_model.links import Identity, Link, resolve_link
 from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
+from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
@@ -32,7 +33,7 @@ GLM_SOLVERS: dict[str, Any] = {"moments": PooledMoments, "mirror-prox": Gradient
 
 
 def _encoded(y: Any, link: Link) -> np.ndarray:
-    """Targets of a block as the solver sees them."""
+    """Targets of a block in the range of the link."""
     return link.encode(check_target(y))
 
 
@@ -51,8 +52,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     ----------
     link : {"logistic", "probit", "ramp", "identity"} or Link, default="logistic"
         The first three have the range [0, 1]; the ramp rises from 0 at -1/2 to 1 at 1/2. The range
-        of the identity is [-target_bound, target_bound], to which predictions are clipped. See
-        `Link` for a link of your own. Targets are clipped to the range.
+        of the identity is where nearly all targets are, around a centre that is found privately.
+        See `Link` for a link of your own. Targets are clipped to the range, and predictions are
+        within it.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
@@ -65,14 +67,16 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         "mirror-prox". With one feature bound per column, features are measured in units of their
         bounds: the norm is that of ``b_j w_j``, and at most ``radius * max_j b_j``. "auto" is 10
         times the distance in which the link rises from a quarter to three quarters of its height
-        (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, target_bound for the
+        (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, half of its range for the
         identity), with features in [-1, 1].
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
     target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, which is required for ``link="identity"`` and not allowed for
-        others.
+        Public bound on ``|y|`` for ``link="identity"``, to which targets are clipped; not allowed
+        for others. It may be generous: with enough records and ``radius="auto"`` the centre and the
+        spread of y are found privately, for about a twentieth of the budget. None also finds the
+        magnitude of y. With a number as radius a declared bound is the unit of targets.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -165,7 +169,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         "solver": [str],
     }
     _conditioned_solvers = ("auto", *GLM_SOLVERS)
-    _calibrates_balls = False
+    _keeps_given_balls = True
     _link_unit = 1.0  # of a draft: the unit of the table's argument
 
     def __init__(
@@ -207,21 +211,25 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         check_progress(self.verbose)
         self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, self._link_unit = link.moments()
-        records = read_records(self, X, y, partial(_encoded, link=link))
-        if records is None:
-            X, y = check_X_y(self, X, y, y_numeric=True)
-            y = link.encode(y)
-        else:
-            X, y = records, None
+        identity = isinstance(link, Identity)
+        encode = check_target if identity else partial(_encoded, link=link)
+        records = read_records(self, X, y, encode)
+        X, y = (records, None) if records else check_X_y(self, X, y, y_numeric=True)
+        if identity:
+            return self._fit(X, y, loss, link.bound, ("the link is public",), regression=True)
         notes = (
             f"targets are clipped to [{link.low:g}, {link.high:g}], the range of the link",
             "the link is public",
         )
+        y = None if records else link.encode(y)
         coef, intercept = self._fit(X, y, loss, None, notes)
-        return self._unit() * coef, self._unit() * intercept
+        return self._link_unit * coef, self._link_unit * intercept
 
-    def _unit(self) -> float:
-        return self._link_unit
+    def _set_ranges(self, units: Units) -> None:
+        super()._set_ranges(units)
+        if isinstance(self.link_, Identity):
+            bound, centre, scale = units.target
+            self.link_ = Identity(max(centre - scale, -bound), min(centre + scale, bound))
 
     def _order(self) -> float:
         return 2.0
@@ -244,7 +252,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         radius, _ = self._radius_and_bounds(len(bounds))
-        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / self._unit()
+        unit = self._link_unit * target.scale
+        radius = LARGEST_NORM if radius is None else radius * float(bounds.max()) / unit
         intercept = bool(self.fit_intercept)
         return Problem(loss, L2Ball(radius), n_samples, len(bounds) + intercept, intercept)
 

@@ -40,7 +40,7 @@ class MinimaxModel(PrivateLinearModel):
 
     _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
     _widest = 6.0
-    _calibrates_balls = False
+    _keeps_given_balls = True
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
     _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
 

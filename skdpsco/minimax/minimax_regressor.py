@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
@@ -11,7 +10,6 @@ from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, Solver
 from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
-    check_bound,
 )
 from skdpsco.base.linear_model import LinearRegressorMixin
 from skdpsco.losses.library import (
@@ -41,8 +39,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     Parameters
     ----------
     losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
-        Losses of the residual in units of ``target_bound``. "squared" is linear beyond a residual
-        of 1, "huber" beyond 0.1. Losses of `skdpsco.losses` are allowed too, such as
+        Losses of the residual in units of the targets' spread. "squared" is linear beyond a
+        residual of 1, "huber" beyond 0.1. Losses of `skdpsco.losses` are allowed too, such as
         ``[Quantile(0.3), Quantile(0.7)]``, and convex and nonnegative ones of your own, see
         docs/extending.md; their targets are in [-1, 1]. With several losses, the largest of their
         means is minimised, so their scales matter.
@@ -58,15 +56,18 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     radius : float or "auto", default="auto"
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
-        ball includes the intercept c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
+        ball includes the intercept c, less the centre of the targets if one is found:
+        ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of ``target_bound``.
+        features are in [-1, 1], or conditioned, and targets in units of their spread.
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
-    target_bound : float or Schema, default=1.0
-        Public bound on ``|y|``, to which y is clipped, and the unit of the residual. Choose it
-        tight, and centre y.
+    target_bound : float, Schema or None, default=None
+        Public bound on ``|y|``, to which y is clipped. It may be generous: with enough records and
+        ``radius="auto"`` a centre and a spread that all columns of y share are found privately, for
+        about a twentieth of the budget, and the spread is the unit of the residual. None also finds
+        the magnitude of y. With a number as radius a declared bound is the unit.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -159,7 +160,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MINIMAX_CONSTRAINTS,
         "tasks": [None, StrOptions({"columns"})],
-        "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],
+        **TARGET_CONSTRAINTS,
     }
     _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _probes = (-1.0, 0.0, 1.0)
@@ -175,7 +176,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ledger: LedgerLike | None = None,
         radius: float | Auto = "auto",
         feature_bound: ArrayLike = 1.0,
-        target_bound: float = 1.0,
+        target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
@@ -211,21 +212,15 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _unit(self):
-        return check_bound("target_bound", self.target_bound)
-
     def _named_losses(self):
         # "huber" is that of scikit-learn's SGDRegressor.
         return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
 
     def _learn(self, X, y):
-        losses, unit = self._resolved_losses(), self._unit()
+        losses = self._resolved_losses()
         X, y = self._checked(X, y, y_numeric=True)
-        with np.errstate(all="ignore"):  # a warning about underflow would reveal data
-            targets = np.clip(y, -unit, unit) / unit
-        notes = (f"targets are clipped to +-{unit:g}",)
-        coef, intercept = self._fit(X, targets, Tasks(losses, y.shape[1]), None, notes)
-        return coef * unit, intercept * unit
+        tasks = Tasks(losses, y.shape[1])
+        return self._fit(X, y, tasks, self.target_bound, (), regression=True)
 
     def score(  # type: ignore[override]
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None

@@ -21,11 +21,16 @@ class TargetTuning(NamedTuple):
         Share of rho for the centre, and also for the scale.
     magnitude_share, most_magnitude_share : float
         Share of rho for the bound if none is declared, and the largest share, for few records.
+    tail, least_tail : float
+        Largest share of the records of a group that the scale may clip, and the least number of
+        records that it may, times mu: fewer could not be counted.
     """
 
     share: float = 0.03
     magnitude_share: float = 0.05
     most_magnitude_share: float = 0.3
+    tail: float = 0.05
+    least_tail: float = 5.0
 
 
 TARGET = TargetTuning()
@@ -37,6 +42,8 @@ ZOOM = 2.0**-10  # of a second choice among many centres: two steps of the first
 SCALES = 2.0 ** (np.arange(-75, 1) / 3.0)
 FEW_SCALES = 32  # the largest ones
 
+FIELD = "t"  # of targets with other fields, such as the groups of a record
+
 
 class Target(NamedTuple):
     """The fit sees ``clip((clip(y, -bound, bound) - centre) / scale, -1, 1)``."""
@@ -46,7 +53,11 @@ class Target(NamedTuple):
     scale: float
 
     def apply(self, y: np.ndarray) -> np.ndarray:
-        """The targets that the fit sees."""
+        """The targets that the fit sees; of records with fields only those in `FIELD`."""
+        if y.dtype.names:
+            y = y.copy()
+            y[FIELD] = self.apply(y[FIELD])
+            return y
         y = np.clip(y, -self.bound, self.bound) - self.centre
         return np.clip(y, -self.scale, self.scale) / self.scale
 
@@ -61,11 +72,11 @@ class TargetPlan:
         The declared bound, or the one that is used if no magnitude is released.
     magnitude_grid, centre_grid, scale_grid : float or None
     quantile : float
-        Share of the records that the magnitude should cover.
+        Share of the targets that the magnitude should cover.
     tail : float
-        Share of the records that the scale may clip.
+        Share of the targets that the scale may clip.
     penalty : float
-        How many more records a scale must cover than the next smaller one.
+        How many more targets a scale must cover than the next smaller one.
     event : Event
     zoom : bool
         Whether there are many centres, and a second choice around the first.
@@ -104,8 +115,8 @@ class TargetPlan:
     def apply(self, target: Target, X: Any, y: Any) -> tuple[Any, Any]:
         """The design with targets in [-1, 1]; the design of blocks holds its targets."""
         if isinstance(X, BlockDesign):
-            return X._replace(target=target.apply), y
-        return X, target.apply(y)
+            return X.with_targets(target.apply), y
+        return X, None if y is None else target.apply(y)  # a stream has them in these units
 
     def note(self, target: Target) -> str:
         """A line for the report."""
@@ -118,10 +129,40 @@ def magnitude_share(n_samples: int, rho: float) -> float:
     return min(max(TARGET.magnitude_share, least**2 / (8.0 * rho)), TARGET.most_magnitude_share)
 
 
-def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
-    """Spend a share of ``rho`` on each release, or nothing if it would be a guess."""
+def declared_target(bound: float) -> TargetPlan:
+    """Release nothing: targets are in units of their declared bound."""
+    return TargetPlan(bound, None, None, None, 0.6, 0.05, 0.0, NoOpEvent())
+
+
+def plan_target(
+    bound: float | None,
+    centred: bool,
+    n_samples: int,
+    rho: float,
+    n_targets: int = 1,
+    n_known: float | None = None,
+) -> TargetPlan:
+    """Spend a share of ``rho`` on each release, or nothing if it would be a guess.
+
+    Parameters
+    ----------
+    bound : float or None
+        The declared bound.
+    centred : bool
+        Whether a centre is released.
+    n_samples : int
+    rho : float
+    n_targets : int, default=1
+        Number of targets of a record, all of which get the same centre and scale.
+    n_known : float or None, default=None
+        Number of records as if all groups of records were as small as the smallest, so that the
+        tail does not hold most of a group; None if there are no groups.
+    """
     # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
-    tail = min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho)))
+    n_mu = n_samples * math.sqrt(2.0 * rho)
+    smallest = (n_samples if n_known is None else n_known) / (n_samples * n_targets)
+    tail = min(max(TARGET.tail * smallest, TARGET.least_tail / n_mu), TARGET.tail, 130.0 / n_mu)
+    n_values = float(n_samples * n_targets)
     grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
     event: Event = NoOpEvent()
 
@@ -131,7 +172,7 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
     margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
     if bound is None and margin > math.log(len(MAGNITUDES)) + 4.0:
-        grids["magnitude"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+        grids["magnitude"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
     zoom = False
@@ -141,7 +182,7 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     ):
         epsilon0 = math.sqrt(8.0 * share * rho)
         if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
-            grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
+            grids["centre"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
             event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
             zoom = draws > 1
             break
@@ -150,7 +191,7 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
     if 0.15 * n_samples * epsilon0 <= math.log(m):
         m = FEW_SCALES
     if 0.15 * n_samples * epsilon0 > math.log(m):
-        grids["scale"] = exponential_grid(1.0, epsilon0, 2.0 * n_samples)
+        grids["scale"] = exponential_grid(1.0 * n_targets, epsilon0, 2.0 * n_values)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
     # Enough to tell candidates apart that all cover, but in total no more than a few records: most
     # targets may be alike, and the scale is that of the others.
@@ -162,7 +203,7 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
         scale_grid=grids["scale"],
         quantile=quantile,
         tail=tail,
-        penalty=min(penalty, tail * n_samples / 3.0),
+        penalty=min(penalty, tail * n_samples / 3.0) * n_targets,
         event=event,
         zoom=zoom,
         n_scales=m,
@@ -206,5 +247,6 @@ def count_targets(
     X: Any, y: np.ndarray, bound: float, centre: float, magnitudes: bool, candidates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Number of clipped targets less ``centre`` up to each candidate, and of all."""
-    values = np.clip(y, -bound, bound) - centre
-    return count_up_to(np.abs(values) if magnitudes else values, candidates), np.array(len(y))
+    values = (y[FIELD] if y.dtype.names else y).ravel()
+    values = np.clip(values, -bound, bound) - centre
+    return count_up_to(np.abs(values) if magnitudes else values, candidates), np.array(len(values))

@@ -148,7 +148,7 @@ class PooledMoments:
         """Follow ``plan`` on the data."""
         everyone = None
         if isinstance(X, BlockDesign):
-            X, y = X._replace(target=_in_one_group), None
+            X, y = X.with_targets(_in_one_group), None
         else:
             everyone = _in_one_group(y).membership
         return GroupMoments().run(plan, self._grouped(problem), X, y, everyone, rng, progress)
