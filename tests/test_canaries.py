@@ -36,6 +36,7 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
     RowClipper,
 )
+from skdpsco.variational import QuadraticGame, solve_variational_inequality
 
 N, D = 12, 3
 MARKS = ("canary", "7345", "2073")  # parts of what the values below look like in a message
@@ -328,13 +329,16 @@ def test_predictions_and_scores_do_not_tell(name):
     assert leaks(calls) == {}
 
 
-TRANSFORMERS = ["QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"]
+TRANSFORMERS = [
+    *("QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"),
+    *("FeatureSelector", "FeatureSelector of numbers"),
+]
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformers_do_not_tell(name):
     data = np.round(GOOD) if name == "Encoder" else GOOD
-    step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)))
+    step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)), np.tile(BINARY, 20))
     methods = [getattr(step, m) for m in ("transform", "inverse_transform") if hasattr(step, m)]
     calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
     assert leaks(calls) == {}
@@ -401,12 +405,16 @@ def test_other_uses_of_data_do_not_tell(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     model = fitted(skdpsco.PrivateLogisticL1)
     monkeypatch.setattr("skdpsco.model_selection.validation.allotment.rehearse", reached)
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
 
     def display(X, y):
         GroupLossDisplay.from_estimator(model, X, y, sensitive_features=BINARY)
 
+    def inequality(X, y):
+        solve_variational_inequality(QuadraticGame(D, D), (X, GOOD, y, BINARY))
+
     calls = []
-    for function in (display, lambda X, y: private_cross_val_score(clone(model), X, y)):
+    for function in (inequality, display, lambda X, y: private_cross_val_score(clone(model), X, y)):
         calls += [(f"X: {case}", lambda X=X, f=function: f(X, BINARY)) for case, X in matrices()]
         calls += [(f"y: {case}", lambda y=y, f=function: f(GOOD, y)) for case, y in vectors()]
     assert leaks(calls) == {}

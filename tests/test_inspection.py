@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
@@ -33,6 +34,7 @@ from sklearn.preprocessing import (
 
 from skdpsco import PrivateLasso, PrivateLogisticL1, linear_model, model_selection, preprocessing
 from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data import RowBlocks
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
 from skdpsco.inspection._steps import ALTERNATIVES
 from skdpsco.preprocessing import (
@@ -88,6 +90,8 @@ PIPELINES = {
                              PrivateLasso()), [FREE, NOT, FREE, FREE, PRIVATE]),
     "memory": (Pipeline([("a", Normalizer()), ("b", PrivateLasso())], memory="cache"),
                [FREE, FREE, PRIVATE]),
+    "memory of noise": (Pipeline([("a", PrivateStandardScaler()), ("b", PrivateLasso())],
+                                 memory="cache"), [NOT, PRIVATE, PRIVATE]),
     "selection": (make_pipeline(SelectKBest(k=2), PrivateLasso()), [NOT, PRIVATE]),
     "names": (columns((PublicBoundsScaler(), ["a"]), (ENCODER, ["b"]), remainder="passthrough",
                       sparse_threshold=0), [FREE, FREE, FREE]),
@@ -138,6 +142,11 @@ PIPELINES = {
     "clipped target": (
         TransformedTargetRegressor(PrivateLasso(), transformer=PublicBoundsScaler()),
         [NOT, PRIVATE, FREE]),
+    "logarithms of noisy targets": (
+        TransformedTargetRegressor(
+            TransformedTargetRegressor(PrivateLasso(), func=np.log1p, inverse_func=np.expm1,
+                                       check_inverse=False),
+            transformer=PrivateStandardScaler(), check_inverse=False), [PRIVATE, NOT, PRIVATE]),
     "grid": (GridSearchCV(PrivateLasso(), {"radius": [1.0, 2.0]}), [NOT]),
     "grid of a pipeline": (
         GridSearchCV(make_pipeline(StandardScaler(), Normalizer(), PrivateLasso()), {}),
@@ -167,6 +176,13 @@ def test_status(name):
     assert (report.epsilon is None) == (report.rho is None) == (NOT in expected)
     assert all(step.note for step in report.steps if step.status == NOT)
     assert not_private_steps(estimator) == [step for step in report.steps if step.status == NOT]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_the_layout_of_blocks_is_that_of_their_records(layout):
+    X = layout(np.eye(4))
+    blocks, step = RowBlocks.from_arrays(X), columns(("passthrough", [0]))
+    assert privacy_report(step, X=blocks) == privacy_report(step, X=X)
 
 
 def test_names_are_those_of_set_params():

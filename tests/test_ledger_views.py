@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import sqlite3
 import sys
 import time
@@ -184,10 +185,15 @@ def test_export(ledger, tmp_path):
 
 def test_export_elsewhere_is_refused(tmp_path):
     ledger = Ledger(1.0, 1e-6, path=tmp_path / "own.csv")
-    for name, match in (("own.csv", "that of the ledger itself"), ("a.xlsx", ".csv or .json")):
-        with pytest.raises(ValueError, match=match):
-            ledger.export(tmp_path / name)
-    assert ledger.charges() == []
+    other = Ledger(1.0, 1e-6, path=tmp_path / "other.json")
+    os.link(tmp_path / "own.csv", tmp_path / "hard.csv")
+    os.symlink(tmp_path / "own.csv", tmp_path / "soft.csv")
+    names = dict.fromkeys(("own.csv", "other.json", "hard.csv", "soft.csv"), "of a ledger")
+    for name, match in {**names, "a.xlsx": ".csv or .json"}.items():
+        for one in (ledger, Ledger(1.0, 1e-6)):
+            with pytest.raises(ValueError, match=match):
+                one.export(tmp_path / name)
+    assert ledger.charges() == other.charges() == []
 
 
 # --- representations

@@ -189,6 +189,17 @@ def test_bad_weights(Model, params, weights, match):
     assert "0.125" not in str(caught.value)
 
 
+@EACH_MODEL
+def test_nothing_is_said_of_a_tiny_weight(Model):
+    """Not even where NumPy is told to raise errors of floating-point numbers."""
+    weights = np.ones(N)
+    weights[0] = 5e-324
+    classes = [0, 1, 2]
+    model = Model(classes=classes, class_weight={0: 3.0, 1: 1e-6}, max_weight=2.0)
+    with np.errstate(all="raise"):
+        model.fit(X, Y, sample_weight=weights)
+
+
 def test_what_does_not_take_weights():
     model = PrivateLogisticRegression(solver="moments", class_weight={0: 2.0})
     with pytest.raises(ValueError, match="solver='moments' does not take class_weight"):

@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
+from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
@@ -48,6 +49,10 @@ CALLBACKS = "its callbacks see records and models: remove them with set_callback
 GROUPS = (
     "for labels that are no groups, as it reads them from a column of what that step returns: pass "
     "the labels themselves"
+)
+MEMORY = (
+    "its memory returns the same noise again, uncharged, if all records are what they were, and so "
+    "tells whether they are: set memory=None"
 )
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
@@ -141,6 +146,7 @@ class Walk:
     ) -> None:
         self.fitted = fitted
         self.named_groups = named_groups
+        X = first_record(X)
         self.layout = layout_of_records(X)  # layout of the input of the visited step
         self.after_private = False  # whether a private step comes before the visited one
         self.bounded = False  # whether no number in its input can be large
@@ -338,7 +344,9 @@ def _join(name: str, child: str) -> str:
 
 
 def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
-    if step.memory is not None:
+    if step.memory is not None and any(private_steps(e) for _, e in step.steps[:-1]):
+        walk.add(name, step, NOT_PRIVATE, MEMORY)
+    elif step.memory is not None:
         walk.add(name, step, FREE, "memory keeps transformed records on disk, without noise")
     if getattr(step, "transform_input", None) and any(private_steps(e) for _, e in step.steps[:-1]):
         passed = "for the arguments of fit that transform_input passes through its steps"
@@ -395,17 +403,18 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
         walk.add(name, step, NOT_PRIVATE, "warns about values of y; set check_inverse=False")
     fitted = walk.fitted and hasattr(step, "regressor_")
     regressor = LinearRegression() if step.regressor is None else step.regressor
-    used = step.regressor_ if fitted else regressor
-    walk.visit(_join(name, "regressor"), used, note)
     transformer = step.transformer
     if transformer is None:
         transformer = FunctionTransformer(
             step.func, step.inverse_func, check_inverse=step.check_inverse
         )
-    used = step.transformer_ if fitted else transformer
-    before, walk.bounded = walk.bounded, False  # it sees targets, which no step has clipped
-    walk.visit(_join(name, "transformer"), used, note)
-    walk.bounded = before
+    before = walk.after_private, walk.bounded
+    walk.after_private |= bool(private_steps(transformer))  # which is fitted first
+    walk.visit(_join(name, "regressor"), step.regressor_ if fitted else regressor, note)
+    # The transformer sees targets, which no step has clipped.
+    walk.after_private, walk.bounded = before[0], False
+    walk.visit(_join(name, "transformer"), step.transformer_ if fitted else transformer, note)
+    walk.after_private, walk.bounded = before
 
 
 def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:

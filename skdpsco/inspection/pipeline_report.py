@@ -173,7 +173,7 @@ def privacy_report(
         Transformers that you vouch for: names of steps as the report shows them, instances, or
         functions that steps are given. You declare that what they do to one record does not depend
         on the other records, nor does the type of their output.
-    X : array-like, sparse matrix, frame or None, default=None
+    X : array-like, sparse matrix, frame, RowBlocks or None, default=None
         The records, or some of them, of which only the layout is looked at, which is public: dense
         or sparse, and the dtypes of columns. None takes the layout to be unknown, and the dtypes
         not to depend on whether a value is missing (as they do in lists and in polars).

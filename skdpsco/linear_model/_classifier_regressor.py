@@ -113,11 +113,12 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         """
         self.classes_, index = encode_classes(y, self.classes)
         weights = None
-        if self._weighs():
-            weights = self._factors(self.classes_)[index]
-            if self._sample_weight is not None:
-                weights = weights * check_weights(self._sample_weight, self.max_weight, len(y))
-        return as_targets(self.classes_, index, weights)
+        with np.errstate(all="ignore"):  # tiny weights underflow
+            if self._weighs():
+                weights = self._factors(self.classes_)[index]
+                if self._sample_weight is not None:
+                    weights = weights * check_weights(self._sample_weight, self.max_weight, len(y))
+            return as_targets(self.classes_, index, weights)
 
     @property
     def _encode_block(self) -> Callable[[np.ndarray], np.ndarray]:

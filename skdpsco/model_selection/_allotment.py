@@ -256,7 +256,7 @@ def check_private(
     check_private_steps(
         *estimators,
         record_wise=record_wise,
-        X=first_record(data.X),
+        X=data.X,
         named_groups=_names_groups(data),
     )
     for estimator in estimators:

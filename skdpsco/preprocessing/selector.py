@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,11 +26,13 @@ from skdpsco._validation import (
     check_feature_bound,
     check_target,
     check_X_y,
+    read_X,
 )
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import opened, read_records
+from skdpsco.data.design import as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -341,9 +344,37 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         -------
         X_out : {ndarray, sparse matrix} of shape (n_samples, n_selected_features)
             The selected columns, in their order in X.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X is not numeric, or does not have the features of the fit.
         """
-        with np.errstate(all="ignore"):  # scikit-learn adds up all of X
-            return super().transform(X)
+        return self._read(super().transform, X)
+
+    def inverse_transform(self, X: MatrixLike) -> Any:
+        """Put selected features into their places, with zeros in those of the others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_selected_features)
+
+        Returns
+        -------
+        X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X is not numeric, or does not have the selected features.
+        """
+        return self._read(super().inverse_transform, X)
+
+    def _read(self, function: Callable[[Any], Any], X: Any) -> Any:
+        """What a function of scikit-learn makes of X; errors show no value of it."""
+        if sparse.issparse(X) and X.ndim == 2:  # SciPy would read beyond its arrays
+            as_design(sparse.csr_matrix(X), np.ones(X.shape[1]), False)
+        return read_X(X, function, X)
 
     def _get_support_mask(self):
         check_is_fitted(self)

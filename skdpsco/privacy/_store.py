@@ -209,6 +209,16 @@ def absolute(path: Any) -> str:
     return os.path.abspath(text)
 
 
+def is_database(path: str) -> bool:
+    """Whether there is a database of SQLite at ``path``, which may be a link to it."""
+    with _lock:  # to close a file drops all locks that this process has on it
+        try:
+            with open(path, "rb") as file:
+                return file.read(16) == b"SQLite format 3\0"
+        except OSError:  # there is no such file, or it cannot be replaced either
+            return False
+
+
 def check_dataset(dataset: object) -> None:
     """Check that ``dataset`` can be the name of a data set."""
     if not isinstance(dataset, str):

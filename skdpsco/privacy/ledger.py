@@ -33,7 +33,7 @@ from ._rows import (
     register,
     write,
 )
-from ._store import IN_MEMORY, Store, absolute, check_dataset
+from ._store import IN_MEMORY, Store, absolute, check_dataset, is_database
 from .accounting import rho_of, zcdp_delta, zcdp_epsilon
 from .budget import Budget
 from .events import Event
@@ -311,7 +311,7 @@ class Ledger:
         Raises
         ------
         ValueError
-            If the name ends otherwise, or is that of the ledger's own file.
+            If the name ends otherwise, or is that of a ledger, by whatever link.
         OSError
             If the file cannot be written.
         """
@@ -319,8 +319,8 @@ class Ledger:
         kind = os.path.splitext(path)[1].lower()
         if kind not in (".csv", ".json"):
             raise ValueError(f"path must end in .csv or .json, got {path!r}.")
-        if self.path is not None and os.path.realpath(path) == os.path.realpath(self.path):
-            raise ValueError(f"path must not be that of the ledger itself, got {path!r}.")
+        if is_database(path):
+            raise ValueError(f"path must not be that of a ledger or database, got {path!r}.")
         if kind == ".json":
             text = self.to_json()
         else:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._quiet import quietly
 from skdpsco._validation import MAX_ITER, check_bound
 from skdpsco.base.private_estimator import (
     Payer,
@@ -355,9 +356,10 @@ def _arrays(name: str, data: Any) -> Data:
     """Check arrays of equal length: finite numbers as float64, integers unchanged."""
     arrays = []
     for given in data if isinstance(data, tuple) else (data,):
-        array = np.asarray(given)
+        legal = f"{name} must be an array of numbers, or a tuple of such arrays."
+        array = quietly(legal, np.asarray, given)
         if array.dtype.kind not in "biuf" or array.ndim == 0:
-            raise TypeError(f"{name} must be an array of numbers, or a tuple of such arrays.")
+            raise TypeError(legal)
         if array.dtype.kind == "f":
             with np.errstate(all="ignore"):  # of a long double
                 array = array.astype(np.float64)
