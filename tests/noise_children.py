@@ -23,9 +23,11 @@ from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.moments import PrivateMoments
 from skdpsco.penalties import L1, L2
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
 )
@@ -358,6 +360,11 @@ FITS = {
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
+    "PrivateMoments": lambda: PrivateMoments(**MUCH).fit(X, HEIGHTS),
+    "PrivateMoments, sparse": lambda: PrivateMoments(**MUCH).fit(_sparse(X), HEIGHTS),
+    "PrivateMoments, little": lambda: PrivateMoments(**LITTLE).fit(X),
+    "PrivateMoments, norm": lambda: PrivateMoments(row_norm=1.0, **LITTLE).fit(X, HEIGHTS),
+    "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(

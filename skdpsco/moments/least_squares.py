@@ -14,7 +14,7 @@ from skdpsco.solvers.moments.quadratic_model import descend
 RADIUS_STEPS = 60  # of halving an interval of weights, for a given l1 norm
 
 
-class Path(NamedTuple):
+class WeightPath(NamedTuple):
     """Elastic nets along decreasing weights of the penalty.
 
     Parameters
@@ -71,7 +71,7 @@ class LeastSquares(NamedTuple):
         """The smallest weight of the penalty for which all coefficients are 0."""
         return float(np.abs(self.c * self.unit).max()) / l1_ratio * (1.0 + 1e-12)
 
-    def path(self, l1_ratio: float, n_alphas: int, eps: float, alphas: Any) -> Path:
+    def path(self, l1_ratio: float, n_alphas: int, eps: float, alphas: Any) -> WeightPath:
         """See `skdpsco.moments.ReleasedMoments.path`."""
         l1_ratio = positive_weight("l1_ratio", l1_ratio, 0.0, 1.0)
         if alphas is None:
@@ -90,7 +90,7 @@ class LeastSquares(NamedTuple):
         for weight in weights:
             coef = self.elastic_net(float(weight), l1_ratio, coef)
             coefs.append(coef)
-        return Path(weights, np.array(coefs), self.intercept(np.array(coefs)))
+        return WeightPath(weights, np.array(coefs), self.intercept(np.array(coefs)))
 
     def objective(self, coef: np.ndarray) -> float:
         """Half of the mean squared residual, less half of the target's variance."""

@@ -21,7 +21,7 @@ from skdpsco._validation import (
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.row_blocks import BlockRecords, blocks_of, opened, read_features, read_records
+from skdpsco.data.row_blocks import blocks_of, opened, read_features, read_records
 from skdpsco.moments.release import plan_matrix, release_matrix
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums

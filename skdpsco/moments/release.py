@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def plan_matrix(
     Parameters
     ----------
     n_samples, n_columns : int
-        Of the table, with the target.
+        Sizes of the table, whose columns include the target.
     mu : float
     conditioned : bool
         Whether a centre, scales and the norm of rows are found, if there are records enough.
@@ -131,9 +131,7 @@ def plan_matrix(
     # A record's matrix is psd, with this Frobenius norm at most, rounding of norms included.
     square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
     changed = replace_one(n, square, math.sqrt(2.0) * square)
-    grid = gaussian_grid(
-        changed, multiplier["matrix"], (p + 1) * (p + 2) // 2, 2.0 * n * square
-    )
+    grid = gaussian_grid(changed, multiplier["matrix"], (p + 1) * (p + 2) // 2, 2.0 * n * square)
     norm_grid = gaussian_grid(1.0, multiplier["norm"], 1, n) if "norm" in parts else None
     norm = largest if row_norm is None else min(row_norm, largest)
     return MatrixPlan(event, n, grid, conditioning, norm_grid, norm)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.base.private_estimator import public_only
-from skdpsco.moments.least_squares import LeastSquares, Path, positive_weight
+from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
 from skdpsco.privacy.report import PrivacyReport
@@ -74,7 +74,7 @@ class MomentAnswers:
 
     def path(
         self, *, l1_ratio: float = 1.0, n_alphas: int = 100, eps: float = 1e-3, alphas: Any = None
-    ) -> Path:
+    ) -> WeightPath:
         """Elastic nets of the target for many weights of the penalty, at no cost.
 
         Parameters
@@ -90,7 +90,7 @@ class MomentAnswers:
 
         Returns
         -------
-        path : Path
+        path : WeightPath
             ``alphas``, decreasing; ``coef`` of shape (n_alphas, n_features) and ``intercept`` of
             shape (n_alphas,).
 
@@ -202,9 +202,10 @@ class ReleasedMoments(MomentAnswers):
             return self.names.index(column)
         if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
             raise TypeError(f"A column must be an int or a name, got {column!r}.")
-        if not 0 <= column < len(self.names):
-            raise ValueError(f"A column must be in [0, {len(self.names) - 1}], got {column!r}.")
-        return int(column)
+        number = int(column)
+        if not 0 <= number < len(self.names):
+            raise ValueError(f"A column must be in [0, {len(self.names) - 1}], got {number}.")
+        return number
 
     def features_alone(self) -> "ReleasedMoments":
         """Without the target."""
@@ -216,10 +217,9 @@ class ReleasedMoments(MomentAnswers):
             raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
         last = len(self.names) - 1 if self.has_target else None
         chosen = None if columns is None else list(map(self._number, columns))
+        goal = None if chosen is not None and last in chosen else last
         if target is not None:
             goal = self._number(target)
-        else:
-            goal = None if chosen is not None and last in chosen else last
         if chosen is None:
             chosen = [j for j in range(self.n_features) if j != goal]
         both = chosen if goal is None else [*chosen, goal]
@@ -254,8 +254,8 @@ class ReleasedMoments(MomentAnswers):
             raise ValueError("Moments can only be added if they have the same columns and bounds.")
         n = self.n_samples + other.n_samples
         pairs = [(one.n_samples / n, one) for one in (self, other)]
-        mean = sum(share * one.mean for share, one in pairs)
-        covariance = sum(
+        mean: Any = sum(share * one.mean for share, one in pairs)
+        covariance: Any = sum(
             share * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
             for share, one in pairs
         )
@@ -293,8 +293,10 @@ class ReleasedMoments(MomentAnswers):
         coef = np.zeros(self.n_features)
         for _ in range(UNIVERSAL_ROUNDS):
             left = max(total + 2.0 * problem.objective(coef), floor)
-            noise = 0.5 * (unit[:-1] * deviation) ** 2 * float(
-                np.square(unit * np.append(coef, 1.0)).sum()
+            noise = (
+                0.5
+                * (unit[:-1] * deviation) ** 2
+                * float(np.square(unit * np.append(coef, 1.0)).sum())
             )
             noise = np.sqrt(noise + spread * left / self.n_samples) / lengths
             weight = math.sqrt(2.0 * math.log(2.0 * len(coef))) * float(noise.max())

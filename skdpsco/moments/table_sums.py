@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import kernel, njit, reduction
+from skdpsco._kernels import inlined_kernel, njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, GATHERED_ROWS, Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 
 
 class TableUnits(NamedTuple):
-    """Rows are read as ``(clip(x, bound) / bound - centre) / scale``.
+    """Rows are read as ``(clip(x, bound) - centre) * scale``.
 
     Parameters
     ----------
@@ -30,43 +30,38 @@ class TableUnits(NamedTuple):
     scale: np.ndarray
 
 
-@kernel
-def write_rows(X, y, start, units, out):
-    """Write rows from ``start`` on into ``out`` of shape (m, n_columns)."""
+@inlined_kernel
+def write_row(X, y, i, units, out):
+    """Write row i into ``out`` of shape (n_columns,)."""
     raise NotImplementedError
 
 
-@write_rows.register(Dense)
-def _(X, y, start, units, out):
-    d, (bounds, centre, scale) = X.bounds.shape[0], units
-    over, inverse = 1.0 / bounds, 1.0 / scale
-    for i in range(out.shape[0]):
-        for j in range(d):
-            x = clip(X.values[start + i, j], bounds[j])
-            out[i, j] = (x * over[j] - centre[j]) * inverse[j]
-        if out.shape[1] > d:
-            out[i, d] = (clip(y[start + i], bounds[d]) * over[d] - centre[d]) * inverse[d]
+@write_row.register(Dense)
+def _(X, y, i, units, out):
+    (bounds, centre, scale), x, d = units, X.values[i], X.bounds.shape[0]
+    for j in range(d):
+        out[j] = (clip(x[j], bounds[j]) - centre[j]) * scale[j]
+    if out.shape[0] > d:
+        out[d] = (clip(y[i], bounds[d]) - centre[d]) * scale[d]
 
 
-@write_rows.register(CSR)
-def _(X, y, start, units, out):
-    d, (bounds, centre, scale) = X.bounds.shape[0], units
-    over, inverse = 1.0 / bounds, 1.0 / scale
-    for i in range(out.shape[0]):
-        for j in range(d):
-            out[i, j] = -centre[j] * inverse[j]
-        for k in range(X.indptr[start + i], X.indptr[start + i + 1]):
-            j = X.indices[k]
-            out[i, j] = (clip(X.data[k], bounds[j]) * over[j] - centre[j]) * inverse[j]
-        if out.shape[1] > d:
-            out[i, d] = (clip(y[start + i], bounds[d]) * over[d] - centre[d]) * inverse[d]
+@write_row.register(CSR)
+def _(X, y, i, units, out):
+    (bounds, centre, scale), d = units, X.bounds.shape[0]
+    for j in range(d):
+        out[j] = -centre[j] * scale[j]
+    for k in range(X.indptr[i], X.indptr[i + 1]):
+        j = X.indices[k]
+        out[j] = (clip(X.data[k], bounds[j]) - centre[j]) * scale[j]
+    if out.shape[0] > d:
+        out[d] = (clip(y[i], bounds[d]) - centre[d]) * scale[d]
 
 
 @reduction
-def _square(rows, i, first):
+def _sum_of_squares(row):
     total = 0.0
-    for j in range(first, rows.shape[1]):
-        total += rows[i, j] * rows[i, j]
+    for j in range(row.shape[0]):
+        total += row[j] * row[j]
     return total
 
 
@@ -74,29 +69,26 @@ def _square(rows, i, first):
 def add_by_norm(X, y, units, limits, squared, sums):
     """Add up rows, or their squares, apart for norms up to each limit and beyond all of them."""
     counts, norms, near, far = sums
-    room = np.empty((min(GATHERED_ROWS, y.shape[0]), near.shape[1]))
-    for start in range(0, y.shape[0], GATHERED_ROWS):
-        rows = room[: min(GATHERED_ROWS, y.shape[0] - start)]
-        write_rows(X, y, start, units, rows)
-        for i in range(rows.shape[0]):
-            square = _square(rows, i, 0)
-            norm, k = math.sqrt(square), 0
-            while k < limits.shape[0] and norm > limits[k]:
-                k += 1
-            counts[k] += 1.0
-            norms[k] += square
-            here, there = near[k], far[k]
-            if squared:
-                over = 1.0 / max(square, 1e-300)
-                for j in range(here.shape[0]):
-                    x = rows[i, j] * rows[i, j]
-                    here[j] += x
-                    there[j] += x * over
-            else:
-                over = 1.0 / max(norm, 1e-150)
-                for j in range(here.shape[0]):
-                    here[j] += rows[i, j]
-                    there[j] += rows[i, j] * over
+    row = np.empty(near.shape[1])
+    for i in range(y.shape[0]):
+        write_row(X, y, i, units, row)
+        square = _sum_of_squares(row)
+        norm, k = math.sqrt(square), 0
+        while k < limits.shape[0] and norm > limits[k]:
+            k += 1
+        counts[k] += 1.0
+        norms[k] += square
+        here, there = near[k], far[k]
+        if squared:
+            over = 1.0 / max(square, 1e-300)
+            for j in range(row.shape[0]):
+                here[j] += row[j] * row[j]
+                there[j] += row[j] * row[j] * over
+        else:
+            over = 1.0 / max(norm, 1e-150)
+            for j in range(row.shape[0]):
+                here[j] += row[j]
+                there[j] += row[j] * over
 
 
 @without_gil
@@ -124,11 +116,12 @@ def sums_by_norm(
 @njit
 def write_shortened(X, y, start, units, c, out):
     """Write rows shortened to norm ``c``, over ``c``, behind the first column of ``out``."""
-    write_rows(X, y, start, units, out[:, 1:])
     for i in range(out.shape[0]):
-        weight = 1.0 / max(math.sqrt(_square(out, i, 1)), c)
-        for j in range(1, out.shape[1]):
-            out[i, j] *= weight
+        row = out[i, 1:]
+        write_row(X, y, start + i, units, row)
+        weight = 1.0 / max(math.sqrt(_sum_of_squares(row)), c)
+        for j in range(row.shape[0]):
+            row[j] *= weight
 
 
 @without_gil
@@ -159,33 +152,37 @@ class TableSums:
     def __init__(self, X: Any, y: Any, bounds: np.ndarray) -> None:
         self._X, self._y, self._bounds = in_pieces(X, y), y, bounds
 
+    def _units(self, centre: np.ndarray, scale: Any) -> TableUnits:
+        """Rows less ``centre`` over ``scale``, both in units of the bounds."""
+        return TableUnits(self._bounds, self._bounds * centre, 1.0 / (self._bounds * scale))
+
     def longer(
         self, centre: np.ndarray, limits: np.ndarray, squared: bool = False, scale: Any = 1.0
     ) -> np.ndarray:
         """How many rows are longer than each of the increasing ``limits``."""
-        units = TableUnits(self._bounds, centre, np.full(len(centre), scale))
+        units = self._units(centre, scale)
         self._limits = limits
         self._sums = map_reduce(self._X, self._y, sums_by_norm, units, limits, squared)
         return self._sums[0][::-1].cumsum()[-2::-1]
 
-    def _shortened(self, c: float, near: np.ndarray, far: np.ndarray, order: int) -> np.ndarray:
+    def _shortened(self, c: float, order: int, near: np.ndarray, far: np.ndarray) -> np.ndarray:
         """What is added up of rows shortened to norm ``c``, over it."""
         k = int(np.searchsorted(self._limits, c))  # slightly above c: no term exceeds 1
         return near[: k + 1].sum(axis=0) / self._limits[k] ** order + far[k + 1 :].sum(axis=0)
 
     def rows(self, c: float) -> np.ndarray:
         """Sum of rows of the last pass, shortened to norm ``c``, over ``c``."""
-        return self._shortened(c, *self._sums[2:], order=1)
+        return self._shortened(c, 1, *self._sums[2:])
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of these rows, shortened to ``c``, over ``c * c``."""
-        return self._shortened(c, self._sums[1][:, None], self._sums[0][:, None], order=2)
+        return self._shortened(c, 2, self._sums[1][:, None], self._sums[0][:, None])
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of these rows, shortened to norm ``c``, over ``c * c``."""
-        return self._shortened(c, *self._sums[2:], order=2)
+        return self._shortened(c, 2, *self._sums[2:])
 
     def matrix(self, centre: np.ndarray, scale: np.ndarray, c: float, one: float) -> np.ndarray:
         """See `matrix_sums`."""
-        units = TableUnits(self._bounds, centre, scale)
+        units = self._units(centre, scale)
         return map_reduce(self._X, self._y, matrix_sums, units, c, one)
