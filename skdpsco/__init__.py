@@ -18,6 +18,7 @@ from skdpsco.linear_model import (
 )
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.moments import PrivateMoments
 from skdpsco.preprocessing.table import TableEncoder, make_private_pipeline
 from skdpsco.privacy import Budget, BudgetExceededError, Ledger
 from skdpsco.synthesis import Bins, PrivateSynthesizer
@@ -39,6 +40,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateMinimaxClassifier",
     "PrivateMinimaxRegressor",
+    "PrivateMoments",
     "PrivateMonotoneGLM",
     "PrivateRidge",
     "PrivateSynthesizer",

@@ -64,6 +64,11 @@ PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
+TABLE_CONSTRAINTS: dict[str, list[Any]] = {
+    "feature_bound": COMMON_CONSTRAINTS["feature_bound"],
+    "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],
+    "row_norm": [None, Interval(Real, 0, None, closed="neither")],
+}
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like", BY_SCHEMA]}
 WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "class_weight": [None, dict, str],  # a string is refused with a hint

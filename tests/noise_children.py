@@ -31,9 +31,11 @@ from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax import PrivateMinimaxRegressor
 from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
+from skdpsco.moments import PrivateMoments
 from skdpsco.penalties import L1, L2
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
 )
@@ -376,6 +378,11 @@ FITS = {
     "PrivateMinimaxRegressor": lambda: PrivateMinimaxRegressor(
         tasks="columns", solver="mirror-prox", n_iter=3, **MUCH
     ).fit(X, np.column_stack([HEIGHTS, -HEIGHTS])),
+    "PrivateMoments": lambda: PrivateMoments(**MUCH).fit(X, HEIGHTS),
+    "PrivateMoments, sparse": lambda: PrivateMoments(**MUCH).fit(_sparse(X), HEIGHTS),
+    "PrivateMoments, little": lambda: PrivateMoments(**LITTLE).fit(X),
+    "PrivateMoments, norm": lambda: PrivateMoments(row_norm=1.0, **LITTLE).fit(X, HEIGHTS),
+    "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(

@@ -43,6 +43,7 @@ ROOMS = (
     "solvers.synthesis",
     "solvers",
     "base",
+    "moments",
     "linear_model",
     "preprocessing",
     "variational",

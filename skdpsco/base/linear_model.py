@@ -165,6 +165,8 @@ class PrivateLinearModel(PrivateEstimator):
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
             that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
             of pairs (X, y) with that many records; a pair is dropped once the next has been read.
+            `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take released moments: a
+            fitted `PrivateMoments`, or what it selects. Then the fit costs nothing more.
         y : array-like of shape (n_samples,) or None
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
@@ -189,6 +191,9 @@ class PrivateLinearModel(PrivateEstimator):
         weights = check_fit_params(self, fit_params)
         self._validate_params()
         draft = self._draft()
+        if hasattr(type(X), "_released"):
+            draft._learn_from_moments(X._released, y)
+            return self._accept(draft)
         draft._sample_weight = weights
         draft.coef_, draft.intercept_ = draft._learn(X, y)
         return self._accept(draft)
@@ -199,6 +204,13 @@ class PrivateLinearModel(PrivateEstimator):
         It is called by `fit` only, as warnings name the line that called that.
         """
         raise NotImplementedError
+
+    def _learn_from_moments(self, moments: Any, y: Any) -> None:
+        """Fit this draft to what `PrivateMoments` has released, at no cost."""
+        raise TypeError(
+            f"{type(self).__name__} is fitted to records, and not to moments: only PrivateRidge, "
+            "PrivateElasticNet, PrivateLasso and PrivatePCA are."
+        )
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:
         """The radius, None for "auto", and one bound per column, both checked.

@@ -52,6 +52,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
     target_bound: Any
+    clip_features: bool
 
     def _loss(self):
         """The loss that is minimised, of residuals in units of the target's scale."""
@@ -65,6 +66,19 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     def _encode_block(self) -> Callable[[np.ndarray], np.ndarray]:
         """A function that returns the targets of a block."""
         return check_target
+
+    def _coefficients(self, moments: Any) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept of the model that moments are for."""
+        raise NotImplementedError
+
+    def _learn_from_moments(self, moments, y):
+        if y is not None:
+            raise ValueError("y must be None where X holds moments: select(target=...) chooses it.")
+        self.coef_, intercept = self._coefficients(moments)
+        self.intercept_, self.n_iter_ = float(intercept), 0
+        if self.clip_features:
+            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
+        moments.describe(self)
 
     def _learn(self, X, y):
         records = read_records(self, X, y, self._encode_block)

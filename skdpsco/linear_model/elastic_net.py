@@ -190,6 +190,12 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
         return mixed_penalty(check_weight("alpha", self.alpha), ratio)
 
+    def _coefficients(self, moments):
+        ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
+        problem = moments.least_squares(bool(self.fit_intercept))
+        coef = problem.elastic_net(check_weight("alpha", self.alpha), ratio)
+        return coef, problem.intercept(coef)
+
 
 class PrivateRidge(LinearRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
@@ -357,3 +363,8 @@ class PrivateRidge(LinearRegressor, CompositeModel):
     def _penalty(self, n_samples):
         # Half the mean over records, against half of alpha / n times the square.
         return mixed_penalty(check_weight("alpha", self.alpha) / n_samples, 0.0)
+
+    def _coefficients(self, moments):
+        problem = moments.least_squares(bool(self.fit_intercept))
+        coef = problem.ridge(check_weight("alpha", self.alpha) / moments.n_samples)
+        return coef, problem.intercept(coef)

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
@@ -195,3 +196,14 @@ class PrivateLasso(LinearRegressor):
         if radius is None or bounds is None:
             return None
         return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
+
+    def _coefficients(self, moments):
+        bounds = moments.bounds[: moments.n_features]
+        problem, lengths = moments.least_squares(bool(self.fit_intercept)), bounds / bounds.max()
+        if isinstance(self.radius, str):
+            coef = moments.shrunk_most(problem, lengths)
+            self.radius_ = float(lengths @ np.abs(coef))
+        else:
+            self.radius_ = check_bound("radius", self.radius)
+            coef = problem.in_ball(self.radius_, lengths)
+        return coef, problem.intercept(coef)

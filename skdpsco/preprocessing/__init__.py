@@ -3,6 +3,7 @@
 from .bounds import ColumnClipper, PublicBoundsScaler, RowClipper
 from .categorical import CategoricalDomainEncoder
 from .clipper import PrivateQuantileClipper
+from .pca import PrivatePCA
 from .scaler import PrivateStandardScaler
 from .selector import PrivateFeatureSelector
 from .table import TableEncoder, make_private_pipeline
@@ -11,6 +12,7 @@ __all__ = [
     "CategoricalDomainEncoder",
     "ColumnClipper",
     "PrivateFeatureSelector",
+    "PrivatePCA",
     "PrivateQuantileClipper",
     "PrivateStandardScaler",
     "PublicBoundsScaler",

@@ -238,33 +238,64 @@ def plan_conditioning(
     return ConditioningPlan(event, n, d, grids, width, sparse, share)
 
 
+class RecordSums:
+    """The sums that `condition` asks for, over records in arrays or blocks, one pass for each."""
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self._X, self._y = in_pieces(X, y), y
+
+    def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
+        """How many rows less ``centre`` are longer than each of the increasing ``limits``.
+
+        ``squared`` tells which sums of these rows are asked for next, for those who add up all in
+        one pass.
+        """
+        return map_reduce(self._X, self._y, longer_than, centre, limits)
+
+    def rows(self, c: float) -> np.ndarray:
+        """Sum of rows, shortened to norm ``c``, over ``c``."""
+        return map_reduce(self._X, self._y, shortened_sum, c)
+
+    def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
+        """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
+        return map_reduce(self._X, self._y, shortened_norms, centre, c)
+
+    def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
+        """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
+        return map_reduce(self._X, self._y, shortened_squares, centre, c)
+
+
 def release_conditioning(
     plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
 ) -> Conditioning:
     """A centre and scales for records in arrays or blocks."""
+    return condition(plan, RecordSums(X, y), rng)
+
+
+def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) -> Conditioning:
+    """A centre and scales for records of which ``sums_of`` knows sums, as `RecordSums` does."""
     n, d = plan.n_samples, plan.n_features
-    X = in_pieces(X, y)
     nowhere = np.zeros(d)
 
     def norm(name, centre, largest, n_counts):
         """A norm that few rows exceed, by halving: 2**n_counts candidates up to the largest."""
         candidates = largest * 2.0 ** (np.arange(1 - 2**n_counts, 1) / 2.0)
-        counts = map_reduce(X, y, longer_than, centre, candidates * (1.0 + 1e-9))
+        counts = sums_of.longer(centre, candidates * (1.0 + 1e-9), name == "centred norm")
         return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
     c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
-    sums = map_reduce(X, y, shortened_sum, c)
+    sums = sums_of.rows(c)
     deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
     # Towards 0, where the records are if nothing is known.
     centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
-    mean = map_reduce(X, y, shortened_norms, centre, c)
+    mean = sums_of.norms(centre, c)
     gaussian_mechanism(rng, mean, plan.grids["mean"])
     square = np.full(d, max(float(mean[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
-        sums = map_reduce(X, y, shortened_squares, centre, c)
+        sums = sums_of.squares(centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards what all columns have in common.
         sums = square + shrunk(sums - square, deviation)

@@ -11,17 +11,23 @@ def upper_triangle(M: np.ndarray) -> np.ndarray:
     return M[upper] * weight
 
 
+def symmetric(entries: np.ndarray) -> np.ndarray:
+    """The matrix of an `upper_triangle`."""
+    F = math.isqrt(2 * len(entries))
+    upper, weight = _layout(F)
+    M = np.zeros((F, F))
+    M[upper] = entries / weight
+    return M + np.triu(M, 1).T
+
+
 def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0) -> np.ndarray:
     """Positive definite matrix from a noisy `upper_triangle`, by post-processing.
 
     ``deviation`` is that of the noise in every entry; ``ridge`` is in units of the noise's spectral
     norm.
     """
-    F = math.isqrt(2 * len(entries))
-    upper, weight = _layout(F)
-    M = np.zeros((F, F))
-    M[upper] = entries / weight
-    M += np.triu(M, 1).T
+    M = symmetric(entries)
+    F = len(M)
     values, U = np.linalg.eigh(M)
     # The noise has a spectral norm of about deviation * sqrt(2 F), below which nothing is known.
     ridge *= deviation * math.sqrt(2.0 * F)

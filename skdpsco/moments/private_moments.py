@@ -1,0 +1,263 @@
+"""One private release of means and covariances, which answers many questions."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits  # which scikit-learn needs
+
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._validation import (
+    CONDITIONING_CONSTRAINTS,
+    FLOATS,
+    PRIVATE_CONSTRAINTS,
+    TABLE_CONSTRAINTS,
+    check_bound,
+    check_feature_bound,
+    check_target,
+    check_X_y,
+    read_X,
+)
+from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
+from skdpsco.moments.release import plan_matrix, release_matrix
+from skdpsco.moments.released import MomentAnswers, ReleasedMoments
+from skdpsco.moments.table_sums import TableSums
+from skdpsco.scaling.feature_bounds import clipping_note
+
+
+class PrivateMoments(MomentAnswers, PrivateEstimator):
+    """Differentially private means and covariances of a table, for many answers at one price.
+
+    The means and second moments of the features and of a target are released once, with noise.
+    Models that are fitted to them afterwards, with any columns, any target and any penalty, cost
+    nothing more: `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take a
+    fitted `PrivateMoments` in place of records.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name.
+    target_bound : float or Schema, default=1.0
+        Public bound on ``|y|``, to which targets are clipped. Bounds may be generous if
+        ``conditioning="auto"`` and there are enough records.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
+        a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
+        their bounds.
+    row_norm : float or None, default=None
+        Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
+        bounds b; longer rows are shortened. Nothing is found privately then. None means that it is
+        found, or the largest norm that is possible.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_columns,)
+        Means of the features and, last, of the target if there is one.
+    covariance_ : ndarray of shape (n_columns, n_columns)
+        Covariances, divided by n_samples. Eigenvalues below the spectral norm of the noise, in
+        units of the noise, are raised to it.
+    correlation_ : ndarray of shape (n_columns, n_columns)
+    moments_ : ReleasedMoments
+        All that was released.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record, features and target; the number
+    of records, the number and names of the features and their dtypes are public. Errors in the
+    input (a NaN, say) are reported to the caller and are not covered by the guarantee. Rows are
+    shortened towards the centre, together with their targets, so that the sum of ``z z'`` over rows
+    z of norm r changes by at most ``sqrt(2) r**2``. Proof: docs/proofs/private_moments.md.
+
+    References
+    ----------
+    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
+    Principal Component Analysis. STOC 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateMoments, PrivateRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = 0.5 * X[:, 0] - 0.2 * X[:, 3] + 0.1 * rng.normal(size=20000)
+    >>> moments = PrivateMoments(epsilon=1.0).fit(X, y)
+    >>> bool(PrivateRidge().fit(moments).score(X, y) > 0.9)
+    True
+    >>> PrivateRidge().fit(moments.select([1, 2], target=0)).coef_.shape
+    (2,)
+    """
+
+    moments_: ReleasedMoments
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRIVATE_CONSTRAINTS,
+        **TABLE_CONSTRAINTS,
+        "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        feature_bound: ArrayLike = 1.0,
+        target_bound: float = 1.0,
+        conditioning: Auto | None = "auto",
+        row_norm: float | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.conditioning = conditioning
+        self.row_norm = row_norm
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _released(self) -> ReleasedMoments:
+        check_is_fitted(self)
+        return self.moments_
+
+    def _check_features(self, n_features: int) -> None:
+        """Any number of features will do."""
+
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+        """Release the moments.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
+        y : array-like of shape (n_samples,) or None, default=None
+            Targets, which are one more column. None if there are none, or the blocks hold them.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is out of range, or the input is not finite and numeric; no noise has
+            been drawn then.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        self._validate_params()
+        draft = self._draft()
+        draft.moments_ = release_moments_of(draft, X, y)
+        return self._accept(draft)
+
+
+def release_moments_of(
+    estimator: Any, X: Any, y: Any, has_target: bool | None = None, stacklevel: int = 3
+) -> ReleasedMoments:
+    """Check the records and release their moments, on the budget of a draft.
+
+    Parameters
+    ----------
+    estimator : PrivateMoments or PrivatePCA
+        A draft, which gets its report and the names of the columns.
+    X, y
+        As for `PrivateMoments.fit`.
+    has_target : bool or None
+        Whether the targets are a column; None if there are some.
+    stacklevel : int
+        Whose line warnings name.
+    """
+    blocks = blocks_of(X, y)
+    if has_target is None:
+        has_target = y is not None if blocks is None else blocks.has_target
+    records: Any
+    if blocks is not None:
+        records = (
+            read_records(estimator, blocks, None, check_target)
+            if has_target
+            else read_features(estimator, blocks)
+        )
+        y = None
+    elif has_target:
+        records, y = check_X_y(estimator, X, y, y_numeric=True, dtype=FLOATS)
+    else:
+        options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
+        records = read_X(X, validate_data, estimator, X, **options)
+        y = np.zeros(records.shape[0])
+    n, d = records.shape
+    estimator._check_features(d)
+    budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
+    bounds = check_feature_bound(estimator.feature_bound, d, names)
+    if has_target:
+        bounds = np.append(bounds, check_bound("target_bound", estimator.target_bound))
+    norm = estimator.row_norm
+    norm = None if norm is None else check_bound("row_norm", norm)
+    conditioned = estimator.conditioning == "auto"
+    available = estimator._available(budget)
+    plan = estimator._planned(
+        lambda spend: plan_matrix(n, len(bounds), spend.mu, conditioned, norm), available, n, d
+    )
+    public = PublicNumbers(n, len(bounds), available.mu, budget.epsilon, budget.delta)
+    with (
+        threadpool_limits(1, user_api="blas"),  # pieces have threads already
+        opened(records, bounds[:d]) as design,
+        estimator._releasing(
+            estimator,
+            plan.event,
+            budget,
+            stacklevel=stacklevel,
+            warnings=advice_on(public),
+            assumptions=_assumptions(plan, bounds, d),
+        ) as release,
+    ):
+        mean, covariance, measured = release_matrix(
+            plan, TableSums(design, y, bounds), bounds, release.rng
+        )
+    given = [f"x{j}" for j in range(d)] if names is None else list(names)
+    return ReleasedMoments(
+        n_samples=n,
+        names=(*given, *["y"] * has_target),
+        has_target=has_target,
+        mean=mean,
+        covariance=covariance,
+        bounds=bounds,
+        measured=((1.0, measured),),
+        privacy_=estimator.privacy_,
+        named=names is not None,
+    )
+
+
+def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, ...]:
+    """Lines for the report."""
+    lines = [clipping_note(bounds[:n_features])]
+    if len(bounds) > n_features:
+        lines.append(f"targets are clipped to +-{bounds[-1]:g}")
+    if plan.conditioning is not None:
+        lines.append(plan.conditioning.note(None))
+    return tuple(lines)

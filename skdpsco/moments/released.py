@@ -1,0 +1,322 @@
+"""What a release of moments answers: parts of it, sums of it, and models, all at no further cost.
+
+Everything here is post-processing of one release. Proof: docs/proofs/private_moments.md.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from skdpsco.base.private_estimator import public_only
+from skdpsco.moments.least_squares import LeastSquares, WeightPath
+from skdpsco.moments.release import Measured
+from skdpsco.privacy import NoOpEvent
+from skdpsco.privacy.report import PrivacyReport
+from skdpsco.solvers.base import worst_of
+
+UNIVERSAL_ROUNDS = 3  # of a threshold that depends on the residual's variance
+DISJOINT = "merged moments are of data sets that have no record in common"
+
+
+class MomentAnswers:
+    """What can be asked of released moments; see `ReleasedMoments` and `PrivateMoments`."""
+
+    @property
+    def _released(self) -> "ReleasedMoments":
+        """The released numbers."""
+        raise NotImplementedError
+
+    @property
+    def mean_(self) -> np.ndarray:
+        """Means of the columns, shape (n_columns,), the target last."""
+        return self._released.mean
+
+    @property
+    def covariance_(self) -> np.ndarray:
+        """Covariances of the columns, divided by n_samples: positive definite."""
+        return self._released.repaired()
+
+    @property
+    def correlation_(self) -> np.ndarray:
+        """Correlations of the columns, shape (n_columns, n_columns)."""
+        covariance = self._released.repaired()
+        deviation = np.sqrt(covariance.diagonal())
+        return covariance / np.outer(deviation, deviation)
+
+    def select(self, columns: Any = None, target: Any = None) -> "ReleasedMoments":
+        """Moments of some columns as features, and of another one as the target, at no cost.
+
+        Parameters
+        ----------
+        columns : list of int or str, or None, default=None
+            Numbers or names of the features. The number ``n_features_in_`` and the name "y" are
+            those of the target of the fit. None means all features but ``target``.
+        target : int, str or None, default=None
+            Number or name of the target. None means that of the fit, if there was one and it is not
+            among ``columns``.
+
+        Returns
+        -------
+        moments : ReleasedMoments
+
+        Raises
+        ------
+        ValueError
+            If a column does not exist or is named twice.
+        TypeError
+            If a column is neither a number nor a name.
+        """
+        return self._released.taken(columns, target)
+
+    def path(
+        self, *, l1_ratio: float = 1.0, n_alphas: int = 100, eps: float = 1e-3, alphas: Any = None
+    ) -> WeightPath:
+        """Elastic nets of the target for many weights of the penalty, at no cost.
+
+        Parameters
+        ----------
+        l1_ratio : float, default=1.0
+            Share of the l1 penalty, in (0, 1] unless ``alphas`` are given; 1 is the Lasso.
+        n_alphas : int, default=100
+            Number of weights.
+        eps : float, default=1e-3
+            The smallest weight over the largest, for which all coefficients are 0.
+        alphas : array-like of shape (n_alphas,) or None, default=None
+            The weights, >= 0, as of scikit-learn's `ElasticNet`; None chooses them.
+
+        Returns
+        -------
+        path : WeightPath
+            ``alphas``, decreasing; ``coef`` of shape (n_alphas, n_features) and ``intercept`` of
+            shape (n_alphas,).
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or there is no target.
+        """
+        problem = self._released.least_squares()
+        return problem.path(l1_ratio, n_alphas, eps, alphas)
+
+    def __add__(self, other: Any) -> "ReleasedMoments":
+        """Moments of two data sets together, which have no record in common."""
+        if not isinstance(other, MomentAnswers):
+            return NotImplemented
+        return self._released.merged(other._released)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedMoments(MomentAnswers):
+    """Released means and covariances of columns, of which any model costs nothing.
+
+    `PrivateMoments` makes them, and so do `select` and the sum of two. Fit `PrivateRidge`,
+    `PrivateElasticNet`, `PrivateLasso` or `PrivatePCA` to them.
+
+    Parameters
+    ----------
+    n_samples : int
+    names : tuple of str
+        Names of the columns, the target last.
+    has_target : bool
+        Whether the last column is a target.
+    mean : ndarray of shape (n_columns,)
+    covariance : ndarray of shape (n_columns, n_columns)
+        As it was released: noise may have made it indefinite.
+    bounds : ndarray of shape (n_columns,)
+        Public bounds on the absolute values of the columns.
+    measured : tuple of (float, Measured)
+        For every data set its share of the records, and how large its noise is.
+    privacy_ : PrivacyReport
+        The guarantee of all this.
+    named : bool
+        Whether the names are those of a data frame.
+    """
+
+    n_samples: int
+    names: tuple[str, ...]
+    has_target: bool
+    mean: np.ndarray
+    covariance: np.ndarray
+    bounds: np.ndarray
+    measured: tuple[tuple[float, Measured], ...]
+    privacy_: PrivacyReport
+    named: bool = False
+
+    @property
+    def _released(self) -> "ReleasedMoments":
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns but the target."""
+        return len(self.mean) - self.has_target
+
+    @property
+    def noise(self) -> tuple[np.ndarray, float]:
+        """Units of the columns, and the deviation of the noise of variances in these units."""
+        squares = [(share * one.deviation) ** 2 for share, one in self.measured]
+        total = sum(squares)
+        fourth = sum(
+            square / total * one.scale**4
+            for square, (_, one) in zip(squares, self.measured, strict=True)
+        )
+        return fourth**0.25, math.sqrt(total)
+
+    def repaired(self) -> np.ndarray:
+        """Covariances whose eigenvalues are at least the spectral norm of the noise."""
+        unit, deviation = self.noise
+        units = np.outer(unit, unit)
+        values, U = np.linalg.eigh(self.covariance / units)
+        # What is smaller cannot be told from 0.
+        floor = deviation * math.sqrt(2.0 * len(values))
+        return (U * np.maximum(values, floor)) @ U.T * units
+
+    def least_squares(self, fit_intercept: bool = True) -> LeastSquares:
+        """Least squares of the target on the features, in units of the noise.
+
+        Raises
+        ------
+        ValueError
+            If there is no target.
+        """
+        if not self.has_target:
+            raise ValueError("The moments have no target: choose one, moments.select(target=...).")
+        features = self.features_alone()
+        unit, _ = features.noise
+        A = features.repaired() / np.outer(unit, unit)
+        c = self.covariance[:-1, -1] / unit
+        mean = self.mean
+        if not fit_intercept:
+            A = A + np.outer(mean[:-1] / unit, mean[:-1] / unit)
+            c = c + mean[:-1] / unit * mean[-1]
+        return LeastSquares(A, c, unit, mean if fit_intercept else 0.0 * mean, self.n_samples)
+
+    def _number(self, column: Any) -> int:
+        if isinstance(column, str):
+            if self.names.count(column) != 1:
+                raise ValueError(f"There is no single column {column!r}; there are {self.names}.")
+            return self.names.index(column)
+        if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
+            raise TypeError(f"A column must be an int or a name, got {column!r}.")
+        number = int(column)
+        if not 0 <= number < len(self.names):
+            raise ValueError(f"A column must be in [0, {len(self.names) - 1}], got {number}.")
+        return number
+
+    def features_alone(self) -> "ReleasedMoments":
+        """Without the target."""
+        return self._at(np.arange(self.n_features), has_target=False)
+
+    def taken(self, columns: Any, target: Any) -> "ReleasedMoments":
+        """See `select`."""
+        if isinstance(columns, str) or not isinstance(columns, Iterable | None):
+            raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
+        last = len(self.names) - 1 if self.has_target else None
+        chosen = None if columns is None else list(map(self._number, columns))
+        goal = None if chosen is not None and last in chosen else last
+        if target is not None:
+            goal = self._number(target)
+        if chosen is None:
+            chosen = [j for j in range(self.n_features) if j != goal]
+        both = chosen if goal is None else [*chosen, goal]
+        if not chosen or len(set(both)) < len(both):
+            raise ValueError(
+                f"columns and target must name at least one feature, and none twice; got "
+                f"columns={columns!r}, target={target!r}."
+            )
+        return self._at(np.array(both), has_target=goal is not None)
+
+    def _at(self, index: np.ndarray, has_target: bool) -> "ReleasedMoments":
+        return replace(
+            self,
+            names=tuple(self.names[j] for j in index),
+            has_target=has_target,
+            mean=self.mean[index],
+            covariance=self.covariance[np.ix_(index, index)],
+            bounds=self.bounds[index],
+            measured=tuple((share, one.take(index)) for share, one in self.measured),
+        )
+
+    def merged(self, other: "ReleasedMoments") -> "ReleasedMoments":
+        """Moments of the records of both.
+
+        Raises
+        ------
+        ValueError
+            If they do not have the same columns and bounds.
+        """
+        same = self.names == other.names and self.has_target == other.has_target
+        if not (same and np.array_equal(self.bounds, other.bounds)):
+            raise ValueError("Moments can only be added if they have the same columns and bounds.")
+        n = self.n_samples + other.n_samples
+        pairs = [(one.n_samples / n, one) for one in (self, other)]
+        mean: Any = sum(share * one.mean for share, one in pairs)
+        covariance: Any = sum(
+            share * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
+            for share, one in pairs
+        )
+        measured = tuple((share * part, m) for share, one in pairs for part, m in one.measured)
+        reports = self.privacy_, other.privacy_
+        assumed = dict.fromkeys((DISJOINT, *reports[0].assumptions, *reports[1].assumptions))
+        privacy = replace(
+            reports[0],
+            epsilon=max(report.epsilon for report in reports),
+            delta=max(report.delta for report in reports),
+            rho=max(report.rho for report in reports),
+            event=worst_of([report.event for report in reports]),
+            seeded=any(report.seeded for report in reports),
+            assumptions=tuple(assumed),
+        )
+        return replace(
+            self,
+            n_samples=n,
+            mean=mean,
+            covariance=covariance,
+            measured=measured,
+            privacy_=privacy,
+        )
+
+    def shrunk_most(self, problem: LeastSquares, lengths: np.ndarray) -> np.ndarray:
+        """Coefficients of a Lasso whose penalty exceeds what is noise, of ``lengths * |w|``.
+
+        The weight is that of the universal threshold: noise of the release and of sampling together
+        exceed it in hardly any column.
+        """
+        unit, deviation = self.noise
+        floor = (deviation * unit[-1]) ** 2  # of the residual's variance
+        spread = problem.A.diagonal() * unit[:-1] ** 2
+        total = max(float(self.covariance[-1, -1]), floor)
+        coef = np.zeros(self.n_features)
+        for _ in range(UNIVERSAL_ROUNDS):
+            left = max(total + 2.0 * problem.objective(coef), floor)
+            noise = (
+                0.5
+                * (unit[:-1] * deviation) ** 2
+                * float(np.square(unit * np.append(coef, 1.0)).sum())
+            )
+            noise = np.sqrt(noise + spread * left / self.n_samples) / lengths
+            weight = math.sqrt(2.0 * math.log(2.0 * len(coef))) * float(noise.max())
+            coef = problem.lasso(weight, lengths)
+        return coef
+
+    def describe(self, model: Any) -> None:
+        """Set what every model that is fitted to these moments has; its ledger has a line of it."""
+        model.n_features_in_ = self.n_features
+        if self.named:
+            model.feature_names_in_ = np.array(self.names[: self.n_features], dtype=object)
+        model.privacy_ = self.report_of_fit()
+        if model.ledger is not None:
+            parameters = public_only(model._changed_first())
+            model.ledger.charge(NoOpEvent(), type(model).__name__, parameters)
+
+    def report_of_fit(self) -> PrivacyReport:
+        """The report of a model that is fitted to these moments: it costs nothing more."""
+        said = (
+            f"post-processing of moments that were released for rho={self.privacy_.rho:.6g}",
+            *self.privacy_.assumptions,
+        )
+        return replace(self.privacy_, rho=0.0, event=NoOpEvent(), assumptions=said)

@@ -1,0 +1,188 @@
+"""Exact sums over the rows of a table, of features and a target, that `release` adds noise to.
+
+docs/proofs/private_moments.md bounds the norm of every record's term. Rows are gathered densely, a
+few at a time, so that dense and sparse records in arrays or blocks have the same terms.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco._clipping import clip
+from skdpsco._kernels import inlined_kernel, njit, reduction
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco.data.design import CSR, GATHERED_ROWS, Dense
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+
+
+class TableUnits(NamedTuple):
+    """Rows are read as ``(clip(x, bound) - centre) * scale``.
+
+    Parameters
+    ----------
+    bounds, centre, scale : ndarray of shape (n_columns,)
+        The target is the last column, if there is one more than there are features.
+    """
+
+    bounds: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+
+
+@inlined_kernel
+def write_row(X, y, i, units, out):
+    """Write row i into ``out`` of shape (n_columns,)."""
+    raise NotImplementedError
+
+
+@write_row.register(Dense)
+def _(X, y, i, units, out):
+    (bounds, centre, scale), x, d = units, X.values[i], X.bounds.shape[0]
+    for j in range(d):
+        out[j] = (clip(x[j], bounds[j]) - centre[j]) * scale[j]
+    if out.shape[0] > d:
+        out[d] = (clip(y[i], bounds[d]) - centre[d]) * scale[d]
+
+
+@write_row.register(CSR)
+def _(X, y, i, units, out):
+    (bounds, centre, scale), d = units, X.bounds.shape[0]
+    for j in range(d):
+        out[j] = -centre[j] * scale[j]
+    for k in range(X.indptr[i], X.indptr[i + 1]):
+        j = X.indices[k]
+        out[j] = (clip(X.data[k], bounds[j]) - centre[j]) * scale[j]
+    if out.shape[0] > d:
+        out[d] = (clip(y[i], bounds[d]) - centre[d]) * scale[d]
+
+
+@reduction
+def _sum_of_squares(row):
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += row[j] * row[j]
+    return total
+
+
+@njit
+def add_by_norm(X, y, units, limits, squared, sums):
+    """Add up rows, or their squares, apart for norms up to each limit and beyond all of them."""
+    counts, norms, near, far = sums
+    row = np.empty(near.shape[1])
+    for i in range(y.shape[0]):
+        write_row(X, y, i, units, row)
+        square = _sum_of_squares(row)
+        norm, k = math.sqrt(square), 0
+        while k < limits.shape[0] and norm > limits[k]:
+            k += 1
+        counts[k] += 1.0
+        norms[k] += square
+        here, there = near[k], far[k]
+        if squared:
+            over = 1.0 / max(square, 1e-300)
+            for j in range(row.shape[0]):
+                here[j] += row[j] * row[j]
+                there[j] += row[j] * row[j] * over
+        else:
+            over = 1.0 / max(norm, 1e-150)
+            for j in range(row.shape[0]):
+                here[j] += row[j]
+                there[j] += row[j] * over
+
+
+@without_gil
+def sums_by_norm(
+    X: MatrixLike, y: TargetLike, units: TableUnits, limits: np.ndarray, squared: bool
+) -> tuple[np.ndarray, ...]:
+    """Of rows by norm: their number, squared norms, sums, and sums over their norms.
+
+    Parameters
+    ----------
+    X : Dense or CSR
+    y : ndarray of shape (n_samples,)
+    units : TableUnits
+    limits : ndarray of shape (n_limits,)
+        Increasing norms.
+    squared : bool
+        Whether the last two are of squares of entries, over squared norms.
+    """
+    count, p = len(limits) + 1, len(units.bounds)
+    sums = np.zeros(count), np.zeros(count), np.zeros((count, p)), np.zeros((count, p))
+    add_by_norm(X, y, units, limits, squared, sums)
+    return sums
+
+
+@njit
+def write_shortened(X, y, start, units, c, out):
+    """Write rows shortened to norm ``c``, over ``c``, behind the first column of ``out``."""
+    for i in range(out.shape[0]):
+        row = out[i, 1:]
+        write_row(X, y, start + i, units, row)
+        weight = 1.0 / max(math.sqrt(_sum_of_squares(row)), c)
+        for j in range(row.shape[0]):
+            row[j] *= weight
+
+
+@without_gil
+def matrix_sums(
+    X: MatrixLike, y: TargetLike, units: TableUnits, c: float, one: float
+) -> np.ndarray:
+    """Sum of row row', of rows shortened to norm ``c`` over ``c``, behind a number ``one``."""
+    p = len(units.bounds)
+    total, room = np.zeros((p + 1, p + 1)), np.empty((GATHERED_ROWS, p + 1))
+    room[:, 0] = one
+    for start in range(0, len(y), GATHERED_ROWS):
+        rows = room[: min(GATHERED_ROWS, len(y) - start)]
+        write_shortened(X, y, start, units, c, rows)
+        total += rows.T @ rows
+    return total
+
+
+class TableSums:
+    """The sums that `skdpsco.scaling.conditioning.condition` asks for, of the rows of a table.
+
+    Parameters
+    ----------
+    X : Dense, CSR or BlockDesign
+    y : ndarray of shape (n_samples,), or None for blocks
+    bounds : ndarray of shape (n_columns,)
+    """
+
+    def __init__(self, X: Any, y: Any, bounds: np.ndarray) -> None:
+        self._X, self._y, self._bounds = in_pieces(X, y), y, bounds
+
+    def _units(self, centre: np.ndarray, scale: Any) -> TableUnits:
+        """Rows less ``centre`` over ``scale``, both in units of the bounds."""
+        return TableUnits(self._bounds, self._bounds * centre, 1.0 / (self._bounds * scale))
+
+    def longer(
+        self, centre: np.ndarray, limits: np.ndarray, squared: bool = False, scale: Any = 1.0
+    ) -> np.ndarray:
+        """How many rows are longer than each of the increasing ``limits``."""
+        units = self._units(centre, scale)
+        self._limits = limits
+        self._sums = map_reduce(self._X, self._y, sums_by_norm, units, limits, squared)
+        return self._sums[0][::-1].cumsum()[-2::-1]
+
+    def _shortened(self, c: float, order: int, near: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """What is added up of rows shortened to norm ``c``, over it."""
+        k = int(np.searchsorted(self._limits, c))  # slightly above c: no term exceeds 1
+        return near[: k + 1].sum(axis=0) / self._limits[k] ** order + far[k + 1 :].sum(axis=0)
+
+    def rows(self, c: float) -> np.ndarray:
+        """Sum of rows of the last pass, shortened to norm ``c``, over ``c``."""
+        return self._shortened(c, 1, *self._sums[2:])
+
+    def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
+        """Sum of the squared norms of these rows, shortened to ``c``, over ``c * c``."""
+        return self._shortened(c, 2, self._sums[1][:, None], self._sums[0][:, None])
+
+    def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
+        """Sum of the squares of these rows, shortened to norm ``c``, over ``c * c``."""
+        return self._shortened(c, 2, *self._sums[2:])
+
+    def matrix(self, centre: np.ndarray, scale: np.ndarray, c: float, one: float) -> np.ndarray:
+        """See `matrix_sums`."""
+        units = self._units(centre, scale)
+        return map_reduce(self._X, self._y, matrix_sums, units, c, one)

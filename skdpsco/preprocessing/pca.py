@@ -1,0 +1,246 @@
+"""Private principal components, of records or of moments that were released before."""
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._upstream import Interval
+from skdpsco._validation import (
+    CONDITIONING_CONSTRAINTS,
+    PRIVATE_CONSTRAINTS,
+    TABLE_CONSTRAINTS,
+    check_features,
+)
+from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.transformer import BlockTransformerMixin
+from skdpsco.moments.private_moments import release_moments_of
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, PrivateEstimator):
+    """Differentially private principal components of the columns.
+
+    The covariances of the columns are released with noise, and their eigenvectors are the
+    components. Fitted to a `PrivateMoments`, it costs nothing more than that.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components, at most the number of features; None means as many.
+    whiten : bool, default=False
+        Whether components are divided by their standard deviations.
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+        Public bound on ``|X|``, to which features are clipped in fits and transforms. A dict, a
+        Series whose index holds strings, or a schema gives the bound of every column by its name.
+    conditioning : "auto" or None, default="auto"
+        As for `PrivateMoments`.
+    row_norm : float or None, default=None
+        As for `PrivateMoments`.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Directions of the largest variance, orthonormal, the largest entry of each positive.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variances along them, divided by ``n_samples - 1``.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Their shares of the variance of all columns.
+    mean_ : ndarray of shape (n_features,)
+    n_components_ : int
+    feature_bound_ : ndarray of shape (n_features,)
+        The public bounds.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. Variances below the noise are
+    raised to it, so that whitening does not blow up noise. Proof: docs/proofs/private_moments.md.
+
+    References
+    ----------
+    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
+    Principal Component Analysis. STOC 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.preprocessing import PrivatePCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.uniform(-1, 1, 20000), [0.6, 0.8]) + 0.01 * rng.normal(size=(20000, 2))
+    >>> PrivatePCA(n_components=1, epsilon=1.0).fit(X).components_.round(1).tolist()
+    [[0.6, 0.8]]
+    """
+
+    components_: np.ndarray
+    explained_variance_: np.ndarray
+    explained_variance_ratio_: np.ndarray
+    mean_: np.ndarray
+    n_components_: int
+    feature_bound_: np.ndarray
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRIVATE_CONSTRAINTS,
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "whiten": ["boolean"],
+        "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
+        "row_norm": TABLE_CONSTRAINTS["row_norm"],
+        "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        whiten: bool = False,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        feature_bound: ArrayLike = 1.0,
+        conditioning: Auto | None = "auto",
+        row_norm: float | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.feature_bound = feature_bound
+        self.conditioning = conditioning
+        self.row_norm = row_norm
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), blocks or moments
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table. Moments are a
+            fitted `PrivateMoments` or what it selects: the components of the features follow at no
+            cost.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is out of range, or the input is not finite and numeric; no noise has
+            been drawn then.
+        BudgetExceededError
+            If the ledger's remaining budget is too small.
+        """
+        self._validate_params()
+        draft = self._draft()
+        if hasattr(type(X), "_released"):
+            moments = X._released.features_alone()
+            draft._check_features(moments.n_features)
+            moments.describe(draft)
+        else:
+            moments = release_moments_of(draft, X, None, has_target=False)
+        draft._decompose(moments)
+        return self._accept(draft)
+
+    def _check_features(self, n_features: int) -> None:
+        """Refuse more components than there are features."""
+        if self.n_components is not None and self.n_components > n_features:
+            raise ValueError(
+                f"n_components must be None or an int in [1, {n_features}], the number of "
+                f"features; got {self.n_components!r}."
+            )
+
+    def _decompose(self, moments: Any) -> None:
+        values, vectors = np.linalg.eigh(moments.covariance_)
+        k = len(values) if self.n_components is None else self.n_components
+        components = vectors.T[::-1][:k]
+        largest = np.abs(components).argmax(axis=1)
+        self.components_ = components * np.sign(components[np.arange(k), largest])[:, None]
+        values = np.maximum(values[::-1], 0.0)
+        factor = moments.n_samples / max(moments.n_samples - 1, 1)
+        self.explained_variance_ = values[:k] * factor
+        self.explained_variance_ratio_ = values[:k] / values.sum()
+        self.mean_, self.n_components_ = moments.mean, k
+        self.feature_bound_ = moments.bounds
+
+    @property
+    def _n_features_out(self) -> int:
+        """For the names of what `transform` returns."""
+        return self.n_components_
+
+    @property
+    def _lengths(self) -> Any:
+        """What scores are divided by."""
+        return np.sqrt(self.explained_variance_) if self.whiten else 1.0
+
+    def transform(self, X: MatrixLike) -> Any:
+        """Clip into the bounds, subtract means and project on the components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Records, in the units of the fit.
+
+        Returns
+        -------
+        X_out : ndarray of shape (n_samples, n_components), float64
+            Scores along the components; with ``whiten`` in standard deviations.
+        """
+        check_is_fitted(self)
+        X = check_features(self, X, reset=False)
+        bounds = self.feature_bound_
+        if sparse.issparse(X):
+            X = sparse.csr_matrix(X, copy=True)
+            limits = bounds.take(X.indices, mode="clip")
+            X.data = np.clip(X.data, -limits, limits)
+        else:
+            X = np.clip(X, -bounds, bounds)
+        scores = X @ self.components_.T - self.mean_ @ self.components_.T
+        return scores / self._lengths
+
+    def inverse_transform(self, X: MatrixLike) -> np.ndarray:
+        """Turn scores into records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores as `transform` returns them.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features), float64
+            Records in the units of the fit.
+        """
+        check_is_fitted(self)
+        scores = np.asarray(X, dtype=np.float64) * self._lengths
+        return scores @ self.components_ + self.mean_

@@ -1,0 +1,112 @@
+"""Moments of a table: what every release may change by, over neighbours, and its charge.
+
+What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
+one record. What was released is replayed, so that later releases are made at the same points.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
+from skdpsco.moments import release as module
+from skdpsco.moments.release import plan_matrix, release_matrix
+from skdpsco.moments.table_sums import TableSums
+from skdpsco.privacy import mu_of
+from skdpsco.privacy.events import leaves
+from skdpsco.scaling import conditioning, quantiles
+from skdpsco.scaling.conditioning import CONDITIONING
+
+BOUNDS = np.array([1.0, 0.5, 2.0])
+
+
+def charges(plan, mu):
+    """The mu of every release, in their order: together they are the plan's event."""
+    shares = [1.0]
+    if plan.conditioning is not None:
+        shares = [CONDITIONING.norm_share / CONDITIONING.n_counts] * CONDITIONING.n_counts
+        shares += [CONDITIONING.centre_share]
+        count = CONDITIONING.n_centred_counts
+        shares += [CONDITIONING.centred_norm_share / count] * count
+        shares += [CONDITIONING.mean_share, CONDITIONING.square_share]
+        shares += [module.MATRIX.norm_share / module.MATRIX.n_counts] * module.MATRIX.n_counts
+        shares += [1.0 - sum(shares)]
+    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
+    assert sorted(mu * np.sqrt(shares)) == pytest.approx(sorted(charged), rel=1e-9)
+    assert mu_of(plan.event) == pytest.approx(mu, rel=1e-9)
+    return mu * np.sqrt(shares)
+
+
+class Releases:
+    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+
+    def __init__(self, monkeypatch):
+        for place in (module, conditioning, quantiles):
+            monkeypatch.setattr(place, "gaussian_mechanism", self.add)
+
+    def add(self, rng, values, grid):
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units.append(np.array(units, dtype=float))
+        if self.outputs is None:
+            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
+        else:
+            values[:] = self.outputs[len(self.units) - 1]
+        self.seen.append(values.copy())
+        return deviation_on(grid)
+
+    def run(self, plan, rows, is_sparse, outputs=None):
+        self.units, self.seen, self.outputs = [], [], outputs
+        rows, p = np.array(rows), len(rows[0])
+        X, y = rows[:, : max(p - 1, 1)], rows[:, -1] if p > 1 else np.zeros(len(rows))
+        design = as_design(sparse.csr_matrix(X) if is_sparse else X, BOUNDS[: X.shape[1]], False)
+        sums = TableSums(design, y, BOUNDS[:p])
+        release_matrix(plan, sums, BOUNDS[:p], np.random.default_rng(len(rows)))
+        return self.units
+
+
+def extreme_records(p):
+    records = [*itertools.product((-9.0, 9.0), repeat=p), (0.0,) * p, (0.3, -0.2, 1.1)[:p]]
+    return records + [tuple(9.0 * row) for row in np.eye(p)]
+
+
+@pytest.mark.parametrize(("row_norm", "is_sparse"), [(None, False), (None, True), (0.7, False)])
+@pytest.mark.parametrize("n", [2, 6])
+def test_releases_change_by_what_is_charged(monkeypatch, row_norm, is_sparse, n):
+    releases, mu, largest = Releases(monkeypatch), 100.0, []
+    for p, shift in itertools.product((1, 2, 3), (1, 2)):
+        plan = plan_matrix(n, p, mu, True, row_norm)
+        assert (plan.conditioning is None) is (row_norm is not None)
+        records = extreme_records(p)
+        rest = [records[(shift * k) % len(records)] for k in range(n - 1)]
+        first = releases.run(plan, [records[0], *rest], is_sparse)
+        outputs = releases.seen
+        all_units = [releases.run(plan, [record, *rest], is_sparse, outputs) for record in records]
+        assert all(len(units) == len(first) for units in all_units)
+        change = [
+            max(float(np.linalg.norm(a[k] - b[k])) for a, b in itertools.combinations(all_units, 2))
+            for k in range(len(first))
+        ]
+        each = charges(plan, mu)
+        assert len(each) == len(first)
+        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+        ratios = np.array(change) / (np.array(each) * math.sqrt(4.0**SCALE_BITS - 16))
+        assert ratios.max() <= 1.0
+        largest.append((ratios[-1], ratios.max()))
+    assert np.min(np.max(largest, axis=0)) > 0.9  # bounds are nearly reached
+
+
+def test_two_records_reach_the_sensitivity():
+    """Over all pairs of rows of norm 1 behind the entry of the ones, in a plane."""
+    t = module.ONE
+    angles = np.linspace(0.0, 2.0 * np.pi, 721)
+    rows = np.column_stack([np.full(721, t), np.cos(angles), np.sin(angles)])
+    rows = np.vstack([rows, [t, 0.0, 0.0], rows * [1.0, 0.5, 0.5]])
+    matrices = np.einsum("ki,kj->kij", rows, rows).reshape(len(rows), 9)
+    reached = np.linalg.norm(matrices - matrices[0], axis=1).max()
+    assert reached == pytest.approx(math.sqrt(2.0) * (1.0 + t * t), rel=1e-4)
+    assert reached <= math.sqrt(2.0) * (1.0 + t * t)

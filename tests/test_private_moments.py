@@ -1,0 +1,288 @@
+"""Moments that are released once, and what follows from them: laws, and scikit-learn's answers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scikit_learn_checks import scikit_learn_checks
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import ElasticNet, Lasso, Ridge, enet_path
+
+from skdpsco import (
+    Ledger,
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLogisticRegression,
+    PrivateMoments,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco.inspection import privacy_report
+from skdpsco.moments.release import plan_matrix
+from skdpsco.preprocessing import PrivatePCA
+from skdpsco.privacy import Budget, NoOpEvent, mu_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+RNG = np.random.default_rng(0)
+N, D = 3000, 4
+X = RNG.normal([5.0, 0.0, -3.0, 1.0], [1.0, 2.0, 3.0, 0.5], (N, D))
+X[:, 1] += 0.5 * X[:, 2]
+Y = X @ [1.0, 0.0, 0.5, -1.0] + RNG.normal(size=N) + 7.0
+HARDLY_ANY = {"epsilon": 1e7, "feature_bound": 30.0, "random_state": 0}
+WIDE = {**HARDLY_ANY, "target_bound": 40.0}
+
+
+@pytest.fixture(scope="module")
+def moments():
+    """With hardly any noise."""
+    return PrivateMoments(**WIDE).fit(X, Y)
+
+
+@pytest.mark.parametrize("conditioning", ["auto", None])
+def test_without_noise_they_are_those_of_the_records(conditioning):
+    moments = PrivateMoments(conditioning=conditioning, **WIDE).fit(X, Y)
+    table = np.column_stack([X, Y])
+    limit = 0.02 if conditioning else 1e-3  # few rows are shortened
+    assert np.allclose(moments.mean_, table.mean(axis=0), rtol=0, atol=1e-3)
+    covariance = np.cov(table.T, bias=True)
+    assert np.allclose(moments.covariance_, covariance, rtol=0, atol=limit)
+    assert np.allclose(moments.correlation_, np.corrcoef(table.T), rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("epsilon", [1e7, 1.0])
+def test_dense_sparse_and_blocks_are_the_same(epsilon):
+    rows = np.where(np.abs(X) > 1.0, X, 0.0)
+    make = PrivateMoments(**{**WIDE, "epsilon": epsilon})
+    dense = clone(make).fit(rows, Y)
+    others = sparse.csr_matrix(rows), RowBlocks.from_arrays(rows, Y, block_size=700)
+    for other, y in zip(others, (Y, None), strict=True):
+        again = clone(make).fit(other, y)
+        assert np.allclose(again.mean_, dense.mean_, rtol=1e-10)
+        assert np.allclose(again.covariance_, dense.covariance_, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_models_are_those_of_scikit_learn(moments, intercept):
+    options = {"fit_intercept": intercept}
+    for ours, theirs in [
+        (PrivateRidge(alpha=50.0, **options), Ridge(alpha=50.0, **options)),
+        (PrivateElasticNet(alpha=0.2, **options), ElasticNet(alpha=0.2, **options)),
+        (PrivateElasticNet(alpha=0.1, l1_ratio=1.0, **options), Lasso(alpha=0.1, **options)),
+        (PrivateElasticNet(alpha=0.1, l1_ratio=0.0, **options), Ridge(alpha=0.1 * N, **options)),
+    ]:
+        ours.fit(moments), theirs.fit(X, Y)
+        assert ours.coef_ == pytest.approx(theirs.coef_, abs=2e-3)
+        assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=2e-2)
+        assert np.abs(ours.predict(X) - theirs.predict(X)).max() < 0.02
+
+
+def test_the_lasso_in_a_ball(moments):
+    whole = PrivateElasticNet(alpha=0.0).fit(moments)
+    assert PrivateLasso(radius=100.0).fit(moments).coef_ == pytest.approx(whole.coef_)
+    inside = PrivateLasso(radius=1.0).fit(moments)
+    assert np.abs(inside.coef_).sum() == pytest.approx(1.0, abs=1e-6)
+    found = PrivateLasso().fit(moments)
+    assert found.radius_ == pytest.approx(np.abs(found.coef_).sum())
+    assert (found.coef_ != 0.0).tolist() == [True, False, True, True]
+    # The point of the penalised path with this norm.
+    path = moments.path(alphas=np.geomspace(1e-3, 2.0, 300))
+    nearest = np.abs(np.abs(path.coef).sum(axis=1) - 1.0).argmin()
+    assert inside.coef_ == pytest.approx(path.coef[nearest], abs=0.02)
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_paths(moments, l1_ratio):
+    path = moments.path(l1_ratio=l1_ratio, n_alphas=20)
+    assert path.coef.shape == (20, D)
+    assert path.intercept.shape == (20,)
+    assert not path.coef[0].any()
+    centred = X - X.mean(axis=0)
+    _, coef, _ = enet_path(centred, Y - Y.mean(), l1_ratio=l1_ratio, alphas=path.alphas)
+    assert path.coef == pytest.approx(coef.T, abs=5e-3)
+    one = PrivateElasticNet(alpha=float(path.alphas[7]), l1_ratio=l1_ratio).fit(moments)
+    assert path.coef[7] == pytest.approx(one.coef_, abs=1e-9)
+
+
+def test_any_columns_and_any_target(moments):
+    some = moments.select([3, "x0"], target="x2")
+    assert some.names == ("x3", "x0", "x2")
+    ours = PrivateRidge(alpha=1.0).fit(some)
+    assert ours.coef_ == pytest.approx(Ridge().fit(X[:, [3, 0]], X[:, 2]).coef_, abs=5e-3)
+    assert ours.n_features_in_ == 2
+    assert moments.select(target=1).names == ("x0", "x2", "x3", "x1")
+    assert moments.select([0, "y"]).has_target is False
+    again = moments.select([0, 1, 2]).select([1])
+    assert np.array_equal(again.covariance, moments.select([1]).covariance)
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "error"),
+    [
+        ([0, 0], None, ValueError),
+        ([0], 0, ValueError),
+        ([], None, ValueError),
+        ([9], None, ValueError),
+        (["no"], None, ValueError),
+        ([1.0], None, TypeError),
+        ("x0", None, TypeError),
+        ([True], None, TypeError),
+    ],
+)
+def test_bad_selections(moments, columns, target, error):
+    with pytest.raises(error, match="olumn"):
+        moments.select(columns, target)
+
+
+def test_sums_are_those_of_all_records(moments):
+    first, second = (PrivateMoments(**WIDE).fit(X[s], Y[s]) for s in (slice(900), slice(900, None)))
+    both = first + second
+    assert both.n_samples == N
+    assert both.mean_ == pytest.approx(moments.mean_, abs=1e-3)
+    assert both.covariance_ == pytest.approx(moments.covariance_, abs=0.05)
+    assert both.privacy_.epsilon == 1e7
+    assert both.privacy_.rho == first.privacy_.rho
+    assert any("no record in common" in line for line in both.privacy_.assumptions)
+    assert len((both + first).measured) == 3
+    other = PrivateMoments(**{**WIDE, "feature_bound": 20.0}).fit(X, Y)
+    for wrong in (other, moments.select([0])):
+        with pytest.raises(ValueError, match="same columns and bounds"):
+            moments + wrong
+    with pytest.raises(TypeError):
+        moments + 1.0
+
+
+def test_noise_is_as_large_as_is_said():
+    """Of variances in units of the noise, and of a sum of two releases."""
+    make = PrivateMoments(epsilon=1.0, conditioning=None, **{"feature_bound": 30.0})
+    rows = np.zeros((200, 3))
+    found = [make.fit(rows).moments_ for _ in range(300)]
+    unit, deviation = found[0].noise
+    entries = np.array([one.covariance / np.outer(unit, unit) for one in found])
+    # Means are noise, too: their squares are of second order.
+    assert entries[:, 0, 0].std() == pytest.approx(deviation, rel=0.25)
+    assert entries[:, 0, 1].std() == pytest.approx(deviation / np.sqrt(2.0), rel=0.25)
+    _, both = (found[0] + found[1]).noise
+    assert both == pytest.approx(deviation / np.sqrt(2.0))
+
+
+def test_repaired_covariances_are_positive_definite():
+    moments = PrivateMoments(epsilon=0.5, random_state=0, delta=1e-4).fit(X[:300] / 30.0)
+    unit, deviation = moments.moments_.noise
+    assert np.linalg.eigvalsh(moments.moments_.covariance).min() < 0.0
+    values = np.linalg.eigvalsh(moments.covariance_ / np.outer(unit, unit))
+    assert values.min() >= deviation * np.sqrt(2.0 * D) * (1.0 - 1e-9)
+    assert np.allclose(moments.correlation_.diagonal(), 1.0)
+
+
+def test_models_cost_nothing(moments):
+    ledger = Ledger(1.0, 1e-5)
+    for model in (PrivateRidge(ledger=ledger), PrivatePCA(ledger=ledger)):
+        model.fit(moments)
+        assert model.privacy_.rho == 0.0
+        assert model.privacy_.event == NoOpEvent()
+        assert model.privacy_.epsilon == moments.privacy_.epsilon
+        assert "post-processing" in model.privacy_.assumptions[0]
+        assert model.privacy_.seeded
+    assert [charge.rho for charge in ledger.charges()] == [0.0, 0.0]
+    assert [charge.estimator for charge in ledger.charges()] == ["PrivateRidge", "PrivatePCA"]
+    assert privacy_report(PrivateRidge().fit(moments)).rho == 0.0
+
+
+def test_one_charge_within_the_budget():
+    ledger = Ledger(2.0, 1e-5)
+    model = PrivateMoments(epsilon=1.0, delta=1e-6, ledger=ledger, feature_bound=30.0).fit(X)
+    (charge,) = ledger.charges()
+    assert charge.rho == pytest.approx(Budget(1.0, 1e-6).rho, rel=1e-9)
+    assert charge.rho == model.privacy_.rho
+    alone = PrivateMoments(epsilon=1.0, delta=1e-6, feature_bound=30.0).fit(X)
+    assert mu_of(alone.privacy_.event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-9)
+    for norm, conditioned in ((None, True), (2.0, False)):
+        plan = plan_matrix(N, D, 0.2, True, norm)
+        assert (plan.conditioning is not None) is conditioned
+        assert mu_of(plan.event) == pytest.approx(0.2, rel=1e-9)
+
+
+def test_principal_components(moments):
+    theirs = PCA(n_components=3).fit(X)
+    for ours in (PrivatePCA(3, **HARDLY_ANY).fit(X), PrivatePCA(3).fit(moments)):
+        assert ours.components_ == pytest.approx(theirs.components_, abs=5e-3)
+        assert ours.explained_variance_ == pytest.approx(theirs.explained_variance_, rel=5e-3)
+        ratio = theirs.explained_variance_ratio_
+        assert ours.explained_variance_ratio_ == pytest.approx(ratio, abs=1e-3)
+        assert ours.transform(X[:9]) == pytest.approx(theirs.transform(X[:9]), abs=0.05)
+        sparse_scores = ours.transform(sparse.csr_matrix(X[:9]))
+        assert sparse_scores == pytest.approx(ours.transform(X[:9]))
+        assert ours.get_feature_names_out().tolist() == [
+            "privatepca0",
+            "privatepca1",
+            "privatepca2",
+        ]
+    white = PrivatePCA(whiten=True).fit(moments)
+    assert white.transform(X).std(axis=0) == pytest.approx(np.ones(D), abs=0.01)
+    assert white.inverse_transform(white.transform(X)) == pytest.approx(X, abs=1e-6)
+    blocks = RowBlocks.from_arrays(X, block_size=500)
+    assert PrivatePCA(3, **HARDLY_ANY).fit(blocks).components_.shape == (3, D)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"feature_bound": -1.0}, ValueError),
+        ({"feature_bound": [1.0, 2.0]}, ValueError),
+        ({"target_bound": None}, ValueError),
+        ({"target_bound": 0.0}, ValueError),
+        ({"conditioning": "yes"}, ValueError),
+        ({"row_norm": 0.0}, ValueError),
+        ({"epsilon": 0.0}, ValueError),
+        ({"ledger": Ledger}, TypeError),
+    ],
+)
+def test_bad_parameters_cost_nothing(options, error):
+    ledger = Ledger(9.0, 1e-5)
+    (name,) = options
+    with pytest.raises(error, match=name):
+        PrivateMoments(**{"ledger": ledger, **options}).fit(X, Y)
+    assert ledger.charges() == []
+
+
+def test_bad_input_costs_nothing(moments):
+    ledger = Ledger(9.0, 1e-5)
+    with pytest.raises(ValueError, match="n_components"):
+        PrivatePCA(D + 1, ledger=ledger).fit(X)
+    with pytest.raises(ValueError, match="n_components"):
+        PrivatePCA(D + 1, ledger=ledger).fit(moments)
+    with pytest.raises(ValueError, match="NaN"):
+        PrivateMoments(ledger=ledger).fit(X, np.full(N, np.nan))
+    with pytest.raises(TypeError, match="not to moments"):
+        PrivateLogisticRegression(ledger=ledger).fit(moments)
+    with pytest.raises(ValueError, match="y must be None"):
+        PrivateRidge(ledger=ledger).fit(moments, Y)
+    with pytest.raises(ValueError, match="no target"):
+        PrivateRidge(ledger=ledger).fit(moments.select([0, "y"]))
+    for options in ({"l1_ratio": 2.0}, {"n_alphas": 0}, {"eps": 0.0}, {"alphas": [-1.0]}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            moments.path(**options)
+    assert ledger.charges() == []
+    with pytest.raises(NotFittedError):
+        PrivateRidge().fit(PrivateMoments())
+
+
+def test_copies_and_names(moments):
+    for copy in (pickle.loads(pickle.dumps(moments)), clone(moments).fit(X, Y)):
+        assert np.array_equal(copy.covariance_, moments.covariance_)
+    assert not hasattr(clone(moments), "moments_")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    named = PrivateMoments(**{**WIDE, "feature_bound": dict.fromkeys("abcd", 30.0)}).fit(frame, Y)
+    model = PrivateRidge().fit(named.select(["d", "a"]))
+    assert model.feature_names_in_.tolist() == ["d", "a"]
+    assert model.predict(frame[["d", "a"]]).shape == (N,)
+
+
+@scikit_learn_checks(PrivateMoments(epsilon=100.0), others=(PrivatePCA(epsilon=100.0),))
+@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
+def test_scikit_learn_s_checks(estimator, check):
+    check(estimator)
