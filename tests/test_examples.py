@@ -166,7 +166,8 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", ["deploying", "ledger", "other-tools", "persons", "rare-classes", "tables", "text"]
+    "page",
+    "deploying ledger missing-values other-tools persons rare-classes tables text".split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):
     """What they show is what their code prints."""
