@@ -318,8 +318,11 @@ def test_noise_of_coefficients_is_as_large_as_is_said(merged):
     parts = [slice(600), slice(600, None)] if merged else [slice(None)]
     ratios: dict[bool, list] = {True: [], False: []}
     for seed in range(80):
-        options = {"epsilon": 8.0, "feature_bound": 1.5, "random_state": seed}
-        first, *rest = (PrivateMoments(**options).fit(rows[part], y[part]) for part in parts)
+        make = PrivateMoments(epsilon=8.0, feature_bound=1.5)
+        first, *rest = (
+            clone(make).set_params(random_state=100 * k + seed).fit(rows[part], y[part])
+            for k, part in enumerate(parts)
+        )
         found = first + rest[0] if merged else first
         for intercept in (True, False):
             model = PrivateRidge(alpha=1.0, fit_intercept=intercept).fit(found)
