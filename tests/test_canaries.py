@@ -405,16 +405,21 @@ def test_other_uses_of_data_do_not_tell(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     model = fitted(skdpsco.PrivateLogisticL1)
     monkeypatch.setattr("skdpsco.model_selection.validation.allotment.rehearse", reached)
-    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
 
     def display(X, y):
         GroupLossDisplay.from_estimator(model, X, y, sensitive_features=BINARY)
 
-    def inequality(X, y):
-        solve_variational_inequality(QuadraticGame(D, D), (X, GOOD, y, BINARY))
-
     calls = []
-    for function in (inequality, display, lambda X, y: private_cross_val_score(clone(model), X, y)):
+    for function in (display, lambda X, y: private_cross_val_score(clone(model), X, y)):
         calls += [(f"X: {case}", lambda X=X, f=function: f(X, BINARY)) for case, X in matrices()]
         calls += [(f"y: {case}", lambda y=y, f=function: f(GOOD, y)) for case, y in vectors()]
+    assert leaks(calls) == {}
+
+
+def test_inequalities_do_not_tell(monkeypatch):
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
+    game = QuadraticGame(D, D)
+    data = [(f"X: {case}", (X, GOOD, BINARY, BINARY)) for case, X in matrices()]
+    data += [(f"y: {case}", (GOOD, GOOD, y, BINARY)) for case, y in vectors()]
+    calls = [(case, lambda d=d: solve_variational_inequality(game, d)) for case, d in data]
     assert leaks(calls) == {}

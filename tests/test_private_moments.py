@@ -1,6 +1,7 @@
 """Moments that are released once, and what follows from them: laws, and scikit-learn's answers."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from skdpsco import (
     PrivateMoments,
     PrivateRidge,
     RowBlocks,
+    UtilityWarning,
 )
 from skdpsco.inspection import privacy_report
 from skdpsco.moments.release import plan_matrix
@@ -158,7 +160,7 @@ def test_noise_is_as_large_as_is_said():
     """Of variances in units of the noise, and of a sum of two releases."""
     make = PrivateMoments(epsilon=1.0, conditioning=None, **{"feature_bound": 30.0})
     rows = np.zeros((200, 3))
-    found = [make.fit(rows).moments_ for _ in range(300)]
+    found = [make.fit(rows).moments_ for _ in range(120)]
     unit, deviation = found[0].noise
     entries = np.array([one.covariance / np.outer(unit, unit) for one in found])
     # Means are noise, too: their squares are of second order.
@@ -286,3 +288,73 @@ def test_copies_and_names(moments):
 @pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
 def test_scikit_learn_s_checks(estimator, check):
     check(estimator)
+
+
+def test_standard_errors_without_noise_are_those_of_least_squares(moments):
+    model = PrivateRidge(alpha=0.0).fit(moments)
+    table = np.column_stack([X, np.ones(N)])
+    _, squares, *_ = np.linalg.lstsq(table, Y, rcond=None)
+    covariance = np.linalg.inv(table.T @ table) * float(squares[0]) / (N - D)
+    assert model.uncertainty_.covariance == pytest.approx(covariance, rel=0.02, abs=1e-6)
+    assert model.coef_covariance_.shape == (D, D)
+    assert model.coef_standard_error_ == pytest.approx(
+        np.sqrt(covariance.diagonal()[:-1]), rel=0.02
+    )
+    width = np.diff(model.confint(0.9), axis=1)[:, 0]
+    assert width == pytest.approx(2.0 * 1.6449 * model.coef_standard_error_, rel=1e-3)
+    assert PrivateElasticNet(alpha=0.0).fit(moments).confint() == pytest.approx(model.confint())
+    through_zero = PrivateRidge(alpha=0.0, fit_intercept=False).fit(moments)
+    _, squares, *_ = np.linalg.lstsq(X, Y, rcond=None)
+    errors = np.sqrt(np.linalg.inv(X.T @ X).diagonal() * float(squares[0]) / (N - D))
+    assert through_zero.coef_standard_error_ == pytest.approx(errors, rel=0.02)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_noise_of_coefficients_is_as_large_as_is_said(merged):
+    """Records without residuals: all of the error is noise."""
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (1000, 2))
+    rows[:, 0] += 0.3
+    y = rows @ [0.5, -0.4] + 0.1
+    parts = [slice(600), slice(600, None)] if merged else [slice(None)]
+    ratios: dict[bool, list] = {True: [], False: []}
+    for seed in range(80):
+        make = PrivateMoments(epsilon=8.0, feature_bound=1.5)
+        first, *rest = (
+            clone(make).set_params(random_state=100 * k + seed).fit(rows[part], y[part])
+            for k, part in enumerate(parts)
+        )
+        found = first + rest[0] if merged else first
+        for intercept in (True, False):
+            model = PrivateRidge(alpha=1.0, fit_intercept=intercept).fit(found)
+            truth = Ridge(alpha=1.0, fit_intercept=intercept).fit(rows, y)
+            errors = np.append(model.coef_ - truth.coef_, model.intercept_ - truth.intercept_)
+            said = np.sqrt(model.uncertainty_.covariance.diagonal())
+            ratios[intercept].append((errors / np.where(said > 0.0, said, 1.0))[: 2 + intercept])
+    for found in ratios.values():
+        assert np.std(found, axis=0) == pytest.approx(np.ones(len(found[0])), abs=0.2)
+
+
+def test_summaries(moments):
+    pytest.importorskip("pandas")
+    model = PrivateRidge().fit(moments)
+    frame = model.summary(0.9)
+    assert frame["name"].tolist() == ["x0", "x1", "x2", "x3", "intercept"]
+    assert frame[["low", "high"]].to_numpy()[:-1] == pytest.approx(model.confint(0.9))
+    assert (frame["p_value"] < 0.01).tolist() == [True, False, True, True, True]
+    alone = PrivateRidge(fit_intercept=False).fit(moments).summary()
+    assert alone["name"].tolist() == ["x0", "x1", "x2", "x3"]
+
+
+def test_doubtful_coverage_is_said(moments):
+    few = PrivateMoments(epsilon=0.5, feature_bound=30.0, target_bound=40.0, delta=1e-4)
+    with pytest.warns(UtilityWarning, match="doubtful"):
+        PrivateRidge().fit(few.fit(X[:300], Y[:300])).confint()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateRidge().fit(moments).confint()
+    for level in (0.0, 1.0, "much", np.nan):
+        with pytest.raises(ValueError, match="level"):
+            PrivateRidge().fit(moments).confint(level)
+    with pytest.raises(AttributeError, match="no standard errors"):
+        PrivateElasticNet().fit(moments).confint()
+    assert not hasattr(PrivateRidge(), "coef_covariance_")

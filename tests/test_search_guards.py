@@ -385,6 +385,17 @@ def test_a_dtype_that_one_missing_value_chooses_is_refused(step, kind):
         assert (states[0] == states[1]) == report.private
 
 
+@pytest.mark.parametrize("step", KEEPERS[1:], ids=lambda step: type(step).__name__)
+def test_a_dtype_that_one_long_value_chooses_is_refused(step):
+    """Categories are cut to two letters, unless a record has more: which changes the others."""
+    step = clone(step).set_params(categories=[[b"abc", b"z"]])
+    short, long = (np.array([[b"ab"], [b"z"], [value]]) for value in (b"z", b"zzz"))
+    before, after = (step.fit(X).transform(X)[[0]].sum() for X in (short, long))
+    assert before != after
+    assert "or on how long one is" in privacy_report(step, X=short).steps[0].note
+    assert privacy_report(step, X=short.astype(str)).private
+
+
 def test_dtypes_of_a_search():
     pipeline = make_pipeline(KEEPERS[1], MODEL)
     refuses(pipeline, "turn integers and booleans of X into floats", X=TYPED["list"](CODES))

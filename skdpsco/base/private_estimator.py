@@ -16,7 +16,7 @@ from skdpsco._upstream import fitted_by_validation
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
-from skdpsco.privacy import Budget, Event, rho_of
+from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
 from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
@@ -379,6 +379,13 @@ class PrivateEstimator(Documented, BaseEstimator):
         ) as release:
             yield release
         draft.privacy_ = release.privacy
+
+    def _report_free(self, report: PrivacyReport) -> None:
+        """Report a fit that is post-processing of a release; a ledger has a line of no cost."""
+        if self.ledger is not None:
+            parameters = public_only(self._changed_first())
+            self.ledger.charge(NoOpEvent(), type(self).__name__, parameters, report.relation)
+        self.privacy_ = report
 
     def _changed_first(self) -> dict[str, Any]:
         """The parameters, those that differ from their defaults first, for a ledger's history."""

@@ -353,12 +353,15 @@ def layout_of_records(X: Any) -> str:
 
 
 def dtypes_depend_on_values(X: Any) -> bool:
-    """Whether a missing value would change the dtypes that scikit-learn finds in X.
+    """Whether one value may change the dtypes that scikit-learn finds in X.
 
-    It does for lists, for integers and booleans of polars, and for categories of numbers in pandas.
+    A missing one does for lists, for integers and booleans of polars, and for categories of numbers
+    in pandas; the longest one for bytes of NumPy, to whose width declared categories would be cut.
     """
     if X is None or not (hasattr(X, "dtype") or hasattr(X, "dtypes")):
         return X is not None
+    if getattr(getattr(X, "dtype", None), "kind", None) == "S":
+        return True
     dtypes = X.dtypes if hasattr(X, "columns") else ()
     if hasattr(X, "iter_rows"):  # polars
         return any(str(dtype).startswith(("Int", "UInt", "Boolean")) for dtype in dtypes)

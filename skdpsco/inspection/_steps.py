@@ -41,8 +41,9 @@ LAYOUT = (
     "is a CategoricalDomainEncoder of several categories with sparse_output=True"
 )
 DTYPES = (
-    "learns the dtype of its input, which depends on whether a value is missing: turn integers and "
-    "booleans of X into floats, or use CategoricalDomainEncoder"
+    "learns the dtype of its input, which depends on whether a value is missing, or on how long "
+    "one is: turn integers and booleans of X into floats, and bytes into text, or use "
+    "CategoricalDomainEncoder"
 )
 MAY_FAIL = "after a private step it may fail, once that is charged,"
 CALLBACKS = "its callbacks see records and models: remove them with set_callbacks()"

@@ -176,7 +176,7 @@ def privacy_report(
     X : array-like, sparse matrix, frame, RowBlocks or None, default=None
         The records, or some of them, of which only the layout is looked at, which is public: dense
         or sparse, and the dtypes of columns. None takes the layout to be unknown, and the dtypes
-        not to depend on whether a value is missing (as they do in lists and in polars).
+        not to depend on single values (as they do in lists, in polars and for bytes).
 
     Returns
     -------

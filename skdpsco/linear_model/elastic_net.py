@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
 
-class PrivateElasticNet(LinearRegressor, CompositeModel):
+class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
@@ -94,7 +95,14 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     n_iter_ : int
-        Number of private rounds, passes or steps.
+        Number of private rounds, passes or steps; 0 for a fit to moments.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; after fits to moments only, and
+        without an l1 penalty.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        That of the coefficients and the intercept together, as `confint` and `summary` use it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -192,12 +200,15 @@ class PrivateElasticNet(LinearRegressor, CompositeModel):
 
     def _coefficients(self, moments):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
+        alpha = check_weight("alpha", self.alpha)
+        if ratio == 0.0 or alpha == 0.0:
+            return self._ridge_of(moments, alpha)
         problem = moments.least_squares(bool(self.fit_intercept))
-        coef = problem.elastic_net(check_weight("alpha", self.alpha), ratio)
+        coef = problem.elastic_net(alpha, ratio)
         return coef, problem.intercept(coef)
 
 
-class PrivateRidge(LinearRegressor, CompositeModel):
+class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
 
     It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does. The
@@ -274,7 +285,13 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     n_iter_ : int
-        Number of private rounds, passes or steps.
+        Number of private rounds, passes or steps; 0 for a fit to moments.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; after fits to moments only.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        That of the coefficients and the intercept together, as `confint` and `summary` use it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -365,6 +382,4 @@ class PrivateRidge(LinearRegressor, CompositeModel):
         return mixed_penalty(check_weight("alpha", self.alpha) / n_samples, 0.0)
 
     def _coefficients(self, moments):
-        problem = moments.least_squares(bool(self.fit_intercept))
-        coef = problem.ridge(check_weight("alpha", self.alpha) / moments.n_samples)
-        return coef, problem.intercept(coef)
+        return self._ridge_of(moments, check_weight("alpha", self.alpha) / moments.n_samples)

@@ -73,13 +73,13 @@ class LeastSquares(NamedTuple):
 
     def path(self, l1_ratio: float, n_alphas: int, eps: float, alphas: Any) -> WeightPath:
         """See `skdpsco.moments.ReleasedMoments.path`."""
-        l1_ratio = positive_weight("l1_ratio", l1_ratio, 0.0, 1.0)
+        l1_ratio = check_within("l1_ratio", l1_ratio, 0.0, 1.0)
         if alphas is None:
             if isinstance(n_alphas, bool) or not (isinstance(n_alphas, int) and n_alphas >= 1):
                 raise ValueError(f"n_alphas must be an int >= 1, got {n_alphas!r}.")
             if l1_ratio == 0.0:
                 raise ValueError("l1_ratio must be above 0 where alphas are to be chosen.")
-            eps = positive_weight("eps", eps, 1e-10, 1.0)
+            eps = check_within("eps", eps, 1e-10, 1.0)
             largest = self.largest_weight(l1_ratio)
             weights = largest * np.geomspace(1.0, eps, n_alphas)
         else:
@@ -121,7 +121,7 @@ class LeastSquares(NamedTuple):
         return best
 
 
-def positive_weight(name: str, value: Any, low: float, high: float) -> float:
+def check_within(name: str, value: Any, low: float, high: float) -> float:
     """A number in [low, high].
 
     Raises

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.base.private_estimator import public_only
 from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
@@ -308,10 +307,7 @@ class ReleasedMoments(MomentAnswers):
         model.n_features_in_ = self.n_features
         if self.named:
             model.feature_names_in_ = np.array(self.names[: self.n_features], dtype=object)
-        model.privacy_ = self.report_of_fit()
-        if model.ledger is not None:
-            parameters = public_only(model._changed_first())
-            model.ledger.charge(NoOpEvent(), type(model).__name__, parameters)
+        model._report_free(self.report_of_fit())
 
     def report_of_fit(self) -> PrivacyReport:
         """The report of a model that is fitted to these moments: it costs nothing more."""

@@ -1,0 +1,137 @@
+"""Standard errors and confidence intervals of ridge regressions of released moments."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from skdpsco._random import warn_utility
+from skdpsco.moments.inference import Uncertainty, uncertainty
+from skdpsco.moments.least_squares import check_within
+
+LEVELS = 1e-9, 1.0 - 1e-9
+DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
+
+
+class MomentInference:
+    """What a ridge regression that was fitted to moments knows about its errors."""
+
+    fit_intercept: bool
+    coef_: np.ndarray
+    intercept_: Any
+    uncertainty_: Uncertainty
+
+    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept, with their uncertainty."""
+        intercept = bool(self.fit_intercept)
+        problem = moments.least_squares(intercept)
+        coef = problem.ridge(weight)
+        self.uncertainty_ = uncertainty(moments, problem, coef, weight, intercept)
+        return coef, problem.intercept(coef)
+
+    def _covariance(self) -> np.ndarray:
+        if not hasattr(self, "uncertainty_"):
+            raise AttributeError(
+                f"This {type(self).__name__} has no standard errors: fit it to moments, "
+                "PrivateMoments().fit(X, y), and without an l1 penalty."
+            )
+        return self.uncertainty_.covariance
+
+    @property
+    def coef_covariance_(self) -> np.ndarray:
+        """Covariance of the coefficients, shape (n_features, n_features)."""
+        return self._covariance()[:-1, :-1]
+
+    @property
+    def coef_standard_error_(self) -> np.ndarray:
+        """Standard errors of the coefficients, shape (n_features,)."""
+        return np.sqrt(self._covariance().diagonal()[:-1])
+
+    def confint(self, level: float = 0.95) -> np.ndarray:
+        """Confidence intervals of the coefficients, by the normal law.
+
+        They count the noise of the release, and the sampling of the records with residuals whose
+        variance is the same everywhere. What they cover are the coefficients that the same penalty
+        has for the population.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability that an interval covers its coefficient, in [1e-9, 1 - 1e-9].
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_features, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        AttributeError
+            If the model was not fitted to moments, or has an l1 penalty.
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UtilityWarning
+            If the noise is so large that the coverage is doubtful, as far as the release tells.
+        """
+        return self._intervals(level)[:-1]
+
+    def summary(self, level: float = 0.95) -> Any:
+        """Coefficients and their errors as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Level of the intervals, in [1e-9, 1 - 1e-9].
+
+        Returns
+        -------
+        summary : DataFrame
+            One row per coefficient, and one for the intercept if there is one; the columns are
+            name, coef, standard_error, z, p_value, low and high.
+
+        Raises
+        ------
+        AttributeError
+            If the model was not fitted to moments, or has an l1 penalty.
+        ValueError
+            If ``level`` is out of range.
+        ImportError
+            If pandas is not installed.
+
+        Warns
+        -----
+        UtilityWarning
+            As for `confint`.
+        """
+        from pandas import DataFrame
+
+        intervals = self._intervals(level)
+        errors = np.sqrt(self._covariance().diagonal())
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(errors) - 1)])
+        rows = []
+        for name, value, error, (low, high) in zip(
+            [*names, "intercept"], [*self.coef_, self.intercept_], errors, intervals, strict=True
+        ):
+            if error > 0.0:  # an intercept of 0 that is not fitted has none
+                z = value / error
+                rows.append((name, value, error, z, 2.0 * norm.sf(abs(z)), low, high))
+        return DataFrame(rows, columns=SUMMARY)
+
+    def _intervals(self, level: Any) -> np.ndarray:
+        errors = np.sqrt(self._covariance().diagonal())
+        values = np.append(self.coef_, self.intercept_)
+        width = norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))) * errors
+        if self.uncertainty_.repaired or self.uncertainty_.curvature_noise > DOUBTFUL:
+            warn_utility(
+                "The noise in the covariances of the features is not small beside them, so that "
+                "the coverage of these intervals is doubtful. Use fewer features, more records or "
+                "a larger epsilon.",
+                4,
+            )
+        return np.column_stack([values - width, values + width])
+
+
+SUMMARY = ["name", "coef", "standard_error", "z", "p_value", "low", "high"]

@@ -1,0 +1,77 @@
+"""How uncertain a ridge regression of released moments is: docs/proofs/private_moments.md."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco.moments.least_squares import LeastSquares
+from skdpsco.moments.release import ONE
+
+
+class Uncertainty(NamedTuple):
+    """Of the coefficients of a ridge regression, and of its intercept.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_features + 1, n_features + 1)
+        That of the coefficients, and of the intercept behind them.
+    curvature_noise : float
+        Noise in the covariances of the features, relative to them: where it is not far below 1,
+        coefficients are not nearly linear in the noise.
+    repaired : bool
+        Whether noise had made these covariances smaller than it is itself, in some direction.
+    """
+
+    covariance: np.ndarray
+    curvature_noise: float
+    repaired: bool
+
+
+def uncertainty(
+    moments: Any, problem: LeastSquares, coef: np.ndarray, weight: float, fit_intercept: bool = True
+) -> Uncertainty:
+    """Sampling variance plus that of the noise, of ``(A + weight I)^-1 c`` and of the intercept.
+
+    Parameters
+    ----------
+    moments : ReleasedMoments
+    problem : LeastSquares
+        Made of these moments.
+    coef : ndarray of shape (n_features,)
+    weight : float
+        Weight of the penalty ``weight / 2 * |w|**2``.
+    fit_intercept : bool, default=True
+    """
+    d, unit = len(coef), problem.unit
+    A = problem.A * np.outer(unit, unit)
+    inverse = np.linalg.inv(problem.A + np.diag(weight / unit**2)) / np.outer(unit, unit)
+    residual = np.append(-coef, 1.0)
+    # Of the gradient, and of the mean residual behind it.
+    noise, curvature_noise = np.zeros((d + 1, d + 1)), 0.0
+    for share, (centre, scale, deviation) in moments.measured:
+        # Columns less their means are this times (ONE, v), with noise in second moments of that.
+        P = np.column_stack([(centre - problem.mean) / ONE, np.diag(scale)])
+        Q = np.vstack([P[:d], np.append(1.0 / ONE, np.zeros(d + 1))])
+        h = P.T @ residual
+        K = 0.5 * (h @ h * np.eye(d + 2) + np.outer(h, h))
+        K[0, 0] -= h[0] ** 2  # the mean of a constant has no noise
+        variance = (share * deviation) ** 2
+        noise += variance * Q @ K @ Q.T
+        curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
+    spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
+    left = max(spread + 2.0 * problem.objective(coef), 0.0)
+    # The fit has made the residual's variance smaller, by what it took for signal.
+    n = problem.n_samples
+    left = (left + float((inverse * noise[:d, :d]).sum())) / max(1.0 - d / n, 1.0 / n)
+    noise[:d, :d] += left * A / n
+    noise[d, d] += left / n
+    J = np.zeros((d + 1, d + 1))  # from the gradient and the mean residual to the model
+    J[:d, :d] = inverse
+    J[d, :d] = -problem.mean[:d] @ inverse
+    J[d, d] = 1.0
+    if not fit_intercept:
+        J[d] = 0.0
+    _, deviation = moments.features_alone().noise
+    floor = deviation * np.sqrt(2.0 * d)
+    repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
+    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired)
