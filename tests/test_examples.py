@@ -196,7 +196,7 @@ SMALLER = {
         ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
-    "plot_out_of_core": [("N, D = 60_000, 30", "N, D = 20_000, 30")],
+    "plot_out_of_core": [("[50, 100, 200, 400, 800]", "[400, 800]")],
     "plot_private_grid_search": [("SPLITS = 8", "SPLITS = 1")],
 }
 
