@@ -165,7 +165,7 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("page", ["ledger", "tables"])
+@pytest.mark.parametrize("page", ["ledger", "moments", "tables"])
 def test_pages_of_code(page, tmp_path, monkeypatch):
     """What they show is what their code prints."""
     monkeypatch.chdir(tmp_path)
@@ -193,6 +193,7 @@ SMALLER = {
         ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
+    "plot_moments": [("[1, 4, 16, 64, 256]", "[4]"), ("REPETITIONS = 3", "REPETITIONS = 1")],
     "plot_out_of_core": [("N, D = 60_000, 30", "N, D = 20_000, 30")],
     "plot_private_grid_search": [("SPLITS = 8", "SPLITS = 1")],
 }
