@@ -36,6 +36,7 @@ EXAMPLES = [  # in the order of the gallery
     "plot_first_model.py",
     "plot_pipeline_budget.py",
     "plot_private_grid_search.py",
+    "plot_moments.py",
     "plot_group_dro.py",
     "plot_minimax.py",
     "plot_synthetic_data.py",

@@ -167,7 +167,7 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "page",
-    "deploying ledger missing-values other-tools persons rare-classes tables text".split(),
+    "deploying ledger missing-values moments other-tools persons rare-classes tables text".split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):
     """What they show is what their code prints."""
@@ -196,6 +196,7 @@ SMALLER = {
         ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
     ],
     "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
+    "plot_moments": [("[1, 4, 16, 64, 256]", "[4]"), ("REPETITIONS = 3", "REPETITIONS = 1")],
     "plot_out_of_core": [("[50, 100, 200, 400, 800]", "[400, 800]")],
     "plot_private_grid_search": [("SPLITS = 8", "SPLITS = 1")],
 }

@@ -38,10 +38,10 @@ class MatrixTuning(NamedTuple):
         Square of the entry of the ones, in units of the norm's.
     """
 
-    norm_share: float = 0.02
-    n_counts: int = 4
-    smallest: float = 0.5
-    tail: float = 2.0
+    norm_share: float = 0.03
+    n_counts: int = 3
+    smallest: float = 0.7071
+    tail: float = 2.5
     one: float = 0.15
 
 
