@@ -185,7 +185,7 @@ def plan_target(
         grids["magnitude"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
-    # As many choices of a centre, one around the other, as are none.
+    # As many choices of a centre, one around the other, as are more than guesses.
     margin, n_centres = math.log(len(CENTRES)) + 2.5, 0
     for n_draws in range(MOST_CENTRES, 0, -1):
         epsilon0 = charge_of(TARGET.centre_share, n_samples, rho, margin / 0.25, n_draws)
