@@ -16,6 +16,7 @@ from skdpsco import (
 )
 from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential
 from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
+from skdpsco.privacy.events import leaves
 from skdpsco.scaling.quantiles import (
     choose_score,
     cover_scores,
@@ -26,12 +27,10 @@ from skdpsco.scaling.quantiles import (
 from skdpsco.scaling.target import (
     FIELD,
     MAGNITUDES,
-    SCALES,
     TARGET,
     Target,
     count_targets,
     declared_target,
-    magnitude_share,
     plan_target,
     release_target,
 )
@@ -51,22 +50,26 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
     plan = plan_target(bound, centred, n, rho)
     assert plan == plan_target(bound, centred, n, rho)
     assert 0 < plan.tail <= 0.05
+    assert (plan.centre_grid is None) == (plan.n_centres == 0)
     assert (plan.centre_grid is None) or centred
     assert (plan.magnitude_grid is None) or bound is None
-    spent = 0.0
-    for grid, share, score_range, draws in (
-        (plan.magnitude_grid, magnitude_share(n, rho), 2.0, 1),
-        (plan.centre_grid, TARGET.share / (1 + plan.zoom), 2.0, 1 + plan.zoom),
-        (plan.scale_grid, TARGET.share, 1.0, 1),
+    draws = [] if plan.event == NoOpEvent() else leaves(plan.event)
+    charges = [leaf.epsilon0 for leaf, count in draws for _ in range(count)]
+    for grid, shares, score_range, draws in (
+        (plan.magnitude_grid, TARGET.magnitude_share, 2.0, 1),
+        (plan.centre_grid, TARGET.centre_share, 2.0, plan.n_centres),
+        (plan.scale_grid, TARGET.scale_share, 1.0, 2),
     ):
         if grid is not None:
-            spent += draws * share * rho
+            (epsilon0,), charges = set(charges[:draws]), charges[draws:]
+            share = draws * epsilon0**2 / (8.0 * rho)
+            assert shares[0] * (1.0 - 1e-9) <= share <= shares[1] * (1.0 + 1e-9)
+            assert share == pytest.approx(shares[0]) or n * math.sqrt(2.0 * rho) < 1000.0
             # The range of a score's changes over epsilon0. (The grid is never finer than 2**-49 of
             # the largest score, 2 n.)
-            scale = score_range / math.sqrt(8 * share * rho)
-            scale = max(scale, 2 * n * 2.0 ** (SCALE_BITS - 49))
+            scale = max(score_range / epsilon0, 2 * n * 2.0 ** (SCALE_BITS - 49))
             assert grid * 2.0**SCALE_BITS == pytest.approx(scale, rel=0.01)
-    assert rho_of(plan.event) == pytest.approx(spent, rel=1e-12)
+    assert charges == []
     if (n, rho) == (10**6, 1.0):  # plenty
         assert plan.scale_grid is not None
         assert (plan.centre_grid is not None) == centred
@@ -129,8 +132,9 @@ def test_release_without_noise_is_a_centre_and_a_quantile(centred):
         if centred:  # the last candidates are closer to each other than records
             assert abs(target.centre - 1.3) <= 0.01
         largest = np.abs(y - target.centre).max()
-        assert target.scale in SCALES * (bound + abs(target.centre))
         # Candidates are a factor 2**(1/3) apart, and half a step is a matter of taste.
+        steps = 3.0 * math.log2(target.scale / (bound + abs(target.centre)))
+        assert steps == pytest.approx(round(steps), abs=1e-9)
         assert 0.75 * largest <= target.scale <= 2 ** (2 / 3) * largest
 
 
@@ -148,7 +152,7 @@ def test_scale_is_not_much_too_wide(law, bound):
     plan = plan_target(bound, False, n, 0.024)
     scales = [release_target(plan, y, seeded(seed)).scale for seed in range(20)]
     # Noise of a count: 1 / epsilon0 = 13 records, against hundreds that count.
-    assert max(scales) < 2.0 * np.quantile(np.abs(y), 0.99)
+    assert max(scales) < 2.1 * np.quantile(np.abs(y), 0.99)
     assert min(scales) > 0.7 * np.quantile(np.abs(y), 0.99)
 
 
@@ -264,7 +268,25 @@ def test_few_records_have_a_magnitude():
     plan = plan_target(None, True, 330, 0.024)
     found = [release_target(plan, y, seeded(seed)) for seed in range(20)]
     assert np.mean([50.0 < target.scale < 2000.0 for target in found]) > 0.9
-    assert magnitude_share(330, 0.024) > magnitude_share(4000, 0.024)
+    spent = [rho_of(plan_target(None, True, n, 0.024).event) for n in (330, 4000)]
+    assert 0.4 * 0.024 > spent[0] > spent[1]
+
+
+@pytest.mark.parametrize("law", ["normal", "exponential", "uniform", "half 0"])
+def test_the_scale_is_hardly_ever_far_off(law):
+    """1,000 records at epsilon 1: noise grows in proportion to it."""
+    rng, n = np.random.default_rng(0), 1000
+    y = {
+        "normal": rng.normal(size=n),
+        "exponential": rng.exponential(size=n),
+        "uniform": rng.uniform(-1.0, 1.0, n),
+        "half 0": rng.uniform(-1.0, 1.0, n) * (rng.random(n) < 0.5),
+    }[law]
+    plan = plan_target(16.0, True, n, 0.024)
+    found = [release_target(plan, y, seeded(seed)) for seed in range(100)]
+    ratios = [target.scale / np.quantile(np.abs(y - target.centre), 0.95) for target in found]
+    assert np.quantile(ratios, 0.02) > 0.4
+    assert np.quantile(ratios, 0.98) < 3.0
 
 
 # ------------------------------------------------------------------ several targets, and groups

@@ -17,30 +17,36 @@ class TargetTuning(NamedTuple):
 
     Parameters
     ----------
-    share : float
-        Share of rho for the centre, and also for the scale.
-    magnitude_share, most_magnitude_share : float
-        Share of rho for the bound if none is declared, and the largest share, for few records.
+    magnitude_share, centre_share, scale_share : tuple of float
+        Share of rho for the bound if none is declared, for the centre and for the scale, and the
+        largest share, for few records.
     tail, least_tail : float
         Largest share of the records of a group that the scale may clip, and the least number of
         records that it may, times mu: fewer could not be counted.
+    penalty : float
+        How many more targets a scale must cover than the next smaller one, in units of the noise,
+    most_penalty : float
+        and the largest sum of these over all candidates, as a share of the targets.
     """
 
-    share: float = 0.03
-    magnitude_share: float = 0.05
-    most_magnitude_share: float = 0.3
+    magnitude_share: tuple[float, float] = (0.05, 0.3)
+    centre_share: tuple[float, float] = (0.03, 0.3)
+    scale_share: tuple[float, float] = (0.03, 0.15)
     tail: float = 0.05
-    least_tail: float = 5.0
+    least_tail: float = 8.0
+    penalty: float = 2.0
+    most_penalty: float = 0.4
 
 
 TARGET = TargetTuning()
 
 # Candidates, in increasing order; centres and scales in units of the bound.
 MAGNITUDES = 2.0 ** np.arange(-10, 31)
-N_CENTRES, FEW_CENTRES = 4097, 33
-ZOOM = 2.0**-10  # of a second choice among many centres: two steps of the first, each way
-SCALES = 2.0 ** (np.arange(-75, 1) / 3.0)
-FEW_SCALES = 32  # the largest ones
+CENTRES = np.linspace(-1.0, 1.0, 65)
+ZOOM = 2.0**-4  # of the next choice of a centre: two steps of the last one, each way
+MOST_CENTRES = 5  # choices
+SCALES = 2.0 ** (np.arange(-9, 1) * (8.0 / 3.0))
+FINE_SCALES = 2.0 ** (np.arange(-15, 1) / 3.0)  # in units of the first choice, one step below too
 
 FIELD = "t"  # of targets with other fields, such as the groups of a record
 
@@ -75,13 +81,11 @@ class TargetPlan:
         Share of the targets that the magnitude should cover.
     tail : float
         Share of the targets that the scale may clip.
-    penalty : float
-        How many more targets a scale must cover than the next smaller one.
+    penalties : tuple of float
+        How many more targets a scale must cover than the next smaller one, in both choices.
     event : Event
-    zoom : bool
-        Whether there are many centres, and a second choice around the first.
-    n_scales : int
-        Number of candidates for the scale, which are the largest ones.
+    n_centres : int
+        Number of choices of the centre, one around the other.
     """
 
     bound: float
@@ -90,10 +94,9 @@ class TargetPlan:
     scale_grid: float | None
     quantile: float
     tail: float
-    penalty: float
+    penalties: tuple[float, float]
     event: Event
-    zoom: bool = False
-    n_scales: int = len(SCALES)
+    n_centres: int = 0
 
     part: ClassVar[str] = "target"
 
@@ -105,7 +108,7 @@ class TargetPlan:
         low = high = self.bound
         if self.magnitude_grid is not None:
             low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
-        scales = (low * float(SCALES[-self.n_scales]), 2.0 * high)
+        scales = (low * float(SCALES[0] * FINE_SCALES[0]), 2.0 * high)
         return tuple(Target(high, 0.0, scale) for scale in scales)
 
     def release(self, X: Any, y: Any, rng: Any) -> Target:
@@ -123,15 +126,22 @@ class TargetPlan:
         return f"targets are clipped to +-{target.bound:g}"
 
 
-def magnitude_share(n_samples: int, rho: float) -> float:
-    """Share of ``rho`` for which the choice of a magnitude is not a guess, within limits."""
-    least = (math.log(len(MAGNITUDES)) + 4.0) / (0.2 * n_samples) * (1.0 + 1e-6)
-    return min(max(TARGET.magnitude_share, least**2 / (8.0 * rho)), TARGET.most_magnitude_share)
+def charge_of(
+    shares: tuple[float, float], n_samples: int, rho: float, margin: float, n_draws: int = 1
+) -> float:
+    """``epsilon0`` of each of some draws, for a share of ``rho`` within limits.
+
+    It is that at which a wrong candidate's score is lower by ``margin``, in units of the noise, for
+    every record: public numbers.
+    """
+    needed = (margin / n_samples) ** 2 * n_draws / (8.0 * rho) * (1.0 + 1e-6)
+    share = min(max(shares[0], needed), shares[1])
+    return math.sqrt(8.0 * share / n_draws * rho)
 
 
 def declared_target(bound: float) -> TargetPlan:
     """Release nothing: targets are in units of their declared bound."""
-    return TargetPlan(bound, None, None, None, 0.6, 0.05, 0.0, NoOpEvent())
+    return TargetPlan(bound, None, None, None, 0.6, 0.05, (0.0, 0.0), NoOpEvent())
 
 
 def plan_target(
@@ -168,34 +178,34 @@ def plan_target(
 
     # A draw is not a guess if the scores of wrong candidates are lower by a bit more than
     # log(candidates), in units of the noise.
-    epsilon0 = math.sqrt(8.0 * magnitude_share(n_samples, rho) * rho)
+    margin = math.log(len(MAGNITUDES)) + 4.0
+    epsilon0 = charge_of(TARGET.magnitude_share, n_samples, rho, margin / 0.2)
     quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
-    margin = (1.0 - quantile) * n_samples * epsilon0 / 2.0
-    if bound is None and margin > math.log(len(MAGNITUDES)) + 4.0:
+    if bound is None and (1.0 - quantile) * n_samples * epsilon0 / 2.0 > margin:
         grids["magnitude"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
-    zoom = False
-    for share, count, draws in (
-        (TARGET.share / 2.0, N_CENTRES, 2),
-        (TARGET.share, FEW_CENTRES, 1),
-    ):
-        epsilon0 = math.sqrt(8.0 * share * rho)
-        if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
+    # As many choices of a centre, one around the other, as are more than guesses.
+    margin, n_centres = math.log(len(CENTRES)) + 2.5, 0
+    for n_draws in range(MOST_CENTRES, 0, -1):
+        epsilon0 = charge_of(TARGET.centre_share, n_samples, rho, margin / 0.25, n_draws)
+        if centred and 0.25 * n_samples * epsilon0 > margin:
             grids["centre"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
-            event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
-            zoom = draws > 1
+            event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * n_draws)
+            n_centres = n_draws
             break
-    epsilon0 = math.sqrt(8.0 * TARGET.share * rho)
-    m = len(SCALES)
-    if 0.15 * n_samples * epsilon0 <= math.log(m):
-        m = FEW_SCALES
-    if 0.15 * n_samples * epsilon0 > math.log(m):
+    margin = math.log(len(SCALES)) + 0.5
+    epsilon0 = charge_of(TARGET.scale_share, n_samples, rho, margin / 0.15, 2)
+    if 0.15 * n_samples * epsilon0 > margin:
         grids["scale"] = exponential_grid(1.0 * n_targets, epsilon0, 2.0 * n_values)
-        event = compose(event, ExponentialMechanismEvent(epsilon0))
-    # Enough to tell candidates apart that all cover, but in total no more than a few records: most
-    # targets may be alike, and the scale is that of the others.
-    penalty = min(max(0.05 * n_samples / m, 0.6 / epsilon0), 0.4 * n_samples / m)
+        event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * 2)
+
+    # Enough to tell candidates apart that all cover, but in total no more than some targets: most
+    # may be alike, and the scale is that of the others.
+    most = [TARGET.most_penalty / len(sizes) * n_samples for sizes in (SCALES, FINE_SCALES)]
+    most[1] = min(most[1], tail * n_samples / 3.0)
+    coarse, fine = (min(TARGET.penalty / epsilon0, limit) * n_targets for limit in most)
+
     return TargetPlan(
         bound=1.0 if bound is None else bound,
         magnitude_grid=grids["magnitude"],
@@ -203,10 +213,9 @@ def plan_target(
         scale_grid=grids["scale"],
         quantile=quantile,
         tail=tail,
-        penalty=min(penalty, tail * n_samples / 3.0) * n_targets,
+        penalties=(coarse, fine),
         event=event,
-        zoom=zoom,
-        n_scales=m,
+        n_centres=n_centres,
     )
 
 
@@ -227,19 +236,19 @@ def release_target(
         scores = quantile_scores_of(up_to, n, plan.quantile)
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
     if plan.centre_grid is not None:
-        count = N_CENTRES if plan.zoom else FEW_CENTRES
-        for width in (bound, bound * ZOOM)[: 1 + plan.zoom]:
-            candidates = centre + width * np.linspace(-1.0, 1.0, count)
+        for k in range(plan.n_centres):
+            candidates = centre + bound * ZOOM**k * CENTRES
             up_to, n = counts(bound, 0.0, False, candidates)
             scores = quantile_scores_of(up_to, n, 0.5)
             centre = choose(scores, candidates, plan.centre_grid, rng)
         centre = max(-bound, min(bound, centre))
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
-        candidates = SCALES[-plan.n_scales :] * scale
-        up_to, n = counts(bound, centre, True, candidates)
-        scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
-        scale = choose(scores, candidates, plan.scale_grid, rng)
+        for sizes, penalty in zip((SCALES, FINE_SCALES), plan.penalties, strict=True):
+            candidates = sizes * scale
+            up_to, n = counts(bound, centre, True, candidates)
+            scores = cover_scores_of(up_to, n, plan.tail, penalty)
+            scale = choose(scores, candidates, plan.scale_grid, rng)
     return Target(bound, centre, scale)
 
 

@@ -419,7 +419,11 @@ def test_refit_charges_are_tight(releases, newton):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("bound", [3.0, None])
 def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred, tail):
-    monkeypatch.setattr(target_module, "N_CENTRES", 33)  # of the charge nothing depends on it
+    # Of the charge nothing depends on the candidates.
+    monkeypatch.setattr(target_module, "CENTRES", np.linspace(-1.0, 1.0, 33))
+    monkeypatch.setattr(target_module, "ZOOM", 2.0**-10)
+    monkeypatch.setattr(target_module, "MOST_CENTRES", 2)
+    monkeypatch.setattr(target_module, "SCALES", 2.0 ** (np.arange(-75, 1) / 3.0))
     plan = target_module.plan_target(bound, centred, n, 5000.0)
     # rho is large enough to release all of them at so few records.
     assert plan.scale_grid is not None
@@ -428,12 +432,12 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     events = [leaf for leaf, count in leaves(plan.event) for _ in range(count)]
     assert all(isinstance(leaf, ExponentialMechanismEvent) for leaf in events)
     charges = [leaf.epsilon0 * ONE for leaf in events]  # in the order of the releases
-    assert plan.zoom == centred
-    assert len(charges) == (bound is None) + 2 * centred + 1
+    assert plan.n_centres == 2 * centred
+    assert len(charges) == (bound is None) + 2 * centred + 2
     if bound is None:  # the magnitude comes first, with the larger share
         assert charges[0] > charges[1]
     if tail is not None:  # public numbers, which the charge must not depend on
-        plan = dataclasses.replace(plan, tail=tail, penalty=0.3, quantile=0.7)
+        plan = dataclasses.replace(plan, tail=tail, penalties=(0.3, 0.2), quantile=0.7)
     kernel = quantiles_module.choose_score.py_func
 
     def release(y, choices):
@@ -451,7 +455,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     extreme = (-40.0, -3.0, -0.7, 0.0, 1.1, 3.0, 40.0)
     magnitudes = (8, 12) if bound is None else ()
     centres, near = ((0, 9, 16, 32), (0, 20)) if centred else ((), ())
-    earlier = [x for x in (magnitudes, centres, near) if x]
+    earlier = [x for x in (magnitudes, centres, near, (0, 60, 75)) if x]
     for rest in itertools.combinations_with_replacement(extreme, n - 1):
         for choices in itertools.product(*earlier):
             logs = [release([y, *rest], (*choices, 0)) for y in extreme]
