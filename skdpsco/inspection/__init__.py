@@ -1,5 +1,6 @@
-"""What a pipeline costs, and plots of utility against privacy."""
+"""What a pipeline costs, audits of what it claims, and plots of utility against privacy."""
 
+from ._audit import AuditResult, audit
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .pipeline_report import (
@@ -12,11 +13,13 @@ from .pipeline_report import (
 )
 
 __all__ = [
+    "AuditResult",
     "GroupLossDisplay",
     "PipelineReport",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
     "StepReport",
+    "audit",
     "check_private_steps",
     "not_private_steps",
     "privacy_report",
