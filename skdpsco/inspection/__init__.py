@@ -1,5 +1,6 @@
-"""What a pipeline costs, and plots of utility against privacy."""
+"""What a pipeline costs, audits of what it claims, and plots of utility against privacy."""
 
+from ._audit import AuditResult, audit
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .pipeline_report import (
@@ -13,6 +14,7 @@ from .pipeline_report import (
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
 
 __all__ = [
+    "AuditResult",
     "GroupLossDisplay",
     "PipelineReport",
     "PlannedRelease",
@@ -20,6 +22,7 @@ __all__ = [
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
     "StepReport",
+    "audit",
     "check_private_steps",
     "epsilon_for",
     "n_for",

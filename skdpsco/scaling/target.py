@@ -245,10 +245,10 @@ def release_target(
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
         for sizes, penalty in zip((SCALES, FINE_SCALES), plan.penalties, strict=True):
-            candidates = sizes * scale
-            up_to, n = counts(bound, centre, True, candidates)
+            covers = sizes * scale
+            up_to, n = counts(bound, centre, True, covers)
             scores = cover_scores_of(up_to, n, plan.tail, penalty)
-            scale = choose(scores, candidates, plan.scale_grid, rng)
+            scale = choose(scores, covers, plan.scale_grid, rng)
     return Target(bound, centre, scale)
 
 

@@ -1,9 +1,8 @@
 """Statistical audits: what an observer of many fits can prove about epsilon.
 
-Neighbours S, S' and an event E are fixed beforehand. From the numbers of hits, Clopper-Pearson
-bounds at 5e-7 each give p <= P(E | S) and q >= P(E | S'), hence epsilon >= log((p - delta) / q)
-with a false alarm below 1e-6 per audit. Every audit is repeated on a mechanism with too little
-noise, which it must convict.
+Neighbours S, S' and an event E are fixed beforehand. From the numbers of hits `skdpsco.inspection`
+bounds epsilon from below, with a false alarm below 1e-6 per audit. Every audit is repeated on a
+mechanism with too little noise, which it must convict.
 """
 
 import dataclasses
@@ -17,6 +16,8 @@ from scipy import stats
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.data.design import as_design
+from skdpsco.inspection import audit
+from skdpsco.inspection._trade_off import ApproximateGuarantee, lower_bound
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import samplers as m
 from skdpsco.privacy import Budget, GaussianEvent, gaussian_mu
@@ -30,14 +31,12 @@ from skdpsco.solvers.l1.stagewise import StagewisePlan
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
 from skdpsco.solvers.penalized import gradient_descent as descent_module
 
-ALPHA = 5e-7
+ALARM = 1e-6
 
 
 def audited_epsilon(hits, hits_of_neighbour, n, delta):
-    """Lower bound on epsilon, at confidence 1 - 2 ALPHA."""
-    p = stats.beta.ppf(ALPHA, hits, n - hits + 1) if hits > 0 else 0.0
-    q = stats.beta.ppf(1 - ALPHA, hits_of_neighbour + 1, n - hits_of_neighbour)
-    return math.log((p - delta) / q) if p > delta else -math.inf
+    """Lower bound on epsilon, but for a chance of ALARM."""
+    return lower_bound(lambda e: ApproximateGuarantee(e, delta), hits, hits_of_neighbour, n, ALARM)
 
 
 def test_the_bound_on_epsilon_is_one():
@@ -47,7 +46,7 @@ def test_the_bound_on_epsilon_is_one():
     rng = np.random.default_rng(0)
     for _ in range(50):
         bound = audited_epsilon(rng.binomial(n, p), rng.binomial(n, 1 - p), n, 0.0)
-        assert epsilon - 0.4 < bound <= epsilon
+        assert epsilon - 0.15 < bound <= epsilon
 
 
 # ------------------------------------------------------------------------------ one release
@@ -153,7 +152,7 @@ SMALL = {"epsilon": 0.5, "delta": 0.1, "radius": 0.1}
 # the sign of one coefficient, and of charges that one fit does not exhaust.
 CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
-    (PrivateLasso, {"solver": RefitOnly(), "target_bound": 1.0, **SMALL}, [m], 6),
+    (PrivateLasso, {"solver": RefitOnly(), **SMALL}, [m], 6),
     (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [m], 10),
     (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 6),
     (PrivateLogisticL1, {"solver": DescentOnly()}, [descent_module], 10),
@@ -177,26 +176,26 @@ CASES = [
 @pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")  # seeds: to be repeatable
 @pytest.mark.parametrize(("estimator", "parameters", "modules", "factor"), CASES)
 def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
-    X = np.array([[1.0], [0.0], [0.0]])
+    classifier = estimator is PrivateLogisticL1
     parameters = {"epsilon": EPSILON, "delta": DELTA, "radius": 1.0, **parameters}
+    model = estimator(
+        fit_intercept=False,
+        **parameters,
+        **({"classes": [-1, 1]} if classifier else {"target_bound": 1.0}),
+    )
 
-    def coefficients(flipped):
-        y = np.array([-1.0 if flipped else 1.0, 1.0, 1.0])
-        model = estimator(fit_intercept=False, **parameters)
-        if estimator is PrivateLogisticL1:
-            model.set_params(classes=[-1, 1])
-            y = y.astype(int)
-        found = []
-        for seed in range(FITS):
-            model.set_params(random_state=2 * seed + flipped)
-            found.append(model.fit(X, y).coef_.ravel()[0])
-        return np.array(found)
+    def audited():
+        return audit(
+            model,
+            np.array([[1.0], [0.0], [0.0]]),
+            np.ones(3),
+            statistic=lambda fitted: fitted.coef_.ravel()[0] > 0,
+            n_fits=FITS,
+            confidence=1.0 - ALARM,
+            random_state=0,
+        )
 
-    def audit():
-        a, b = coefficients(False), coefficients(True)
-        return audited_epsilon(int((a > 0).sum()), int((b > 0).sum()), FITS, parameters["delta"])
-
-    honest = audit()
+    honest = audited()
     names = ("gaussian_grid", "exponential_grid")
     for module, name in itertools.product(modules, names):
         if hasattr(module, name):
@@ -204,9 +203,8 @@ def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
             monkeypatch.setattr(
                 module, name, lambda *args, original=original: original(*args) / factor
             )
-    broken = audit()
-    assert honest <= parameters["epsilon"]
-    assert broken > parameters["epsilon"]
+    assert not honest.convicted
+    assert audited().epsilon_lower > model.epsilon
 
 
 # ------------------------------------------------------------------------------ low bits

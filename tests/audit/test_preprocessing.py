@@ -1,8 +1,8 @@
 """Private preprocessing: sensitivities by brute force, laws of the noise, what can be proved.
 
 What a fit computes just before it draws noise is recorded, in grid units, for all pairs of data
-sets that differ in one record; as in tests/audit/test_sensitivity.py. Audits are as in
-tests/audit/test_audit.py.
+sets that differ in one record; as in tests/audit/test_sensitivity.py. Audits are those of
+`skdpsco.inspection`.
 """
 
 import itertools
@@ -11,11 +11,11 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from test_audit import audited_epsilon
 from test_sensitivity import Forced, largest_range
 
 import skdpsco.scaling.quantiles as quantiles_module
 from skdpsco.data import as_design
+from skdpsco.inspection import audit
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
@@ -369,17 +369,13 @@ AUDITS = {
 @pytest.mark.parametrize("case", AUDITS)
 def test_audit(monkeypatch, case):
     model, first, second, y, event, factor = AUDITS[case]
-    epsilon, delta, n_fits = 2.0, 1e-3, 400
-    model.set_params(epsilon=epsilon, delta=delta)
+    model.set_params(epsilon=2.0, delta=1e-3)
 
-    def audit():
-        hits = [0, 0]
-        for seed in range(2 * n_fits):
-            model.set_params(random_state=seed).fit((first, second)[seed % 2], y)
-            hits[seed % 2] += int(event(model))
-        return audited_epsilon(*hits, n_fits, delta)
+    def audited():
+        options = {"statistic": event, "n_fits": 400, "confidence": 1 - 1e-6, "random_state": 0}
+        return audit(model, first, y, neighbour={"X": second}, **options)
 
-    assert audit() <= epsilon
+    assert not audited().convicted
     for module, name in (
         (scaler_module, "gaussian_grid"),
         (clipper_module, "exponential_grid"),
@@ -387,4 +383,4 @@ def test_audit(monkeypatch, case):
     ):
         exact = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, exact=exact: exact(*args) / factor)
-    assert audit() > epsilon
+    assert audited().epsilon_lower > 2.0

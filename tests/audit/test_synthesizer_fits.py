@@ -1,16 +1,16 @@
 """Whole fits of `PrivateSynthesizer`: what an observer of many can prove about epsilon.
 
-As in tests/audit/test_audit.py, to which the bounds belong. What one release may tell, and how much
-noise is in it, is audited in tests/audit/test_measure_project_noise.py.
+What one release may tell, and how much noise is in it, is audited in
+tests/audit/test_measure_project_noise.py.
 """
 
 import itertools
 
 import numpy as np
 import pytest
-from test_audit import audited_epsilon
 
 from skdpsco import PrivateSynthesizer
+from skdpsco.inspection import audit
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.synthesis import Bins
@@ -38,21 +38,24 @@ def test_whole_fits(monkeypatch, case):
     params, *records = CASES[case]
     model = PrivateSynthesizer(epsilon=EPSILON, delta=DELTA, domain=2, **params)
 
-    def hits(which):
-        X = np.array([records[which], (0, 1), (1, 0)])
-        found = 0
-        for seed in range(FITS):
-            answers = model.set_params(random_state=2 * seed + which).fit(X).answers_
-            middle = 0.5 if case == "marginals" else -2 / 3
-            found += answers[0] > middle
-        return found
+    middle = 0.5 if case == "marginals" else -2 / 3
 
-    honest = audited_epsilon(hits(0), hits(1), FITS, DELTA)
+    def audited():
+        first, second = (np.array([record, (0, 1), (1, 0)]) for record in records)
+        return audit(
+            model,
+            first,
+            neighbour={"X": second},
+            statistic=lambda fitted: fitted.answers_[0] > middle,
+            n_fits=FITS,
+            confidence=1 - 1e-6,
+            random_state=0,
+        )
+
+    assert not audited().convicted
     original = measure_project.gaussian_grid
     monkeypatch.setattr(measure_project, "gaussian_grid", lambda *args: original(*args) / 20)
-    broken = audited_epsilon(hits(0), hits(1), FITS, DELTA)
-    assert honest <= EPSILON
-    assert broken > EPSILON
+    assert audited().epsilon_lower > EPSILON
 
 
 def test_codes_are_a_map_of_single_records():

@@ -1,0 +1,504 @@
+"""Audits of whole fits: what many of them on two neighbours prove about their privacy."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse, special, stats
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.parallel import Parallel, delayed
+
+from skdpsco._random import seed_of, without_warnings
+from skdpsco._typing import MatrixLike, Seed, TargetLike
+from skdpsco._validation import check_feature_bound, check_positive_int
+from skdpsco.privacy import gaussian_epsilon, gdp_of
+from skdpsco.privacy._checks import check_real
+from skdpsco.privacy.report import html_table
+
+from ._trade_off import (
+    ApproximateGuarantee,
+    GaussianGuarantee,
+    Guarantee,
+    least_found,
+    lower_bound,
+)
+from .pipeline_report import check_private_steps, privacy_report
+
+_N_COORDINATES = 300  # number of coordinates that make a statistic: those that differ most
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit has proved; prints as a short table, also as HTML.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee that is claimed.
+    mu : float or None
+        The claim in Gaussian differential privacy, if the charge of a fit has one: where all its
+        noise is Gaussian or of the exponential mechanism.
+    epsilon_lower : float
+        Lower confidence bound on the true epsilon at ``delta``, whatever noise there is.
+    mu_lower : float
+        Lower confidence bound on the true mu.
+    detectable : float
+        The true epsilon from which on fits would be convicted with probability 0.8, if one number
+        showed all that they release: what noise that is too small can at best be found by so many
+        fits. Infinity if they are too few for any.
+    hits : tuple of int
+        How many of the fits on either data set hit the event that tells them apart.
+    n_counted : int
+        Number of fits on each data set that these are of; the other fits chose the event.
+    confidence : float
+        Probability, at least, that all lower bounds hold.
+
+    Notes
+    -----
+    ``convicted`` is True where the claim is refuted. A claim that is not is no more than that: the
+    data sets, or the event, may not be the worst.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float | None
+    epsilon_lower: float
+    mu_lower: float
+    detectable: float
+    hits: tuple[int, int]
+    n_counted: int
+    confidence: float
+
+    @property
+    def convicted(self) -> bool:
+        """Whether the claim is refuted; if it holds, with probability at most 1 - confidence."""
+        too_clear = self.mu is not None and self.mu_lower > self.mu
+        return self.epsilon_lower > self.epsilon or too_clear
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values of the table."""
+        bound = f"{self.confidence:g} confidence"
+        rows = [
+            ("verdict", "CONVICTED" if self.convicted else "not convicted"),
+            ("epsilon", f"at least {self.epsilon_lower:.3g}, claimed {self.epsilon:g}"),
+            ("delta", f"{self.delta:g}"),
+        ]
+        if self.mu is not None:
+            rows.append(("mu", f"at least {self.mu_lower:.3g}, claimed {self.mu:.3g}"))
+        first, second = self.hits
+        return [
+            *rows,
+            ("bounds hold", f"with {bound}"),
+            ("hits", f"{first} and {second} of {self.n_counted} fits each"),
+            ("power", f"at best epsilon = {self.detectable:.3g} is found with probability 0.8"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<11} {value}" for name, value in self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("Privacy audit", self.rows())
+
+
+def audit(
+    estimator: Any,
+    X: MatrixLike,
+    y: TargetLike = None,
+    *,
+    neighbour: Mapping[str, Any] | None = None,
+    n_fits: int = 500,
+    statistic: Callable[[Any], Any] | None = None,
+    confidence: float = 0.99,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    fit_params: Mapping[str, Any] | None = None,
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+) -> AuditResult:
+    """Fit an estimator many times on two neighbouring data sets, and test what it claims.
+
+    Whoever sees fits of a private estimator can tell two data sets that differ in one record apart
+    only as well as (epsilon, delta) allows. This counts how well. A lower bound above the claim
+    convicts the estimator, its solver, its loss or its data path of a mistake; a bound below it
+    proves nothing, but tells how much of the claim is used on these data.
+
+    **For public or made-up data.** What is returned has no noise of its own, and the fits would
+    cost ``2 * n_fits + 1`` budgets on private data. An estimator with a ledger is refused.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator, a pipeline whose steps are all private or data-independent, or, with
+        ``epsilon`` and ``delta``, any estimator. It is cloned; its ``random_state`` is replaced.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The records. Few are best, and zeros, beside which the replaced record stands out.
+    y : array-like of shape (n_samples,) or None, default=None
+        Their targets.
+    neighbour : mapping or None, default=None
+        The arguments of ``fit`` that are different on the second data set, such as ``{"y": other}``
+        or ``{"X": other}``. They replace one record. None replaces the first record by canaries:
+        features at their declared bounds (``feature_bound``, otherwise the largest of each column),
+        once with the first class or the largest target (``target_bound``, otherwise the largest),
+        and once with the last class or the smallest. Without ``y`` the features change their sign.
+    n_fits : int, default=500
+        Number of fits on each data set, at least 2.
+    statistic : callable or None, default=None
+        ``statistic(fitted)`` is what an observer looks at: a number, an array of constant length,
+        or a bool, the event itself, which fits of ``X`` hit more often. None looks at all numbers
+        in fitted attributes. What depends on the time or the machine is not covered by guarantees.
+    confidence : float, default=0.99
+        Probability of no false alarm, in (0, 1). In a test that is run every day, take 1 - 1e-6.
+    epsilon, delta : float or None, default=None
+        The claim. None takes that of ``privacy_report`` of a fit.
+    fit_params : mapping or None, default=None
+        Further arguments of ``fit``, the same on both data sets unless ``neighbour`` has them.
+    n_jobs : int or None, default=None
+        Number of parallel fits, as in joblib.
+    random_state : int, RandomState instance or None, default=None
+        None for secret noise; otherwise every fit gets a seed of its own.
+
+    Returns
+    -------
+    result : AuditResult
+        ``convicted``, the lower bounds and the power.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, the estimator has a ledger, is not private and no claim is
+        given, or the data sets do not differ in exactly one record; before any fit, but for a claim
+        that the first fit should make.
+    TypeError
+        If a parameter has another type, or canaries are asked for where X is not numeric.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records is public.
+
+    The first half of the fits chooses a direction, by linear discriminants, and a threshold, unless
+    the statistic is an event; the other half counts. The bounds are exact at any number of fits:
+    two binomial tails are combined by Fisher's method [1]_, and the least favourable pair of
+    probabilities that a guarantee allows is searched. Where a fit's charge has a mu (see `gdp_of`)
+    the whole trade-off curve is tested, as in [2]_: at a delta of 1e-6 some thousand fits see much
+    less of epsilon than of mu.
+
+    How small noise must be to be found depends on the claim rather than on the code. A mistake of a
+    constant factor is found with the fewest fits where epsilon is large, about 4.
+
+    References
+    ----------
+    .. [1] Jagielski, Ullman and Oprea (2020), "Auditing Differentially Private Machine Learning:
+       How Private is Private SGD?", for the scheme.
+    .. [2] Nasr, Hayes, Steinke, Balle, Tramer, Jagielski, Carlini and Terzis (2023), "Tight
+       Auditing of Differentially Private Machine Learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.inspection import audit
+    >>> from skdpsco.preprocessing import PrivateStandardScaler
+    >>> X, scaler = np.zeros((20, 1)), PrivateStandardScaler(epsilon=4.0)
+    >>> audit(scaler, X, n_fits=200, random_state=0).convicted
+    False
+    >>> scaler.set_params(epsilon=40.0)  # more than what is claimed
+    PrivateStandardScaler(epsilon=40.0)
+    >>> audit(scaler, X, n_fits=200, epsilon=1.0, delta=1e-6, random_state=0).convicted
+    True
+    """
+    if not isinstance(estimator, BaseEstimator):
+        raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
+    _refuse_ledgers(estimator)
+    if check_positive_int("n_fits", n_fits) < 2:
+        raise ValueError(f"n_fits must be an int >= 2, got {n_fits!r}.")
+    confidence = check_real("confidence", confidence, 0.0, 1.0)
+    if statistic is not None and not callable(statistic):
+        raise TypeError(f"statistic must be callable or None, got {statistic!r}.")
+    claim = _declared_claim(estimator, epsilon, delta)
+    seed = seed_of(random_state)
+    given = {"X": X, "y": y, **(fit_params or {})}
+    data = _canaries(estimator, given) if neighbour is None else _neighbours(given, neighbour)
+    with without_warnings():
+        if claim is None:
+            claim = _claim_of(_fit(estimator, data[0], _seeds(estimator, seed, 2 * n_fits)))
+        calls = (
+            delayed(_observe)(estimator, data[i % 2], _seeds(estimator, seed, i), statistic)
+            for i in range(2 * n_fits)
+        )
+        seen = list(Parallel(n_jobs=n_jobs)(calls))
+    first, second = seen[::2], seen[1::2]
+    if all(isinstance(one, bool) for one in seen):
+        return _result(claim, (sum(first), sum(second)), n_fits, confidence)
+    half = n_fits // 2
+    event = _clearest_event(claim, first[:half], second[:half], 1.0 - confidence)
+    hits = event.hits(first[half:]), event.hits(second[half:])
+    return _result(claim, hits[::-1] if event.swapped else hits, n_fits - half, confidence)
+
+
+class _Claim(NamedTuple):
+    epsilon: float
+    delta: float
+    mu: float | None
+
+    def guarantees(self) -> list[Guarantee]:
+        """What is claimed, as trade-offs."""
+        found: list[Guarantee] = [ApproximateGuarantee(self.epsilon, self.delta)]
+        return found if self.mu is None else [*found, GaussianGuarantee(self.mu)]
+
+
+def _declared_claim(estimator: Any, epsilon: Any, delta: Any) -> _Claim | None:
+    """The claim that is given; None if it is that of the estimator, which must be private then."""
+    if (epsilon is None) != (delta is None):
+        raise ValueError("epsilon and delta must both be numbers, or both be None.")
+    if epsilon is None:
+        check_private_steps(estimator)
+        return None
+    epsilon = check_real("epsilon", epsilon, 0.0, math.inf)
+    return _Claim(epsilon, check_real("delta", delta, 0.0, 1.0, closed=True), None)
+
+
+def _claim_of(fitted: Any) -> _Claim:
+    """What a fitted estimator reports."""
+    report = privacy_report(fitted)
+    if report.epsilon is None or report.delta is None:
+        raise ValueError("The report of a fit must be private, or epsilon and delta be given.")
+    mu = math.inf if report.rho is None else gdp_of(report._known())
+    return _Claim(report.epsilon, report.delta, mu if mu < math.inf else None)
+
+
+def _refuse_ledgers(estimator: Any) -> None:
+    for name, value in estimator.get_params(deep=True).items():
+        if name.rsplit("__", 1)[-1] == "ledger" and value is not None:
+            raise ValueError(
+                f"{name} must be None: an audit fits public or made-up data many times, for which "
+                "no ledger has to pay. Do not audit on private data."
+            )
+
+
+def _seeds(estimator: Any, seed: int | None, fit: int) -> dict[str, int | None]:
+    """A seed for every ``random_state`` of a fit, of which no two are the same."""
+    names = [
+        name
+        for name in estimator.get_params(deep=True)
+        if name.rsplit("__", 1)[-1] == "random_state"
+    ]
+    if seed is None:
+        return dict.fromkeys(names)
+    start = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    return {name: (start + fit * len(names) + k) % 2**32 for k, name in enumerate(names)}
+
+
+def _fit(estimator: Any, data: Mapping[str, Any], seeds: Mapping[str, int | None]) -> Any:
+    arguments = {name: value for name, value in data.items() if value is not None}
+    return clone(estimator).set_params(**seeds).fit(arguments.pop("X"), **arguments)
+
+
+def _observe(estimator: Any, data: Any, seeds: Any, statistic: Any) -> bool | dict[str, np.ndarray]:
+    """The event, or the numbers that an observer sees of one fit, by their names."""
+    fitted = _fit(estimator, data, seeds)
+    if statistic is None:
+        return _released(fitted)
+    value = np.asarray(statistic(fitted))
+    if value.ndim == 0 and value.dtype == bool:
+        return bool(value)
+    return {"statistic": np.ravel(value).astype(float)}
+
+
+def _released(fitted: Any) -> dict[str, np.ndarray]:
+    """All numbers in fitted attributes, also of the fitted estimators that are among them."""
+    found: dict[str, np.ndarray] = {}
+    parts = {**fitted.get_params(deep=False), **vars(fitted)}
+    for step in getattr(fitted, "steps", ()):
+        parts[step[0]] = step[1]
+    for name, value in parts.items():
+        if isinstance(value, BaseEstimator):
+            found |= {f"{name}.{inner}": one for inner, one in _released(value).items()}
+        elif name.endswith("_") and isinstance(value, (np.ndarray, np.generic, int, float)):
+            numbers = np.asarray(value)
+            if numbers.dtype.kind in "biuf":
+                found[name] = np.nan_to_num(numbers.ravel().astype(float))
+    return found
+
+
+# ------------------------------------------------------------------------------ neighbours
+
+
+def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two data sets whose first records are at opposite ends of what is declared."""
+    params, X, y = estimator.get_params(deep=False), given["X"], given["y"]
+    layout = type(X) if sparse.issparse(X) else np.asarray
+    rows = np.asarray(X.toarray() if sparse.issparse(X) else X)
+    if hasattr(X, "columns") or rows.ndim != 2 or rows.dtype.kind not in "biuf" or not len(rows):
+        raise TypeError("X must be an array or a sparse matrix of numbers; give neighbour.")
+    bound = params.get("feature_bound")
+    ends = np.abs(rows).max(axis=0) if bound is None else np.zeros(rows.shape[1])
+    if bound is not None:
+        ends = check_feature_bound(bound, rows.shape[1], None)
+    ends = np.where(ends > 0.0, ends, 1.0)
+    others = rows[1:].astype(float)
+    if y is None:
+        return [{**given, "X": layout(np.vstack([end, others]))} for end in (ends, -ends)]
+    y = np.asarray(y)
+    targets = [
+        np.concatenate([np.broadcast_to(end, y[:1].shape), y[1:]])
+        for end in _extreme_targets(estimator, params, y)
+    ]
+    return [{**given, "X": layout(np.vstack([ends, others])), "y": target} for target in targets]
+
+
+def _extreme_targets(estimator: Any, params: dict[str, Any], y: np.ndarray) -> list[np.ndarray]:
+    if is_classifier(estimator):
+        classes = params.get("classes")
+        labels = np.unique(y) if classes is None else np.asarray(classes)
+        if len(labels) < 2:
+            raise ValueError("y must hold two classes, if the estimator does not declare them.")
+        return [labels[-1], labels[0]]
+    bound = params.get("target_bound")
+    largest = np.abs(y).max(axis=0) if bound is None else np.asarray(bound)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    return [largest, -largest]
+
+
+def _neighbours(given: dict[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Both data sets, after a check that they differ in one record, as far as can be seen."""
+    if not isinstance(other, Mapping):
+        raise TypeError(f"neighbour must be a mapping or None, got a {type(other).__name__}.")
+    if unknown := sorted(set(other) - set(given)):
+        raise ValueError(f"neighbour must name arguments of fit that are given; not {unknown}.")
+    changed: set[int] = set()
+    for name, value in other.items():
+        rows = _changed_rows(name, given[name], value)
+        if rows is None:
+            break
+        changed |= set(rows.tolist())
+    else:
+        if len(changed) != 1:
+            raise ValueError(f"neighbour must replace one record, got {len(changed)}.")
+    return [given, {**given, **other}]
+
+
+def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:
+    """Numbers of the records that differ; None for what is no array, which is taken on trust."""
+    if sparse.issparse(old) and sparse.issparse(new):
+        old, new = old.toarray(), new.toarray()
+    old, new = np.asarray(old), np.asarray(new)
+    if 0 in (old.ndim, new.ndim):
+        return None
+    if old.shape != new.shape:
+        raise ValueError(f"neighbour must keep the shape of {name}.")
+    missing = (old != old) & (new != new)
+    differs = (old != new) & ~missing
+    return np.flatnonzero(differs.reshape(len(old), -1).any(axis=1))
+
+
+# ------------------------------------------------------------------------------ the event
+
+
+class _Event(NamedTuple):
+    """A sum of what was released, of this layout and with these weights, above a threshold.
+
+    What was released is clipped to limits first, since quotients of noisy sums have heavy tails.
+    ``swapped`` says that fits of the second data set hit the event more often.
+    """
+
+    layout: dict[str, int]
+    limits: np.ndarray
+    weights: np.ndarray
+    threshold: float
+    swapped: bool
+
+    def hits(self, seen: list[Any]) -> int:
+        """The number of fits that hit the event."""
+        sums = np.clip(_matrix(seen, self.layout), *self.limits) @ self.weights
+        return int((sums > self.threshold).sum())
+
+
+def _matrix(seen: list[Any], layout: dict[str, int]) -> np.ndarray:
+    """What fits released, a row each; zeros where a fit has not released what the layout has."""
+    rows = np.zeros((len(seen), sum(layout.values())))
+    for row, one in zip(rows, seen, strict=True):
+        start = 0
+        for name, size in layout.items():
+            if len(one.get(name, ())) == size:
+                row[start : start + size] = one[name]
+            start += size
+    return rows
+
+
+def _clearest_event(claim: _Claim, first: list[Any], second: list[Any], alpha: float) -> _Event:
+    """The event of some fits for which the lower bound is largest."""
+    sizes = [{name: len(value) for name, value in one.items()} for one in (*first, *second)]
+    layout = {name: k for name, k in sizes[0].items() if all(o.get(name) == k for o in sizes)}
+    a, b = _matrix(first, layout), _matrix(second, layout)
+    limits = np.quantile(np.vstack([a, b]), [0.05, 0.95], axis=0)
+    limits[:, limits[0] == limits[1]] = [[-math.inf], [math.inf]]  # what is rare may tell, too
+    a, b = np.clip(a, *limits), np.clip(b, *limits)
+    weights = _discriminant(a, b)
+    best: tuple[float, _Event] = (-math.inf, _Event(layout, limits, weights, math.inf, False))
+    for sign in (1.0, -1.0):
+        high, low = (a, b) if sign > 0.0 else (b, a)
+        value, threshold = _threshold(claim, high @ weights * sign, low @ weights * sign, alpha)
+        if value > best[0]:
+            best = value, _Event(layout, limits, sign * weights, threshold, sign < 0.0)
+    return best[1]
+
+
+def _discriminant(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Weights of the sum that tells two samples best apart, if their law is nearly Gaussian."""
+    spread = np.vstack([first, second]).std(axis=0)
+    scale = np.where(spread > 0.0, spread, math.inf)
+    apart = (first - second).mean(axis=0) / scale
+    used = np.argsort(-np.abs(apart), kind="stable")[:_N_COORDINATES]
+    within = [((one - one.mean(axis=0)) / scale)[:, used] for one in (first, second)]
+    n = len(first) + len(second)
+    covariance = sum(one.T @ one for one in within) / n
+    weights = np.zeros(len(spread))
+    weights[used] = np.linalg.solve(
+        covariance + (1e-3 + len(used) / n) * np.eye(len(used)), apart[used]
+    )
+    return weights / scale
+
+
+def _threshold(
+    claim: _Claim, high: np.ndarray, low: np.ndarray, alpha: float
+) -> tuple[float, float]:
+    """The largest rough lower bound of sums above a threshold, and this threshold."""
+    values = np.unique(np.concatenate([high, low]))
+    if len(values) < 2:
+        return -math.inf, math.inf
+    at, n = (values[1:] + values[:-1]) / 2.0, len(high)
+    a = n - np.searchsorted(np.sort(high), at, side="right")
+    b = n - np.searchsorted(np.sort(low), at, side="right")
+    p = np.where(a > 0, stats.beta.ppf(alpha / 2.0, np.maximum(a, 1), n - a + 1), 0.0)
+    q = np.where(b < n, stats.beta.ppf(1.0 - alpha / 2.0, b + 1, np.maximum(n - b, 1)), 1.0)
+    if claim.mu is None:
+        bounds = np.maximum(p - claim.delta, 0.0) / q
+    else:
+        bounds = np.where(p > 0.0, special.ndtri(p), -40.0) - special.ndtri(q)
+    best = int(np.argmax(bounds))
+    return float(bounds[best]), float(at[best])
+
+
+def _result(claim: _Claim, hits: tuple[int, int], n: int, confidence: float) -> AuditResult:
+    alpha, delta = 1.0 - confidence, claim.delta
+
+    def approximate(epsilon: float) -> Guarantee:
+        return ApproximateGuarantee(epsilon, delta)
+
+    if claim.mu is None:
+        detectable = least_found(claim.guarantees(), approximate, n, alpha)
+    else:
+        mu = least_found(claim.guarantees(), GaussianGuarantee, n, alpha)
+        detectable = gaussian_epsilon(mu, delta) if mu < math.inf else math.inf
+    return AuditResult(
+        epsilon=claim.epsilon,
+        delta=delta,
+        mu=claim.mu,
+        epsilon_lower=lower_bound(approximate, *hits, n, alpha),
+        mu_lower=lower_bound(GaussianGuarantee, *hits, n, alpha),
+        detectable=detectable,
+        hits=hits,
+        n_counted=n,
+        confidence=confidence,
+    )
