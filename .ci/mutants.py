@@ -18,7 +18,10 @@ LIMIT = 900  # seconds, after which a bug counts as found: it made a test run fo
 
 
 class Bug(NamedTuple):
-    """``old`` becomes ``new`` in ``file``, of the package; ``tests`` should find it."""
+    """``old`` becomes ``new`` in ``file``, of the package; ``tests`` should find it.
+
+    "audit/search" stands for tests/audit/test_search.py.
+    """
 
     name: str
     file: str
@@ -69,10 +72,10 @@ BUGS = [
         "np.random.Generator(np.random.PCG64(seed)), False", "random"),
     # Sums over records
     Bug("replacing a record counts as removing it", "data/pieces.py",
-        "moved = 2.0 * bound if", "moved = bound if", "pieces"),
+        "moved = 2.0 * bound if", "moved = bound if", "mechanism_grids"),
     Bug("rounding is counted for one of two data sets", "data/pieces.py",
         "moved + 2.0 * math.sqrt(parts)", "moved + 1.0 * math.sqrt(parts)",
-        "pieces mechanism_grids"),
+        "mechanism_grids"),
     Bug("rounding of several sums counts once", "data/pieces.py",
         "2.0 * math.sqrt(parts) *", "2.0 *", "pieces calibration group_moments"),
     Bug("the tree of a sum adds no rounding", "data/pieces.py",
@@ -124,7 +127,7 @@ BUGS = [
     Bug("the scaler's squares cost nothing", "preprocessing/scaler.py",
         "sums[d:] *= SQUARES", "sums[d:] *= 1.0", "preprocessing_private"),
     Bug("the selector's sensitivity is halved", "preprocessing/selector.py",
-        "change = 2.0 * width", "change = 1.0 * width", "preprocessing_private"),
+        "change = 2.0 * width", "change = 1.0 * width", "audit/preprocessing"),
     Bug("every draw of the selector spends the whole budget", "preprocessing/selector.py",
         "(rho - rho_of(spent)) / n_selected)", "(rho - rho_of(spent)))", "preprocessing_private"),
     Bug("the selector charges one draw of many", "preprocessing/selector.py",
@@ -132,23 +135,26 @@ BUGS = [
         "ExponentialMechanismEvent(epsilon0)", "preprocessing_private planned_noise"),
     Bug("the clipper's scores of a centre change by half", "preprocessing/clipper.py",
         "exponential_grid(2.0, epsilon0", "exponential_grid(1.0, epsilon0",
-        "preprocessing_private"),
+        "audit/preprocessing"),
     # Stages
     Bug("the centre of features: sensitivity of a removal", "scaling/conditioning.py",
         '"centre": replace_one(n, slack),', '"centre": replace_one(n, slack, change=slack),',
-        "conditioning"),
+        "audit/conditioning_noise"),
     Bug("squares of features: a sign's worth too little", "scaling/conditioning.py",
-        "change=math.sqrt(2.0) * square)", "change=square / 2)", "conditioning"),
+        "change=math.sqrt(2.0) * square)", "change=square / 2)", "audit/conditioning_noise"),
     Bug("calibration: sensitivity halved", "scaling/calibration.py",
         "sensitivity = replace_one(n_samples, 1.0, parts=4 * levels)",
-        "sensitivity = replace_one(n_samples, 0.5, parts=4 * levels)", "calibration"),
+        "sensitivity = replace_one(n_samples, 0.5, parts=4 * levels)", "audit/calibration_noise"),
     # Solvers
     Bug("refit: halved gradients", "solvers/l1/refit.py",
-        'replace_one(n, size), "gradient"', 'replace_one(n, size / 2), "gradient"', "refit"),
+        'replace_one(n, size), "gradient"', 'replace_one(n, size / 2), "gradient"',
+        "audit/sensitivity"),
     Bug("refit: a matrix that counts one entry", "solvers/l1/refit.py",
-        "replace_one(n, size, math.sqrt(2.0) * size)", "replace_one(n, size, size)", "refit"),
+        "replace_one(n, size, math.sqrt(2.0) * size)", "replace_one(n, size, size)",
+        "audit/sensitivity"),
     Bug("refit: half a moment", "solvers/l1/refit.py",
-        "replace_one(n, 1.0, self.F, self.F)", "replace_one(n, 1.0, self.F / 2, self.F)", "refit"),
+        "replace_one(n, 1.0, self.F, self.F)", "replace_one(n, 1.0, self.F / 2, self.F)",
+        "audit/sensitivity"),
     Bug("screening: halved", "solvers/l1/screening.py",
         "release(rng, gradient, replace_one(n, size)",
         "release(rng, gradient, replace_one(n, size / 2)", "screen"),
@@ -161,55 +167,57 @@ BUGS = [
         "math.sqrt(n_iter) / mu, D", "1.0 / mu, D", "planned_noise"),
     Bug("phased ERM: halved", "solvers/lp_ball/noisy_step.py",
         "replace_one(n_records, longest, factor * longest)",
-        "replace_one(n_records, longest, factor * longest / 2)", "phased_erm"),
+        "replace_one(n_records, longest, factor * longest / 2)", "audit/phased_erm_noise"),
     Bug("trees: halved", "solvers/lp_ball/tree_bounds.py",
-        "return 2.0 * (norm + summation", "return 1.0 * (norm + summation", "tree_frank_wolfe"),
+        "return 2.0 * (norm + summation", "return 1.0 * (norm + summation",
+        "audit/tree_neighbours"),
     Bug("coordinate descent: halved", "solvers/penalized/coordinate_descent.py",
         "return 2.0 * bound + 2.0 * summation", "return bound + 2.0 * summation",
-        "coordinate_descent"),
+        "audit/coordinate_descent_noise"),
     Bug("coordinate descent: passes are charged, not steps",
         "solvers/penalized/coordinate_descent.py",
         "RepeatedEvent(GaussianEvent(multiplier), n_passes * D)",
         "RepeatedEvent(GaussianEvent(multiplier), n_passes)", "planned_noise"),
     Bug("gradient descent: halved", "solvers/penalized/gradient_descent.py",
         "else 1.0), factor * bound, 2)", "else 1.0), factor * bound / 2, 2)",
-        "gradient_descent"),
+        "audit/gradient_noise"),
     Bug("moments: halved", "solvers/moments/moments.py",
         "moved = replace_one(n, size, record_change(problem) * slack)",
-        "moved = replace_one(n, size, record_change(problem) * slack / 2)", "moments"),
+        "moved = replace_one(n, size, record_change(problem) * slack / 2)", "audit/moments_noise"),
     Bug("moments: the matrix halved", "solvers/moments/moments.py",
         "changed = replace_one(n, square, square)", "changed = replace_one(n, square, square / 2)",
-        "moments"),
+        "audit/moments_noise"),
     Bug("moments: the centre is that of a removal", "solvers/moments/moments.py",
         'grid("centre", replace_one(n, slack)', 'grid("centre", replace_one(n, slack, slack)',
-        "moments_centre"),
+        "audit/moments_noise"),
     Bug("groups: a record leaves no group", "solvers/groups/moments.py",
         "changed = min(2 * r, k)", "changed = min(r, k)", "group_moments group_membership"),
     Bug("groups: the norm of the matrix", "solvers/groups/moments.py",
-        "row = math.sqrt(2.0) * slack", "row = slack", "group_moments"),
+        "row = math.sqrt(2.0) * slack", "row = slack", "audit/group_dro"),
     Bug("saddle points: a block's sensitivity is that of a removal", "solvers/saddle/problem.py",
         "exact = 2.0 * block.lipschitz_l2", "exact = block.lipschitz_l2", "mirror_prox"),
     Bug("synthesis: cells change by one", "solvers/synthesis/measure_project.py",
-        "CELLS, math.sqrt(2.0)", "CELLS, 1.0", "measure_project"),
+        "CELLS, math.sqrt(2.0)", "CELLS, 1.0", "audit/measure_project_noise"),
     Bug("synthesis: measured queries halved", "solvers/synthesis/select_measure.py",
         "gaussian_grid(2.0 + 2.0 * rounding", "gaussian_grid(1.0 + 2.0 * rounding",
-        "select_measure"),
+        "audit/select_measure_noise"),
     Bug("synthesis: draws of queries halved", "solvers/synthesis/multiplicative_weights.py",
         "change = 2.0 * _width(problem)", "change = 1.0 * _width(problem)",
         "multiplicative_weights"),
     # Search
     Bug("scores of all candidates cost as one", "model_selection/_selection.py",
         "sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))",
-        "sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))", "model_selection_privacy"),
+        "sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))", "audit/search"),
     Bug("the winner's scores move by half", "model_selection/_selection.py",
         "exponential_grid(2.0 * sensitivity, Exponential()",
-        "exponential_grid(sensitivity, Exponential()", "model_selection_privacy"),
+        "exponential_grid(sensitivity, Exponential()", "audit/search"),
 ]  # fmt: skip
 
 
 def passes(tests: str, copy: Path) -> bool:
     """Whether the tests pass in the copy."""
-    files = [f"tests/test_{name}.py" for name in tests.split()]
+    paths = (Path("tests", name) for name in tests.split())
+    files = [str(path.with_name(f"test_{path.name}.py")) for path in paths]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:

@@ -24,7 +24,7 @@ from skdpsco.inspection._trade_off import (
     p_value,
 )
 from skdpsco.mechanisms import gaussian_grid, gaussian_mechanism, summation_error
-from skdpsco.preprocessing import PrivateStandardScaler
+from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
 from skdpsco.privacy import GaussianEvent, gaussian_epsilon, gaussian_mu
 from skdpsco.solvers import Plan, Result
 
@@ -236,6 +236,8 @@ def test_canaries_are_at_the_declared_bounds():
     model = PrivateLogisticL1(classes=["a", "bcd"])
     first, second = canaries(model, np.zeros((2, 1)), np.array(["a", "a"]))
     assert (first["y"].tolist(), second["y"].tolist()) == (["bcd", "a"], ["a", "a"])
+    first, second = canaries(PrivateFeatureSelector(classes=[0, 1]), np.zeros((2, 1)), [0, 0])
+    assert (first["y"].tolist(), second["y"].tolist()) == ([1, 0], [0, 0])
     first, second = canaries(PrivateStandardScaler(), np.zeros((2, 1)))
     assert (first["X"][0, 0], second["X"][0, 0]) == (1.0, -1.0)
 

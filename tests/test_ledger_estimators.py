@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
-from skdpsco.base.private_estimator import _said
+from skdpsco.base.private_estimator import _said, public_only
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.privacy import (
     Budget,
@@ -66,6 +66,20 @@ def test_a_fit_costs_what_it_reports_and_no_more_than_its_budget(Estimator, epsi
     assert charge.parameters.keys() >= model.get_params().keys() - {"ledger", "random_state"}
     assert "ledger" not in charge.parameters
     assert charge.parameters["epsilon"] == epsilon
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")  # the seed is the point
+def test_no_seed_is_in_a_history(tmp_path):
+    """Whoever reads the history could subtract the noise; seeds of candidates count, too."""
+    ledger, seed = Ledger(100.0, 1e-6, tmp_path / "ledger"), 8_675_309
+    model_of(PrivateLasso, ledger, random_state=seed, radius=1.0).fit(X, X[:, 0])
+    inner = PrivateLasso(random_state=seed)
+    assert "random_state" not in ledger.charges()[0].parameters
+    assert str(seed) not in str(public_only({"estimator": inner, "random_state": seed}))
+    assert inner.random_state == seed
+    files = [path.read_bytes() for path in tmp_path.iterdir()]
+    assert any(b"PrivateLasso" in content for content in files)
+    assert not any(str(seed).encode() in content for content in files)
 
 
 @pytest.mark.parametrize("target_bound", [None, 1.0])

@@ -7,6 +7,7 @@ import numba
 import numpy as np
 import pytest
 
+from skdpsco.data.pieces import replace_one, sum_error
 from skdpsco.mechanisms import samplers as m
 
 
@@ -127,3 +128,19 @@ def test_summation_error(n):
         for x in terms.tolist():
             running += x
         assert abs(running - math.fsum(terms)) <= claimed
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("n", [2, 100, 2**17])
+def test_sensitivities_hold_for_sums_that_are_rounded_apart(n, parts):
+    """The record goes from one end to the other, and both sums err by the most, away from it."""
+    bound, unit = 3.0, np.full(parts, 1.0 / math.sqrt(parts))
+    error = sum_error(n, bound) * np.ones(parts)
+    for change in (None, 0.5):
+        exact = bound * (n - 1) * unit  # of the others
+        moved = bound if change is None else change / 2
+        sums = exact + moved * unit + error, exact - moved * unit - error
+        apart = math.dist(*sums)
+        charged = replace_one(n, bound, change, parts=parts)
+        assert charged >= apart * (1 - 1e-9)
+        assert charged <= apart * (1 + 1e-9)  # no more than that is paid for

@@ -26,7 +26,7 @@ from ._trade_off import (
 )
 from .pipeline_report import check_private_steps, privacy_report
 
-_N_COORDINATES = 300  # number of coordinates that make a statistic: those that differ most
+_N_COORDINATES = 300  # of what is released, in a statistic: those that differ most
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _extreme_targets(estimator: Any, params: dict[str, Any], y: np.ndarray) -> list[np.ndarray]:
-    if is_classifier(estimator):
-        classes = params.get("classes")
+    classes = params.get("classes")
+    if is_classifier(estimator) or classes is not None:
         labels = np.unique(y) if classes is None else np.asarray(classes)
         if len(labels) < 2:
             raise ValueError("y must hold two classes, if the estimator does not declare them.")
