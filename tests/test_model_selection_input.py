@@ -209,7 +209,7 @@ BAD_GRIDS = [
     ),
     (LogisticRegression(), {"C": [1.0]}, "estimator must be private in every step.*use Private"),
     (OneVsRestClassifier(MODEL), {"estimator__radius": [1.0]}, "how often it fits"),
-    (CACHED, {"model__radius": [1.0]}, "memory must be None"),
+    (CACHED, {"model__radius": [1.0]}, "set memory=None"),
     (None, GRID, "estimator.*implementing 'fit'"),
     (PrivateLogisticL1, GRID, "estimator"),
     (PrivateLogisticL1(epsilon=-1), GRID, "epsilon must be a finite real number"),

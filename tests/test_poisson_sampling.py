@@ -221,6 +221,12 @@ def test_both_accountants_agree_about(z, q, k):
         assert delta_of(event, pld, "pld") <= delta < delta_of(event, 0.99 * pld, "pld")
 
 
+def test_tails_may_underflow_where_numpy_is_told_to_raise():
+    event = RepeatedEvent(PoissonSampledGaussianEvent(1.0, 0.05), 1000)
+    with np.errstate(all="raise"):
+        assert 0 < epsilon_of(event, 1e-6, "pld") < epsilon_of(event, 1e-6, "rdp")
+
+
 @pytest.mark.parametrize(("z", "q"), [(0.7, 0.1), (2.0, 0.5), (1.0, 0.01)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_privacy_loss_distribution_of_one_step_and_of_two(z, q, epsilon):

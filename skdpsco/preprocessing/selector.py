@@ -362,6 +362,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         Returns
         -------
         X_original : {ndarray, sparse matrix} of shape (n_samples, n_features)
+            The selected features among zeros.
 
         Raises
         ------
