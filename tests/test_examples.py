@@ -218,3 +218,14 @@ def test_plots(name, monkeypatch, capsys):
     assert shown[0].axes
     plt.close("all")
     assert "epsilon" in capsys.readouterr().out
+
+
+def test_timed_benchmarks():
+    """What `asv` times from commit to commit runs."""
+    module = runpy.run_path(str(ROOT / "examples/benchmarks/asv/timing/fits.py"))
+    benchmark = module["Fits"]()
+    models, records = benchmark.params
+    for model in models:
+        benchmark.setup(model, records[0])
+        benchmark.time_fit(model, records[0])
+        assert hasattr(benchmark.model, "coef_")
