@@ -358,3 +358,11 @@ def test_doubtful_coverage_is_said(moments):
     with pytest.raises(AttributeError, match="no standard errors"):
         PrivateElasticNet().fit(moments).confint()
     assert not hasattr(PrivateRidge(), "coef_covariance_")
+
+
+def test_noise_as_large_as_variances_is_said():
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (600, 9))
+    with pytest.warns(UtilityWarning, match="smaller variances of 9 columns"):
+        PrivateMoments(epsilon=0.2).fit(rows)
+    with pytest.warns(UtilityWarning, match="larger than what 60 records say"):
+        PrivateMoments(epsilon=0.2, delta=1e-4).fit(rows[:60])

@@ -1,5 +1,6 @@
 """One private release of means and covariances, which answers many questions."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from skdpsco.moments.release import plan_matrix, release_matrix
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.solvers.moments.plan import MOMENTS
 
 
 class PrivateMoments(MomentAnswers, PrivateEstimator):
@@ -232,7 +234,7 @@ def release_moments_of(
             plan.event,
             budget,
             stacklevel=stacklevel,
-            warnings=advice_on(public),
+            warnings=advice_on(public) or _advice(n, len(bounds), available.mu),
             assumptions=_assumptions(plan, bounds, d),
         ) as release,
     ):
@@ -250,6 +252,18 @@ def release_moments_of(
         measured=((1.0, measured),),
         privacy_=estimator.privacy_,
         named=names is not None,
+    )
+
+
+def _advice(n: int, p: int, mu: float) -> tuple[str, ...]:
+    """What users should know about the noise, from public numbers alone."""
+    needed = MOMENTS.matrix_ratio * p**1.5
+    if n * mu >= needed:
+        return ()
+    return (
+        f"The noise will be as large as the smaller variances of {p} columns, which are raised to "
+        f"it. {math.ceil(needed / mu)} records would do, or a larger "
+        "epsilon.",
     )
 
 

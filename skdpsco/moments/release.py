@@ -39,7 +39,7 @@ class MatrixTuning(NamedTuple):
     """
 
     norm_share: float = 0.03
-    n_counts: int = 3
+    n_counts: int = 4
     smallest: float = 0.7071
     tail: float = 2.5
     one: float = 0.15
@@ -160,7 +160,7 @@ def release_matrix(
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
     if plan.conditioning is not None and plan.norm_grid is not None:
         centre, scale, _ = condition(plan.conditioning, sums, rng)
-        powers = np.arange(2**MATRIX.n_counts) / 2.0
+        powers = np.arange(2**MATRIX.n_counts) / 4.0
         norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
         longer = sums.longer(centre, norms, scale=scale)
         tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
