@@ -65,8 +65,8 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
 }
 TABLE_CONSTRAINTS: dict[str, list[Any]] = {
-    "feature_bound": COMMON_CONSTRAINTS["feature_bound"],
-    "target_bound": TARGET_CONSTRAINTS["target_bound"][1:],
+    **PRIVATE_BOUND_CONSTRAINTS,
+    **TARGET_CONSTRAINTS,
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
 }
 CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like", BY_SCHEMA]}

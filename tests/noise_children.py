@@ -378,10 +378,15 @@ FITS = {
     "PrivateMinimaxRegressor": lambda: PrivateMinimaxRegressor(
         tasks="columns", solver="mirror-prox", n_iter=3, **MUCH
     ).fit(X, np.column_stack([HEIGHTS, -HEIGHTS])),
-    "PrivateMoments": lambda: PrivateMoments(**MUCH).fit(X, HEIGHTS),
-    "PrivateMoments, sparse": lambda: PrivateMoments(**MUCH).fit(_sparse(X), HEIGHTS),
+    "PrivateMoments, bounds": lambda: PrivateMoments(feature_bound=None, **MUCH).fit(X, HEIGHTS),
+    "PrivateMoments": lambda: PrivateMoments(target_bound=1.0, **MUCH).fit(X, Y),
+    "PrivateMoments, sparse": lambda: PrivateMoments(target_bound=1.0, **MUCH).fit(
+        _sparse(X), HEIGHTS
+    ),
     "PrivateMoments, little": lambda: PrivateMoments(**LITTLE).fit(X),
-    "PrivateMoments, norm": lambda: PrivateMoments(row_norm=1.0, **LITTLE).fit(X, HEIGHTS),
+    "PrivateMoments, norm": lambda: PrivateMoments(row_norm=1.0, target_bound=1.0, **LITTLE).fit(
+        X, HEIGHTS
+    ),
     "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),

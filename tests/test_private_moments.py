@@ -148,10 +148,10 @@ def test_sums_are_those_of_all_records(moments):
     assert both.privacy_.rho == first.privacy_.rho
     assert any("no record in common" in line for line in both.privacy_.assumptions)
     assert len((both + first).measured) == 3
-    other = PrivateMoments(**{**WIDE, "feature_bound": 20.0}).fit(X, Y)
-    for wrong in (other, moments.select([0])):
-        with pytest.raises(ValueError, match="same columns and bounds"):
-            moments + wrong
+    wider = PrivateMoments(**{**WIDE, "feature_bound": 50.0}).fit(X, Y)
+    assert (wider + first).bounds.tolist() == [50.0] * D + [40.0]
+    with pytest.raises(ValueError, match="same columns"):
+        moments + moments.select([0])
     with pytest.raises(TypeError):
         moments + 1.0
 
@@ -207,6 +207,28 @@ def test_one_charge_within_the_budget():
         assert mu_of(plan.event) == pytest.approx(0.2, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        ({}, [8.0, 8.0, 16.0, 4.0, 32.0]),
+        ({"feature_bound": 30.0}, [30.0] * D + [32.0]),
+        ({"target_bound": 40.0}, [8.0, 8.0, 16.0, 4.0, 40.0]),
+    ],
+)
+def test_bounds_that_are_not_declared_are_found(declared, found):
+    make = PrivateMoments(**{"epsilon": 4.0, "feature_bound": None, "random_state": 0, **declared})
+    for rows in (X, sparse.csr_matrix(X), RowBlocks.from_arrays(X, block_size=700)):
+        ledger = Ledger(4.0, 1e-6)
+        moments = clone(make).set_params(ledger=ledger).fit(rows, Y)
+        assert moments.moments_.bounds == pytest.approx(found, rel=0.51)
+        (charge,) = ledger.charges()
+        assert charge.rho == pytest.approx(Budget(4.0, 1e-6).rho)
+    pca = PrivatePCA(epsilon=4.0, feature_bound=None).fit(X)
+    assert pca.feature_bound_.tolist() == (2.0 ** np.log2(pca.feature_bound_).round()).tolist()
+    few = PrivateMoments(epsilon=2.0, delta=1e-4, feature_bound=None).fit(X[:60] / 30.0)
+    assert few.moments_.bounds.tolist() == [1.0] * D
+
+
 def test_principal_components(moments):
     theirs = PCA(n_components=3).fit(X)
     for ours in (PrivatePCA(3, **HARDLY_ANY).fit(X), PrivatePCA(3).fit(moments)):
@@ -234,7 +256,6 @@ def test_principal_components(moments):
     [
         ({"feature_bound": -1.0}, ValueError),
         ({"feature_bound": [1.0, 2.0]}, ValueError),
-        ({"target_bound": None}, ValueError),
         ({"target_bound": 0.0}, ValueError),
         ({"conditioning": "yes"}, ValueError),
         ({"row_norm": 0.0}, ValueError),
@@ -318,7 +339,7 @@ def test_noise_of_coefficients_is_as_large_as_is_said(merged):
     parts = [slice(600), slice(600, None)] if merged else [slice(None)]
     ratios: dict[bool, list] = {True: [], False: []}
     for seed in range(80):
-        make = PrivateMoments(epsilon=8.0, feature_bound=1.5)
+        make = PrivateMoments(epsilon=8.0, feature_bound=1.5, target_bound=1.5)
         first, *rest = (
             clone(make).set_params(random_state=100 * k + seed).fit(rows[part], y[part])
             for k, part in enumerate(parts)
@@ -358,3 +379,11 @@ def test_doubtful_coverage_is_said(moments):
     with pytest.raises(AttributeError, match="no standard errors"):
         PrivateElasticNet().fit(moments).confint()
     assert not hasattr(PrivateRidge(), "coef_covariance_")
+
+
+def test_noise_as_large_as_variances_is_said():
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (600, 9))
+    with pytest.warns(UtilityWarning, match="smaller variances of 9 columns"):
+        PrivateMoments(epsilon=0.2).fit(rows)
+    with pytest.warns(UtilityWarning, match="larger than what 60 records say"):
+        PrivateMoments(epsilon=0.2, delta=1e-4).fit(rows[:60])

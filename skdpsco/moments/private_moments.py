@@ -1,5 +1,6 @@
 """One private release of means and covariances, which answers many questions."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +23,11 @@ from skdpsco._validation import (
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
-from skdpsco.moments.release import plan_matrix, release_matrix
+from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.solvers.moments.plan import MOMENTS
 
 
 class PrivateMoments(MomentAnswers, PrivateEstimator):
@@ -45,12 +47,15 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name.
-    target_bound : float or Schema, default=1.0
-        Public bound on ``|y|``, to which targets are clipped. Bounds may be generous if
-        ``conditioning="auto"`` and there are enough records.
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    target_bound : float, Schema or None, default=None
+        Public bound on ``|y|``, to which targets are clipped; None finds one as for features.
+        Bounds may be generous if ``conditioning="auto"`` and there are enough records.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
@@ -120,8 +125,8 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
-        feature_bound: ArrayLike = 1.0,
-        target_bound: float = 1.0,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
         random_state: Seed = None,
@@ -213,32 +218,40 @@ def release_moments_of(
     n, d = records.shape
     estimator._check_features(d)
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
-    bounds = check_feature_bound(estimator.feature_bound, d, names)
-    if has_target:
-        bounds = np.append(bounds, check_bound("target_bound", estimator.target_bound))
+    bounds = np.full(d + has_target, np.nan)  # where they are to be found
+    if estimator.feature_bound is not None:
+        bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
+    if has_target and estimator.target_bound is not None:
+        bounds[d] = check_bound("target_bound", estimator.target_bound)
     norm = estimator.row_norm
     norm = None if norm is None else check_bound("row_norm", norm)
     conditioned = estimator.conditioning == "auto"
     available = estimator._available(budget)
     plan = estimator._planned(
-        lambda spend: plan_matrix(n, len(bounds), spend.mu, conditioned, norm), available, n, d
+        lambda spend: plan_matrix(
+            n, len(bounds), spend.mu, conditioned, norm, int(np.isnan(bounds).sum())
+        ),
+        available,
+        n,
+        d,
     )
     public = PublicNumbers(n, len(bounds), available.mu, budget.epsilon, budget.delta)
     with (
         threadpool_limits(1, user_api="blas"),  # pieces have threads already
-        opened(records, bounds[:d]) as design,
+        opened(records, np.ones(d)) as design,
         estimator._releasing(
             estimator,
             plan.event,
             budget,
             stacklevel=stacklevel,
-            warnings=advice_on(public),
-            assumptions=_assumptions(plan, bounds, d),
+            warnings=advice_on(public) or _noise_advice(n, len(bounds), available.mu),
         ) as release,
     ):
+        bounds = declared_or_found(plan, design, y, bounds, release.rng)
         mean, covariance, measured = release_matrix(
             plan, TableSums(design, y, bounds), bounds, release.rng
         )
+        release.assumptions = _assumptions(plan, bounds, d)
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
     return ReleasedMoments(
         n_samples=n,
@@ -250,6 +263,18 @@ def release_moments_of(
         measured=((1.0, measured),),
         privacy_=estimator.privacy_,
         named=names is not None,
+    )
+
+
+def _noise_advice(n: int, p: int, mu: float) -> tuple[str, ...]:
+    """What users should know about the noise, from public numbers alone."""
+    needed = MOMENTS.matrix_ratio * p**1.5
+    if n * mu >= needed:
+        return ()
+    return (
+        f"The noise will be as large as the smaller variances of {p} columns, which are raised to "
+        f"it. {math.ceil(needed / mu)} records would do, or a larger "
+        "epsilon.",
     )
 
 

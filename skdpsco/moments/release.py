@@ -2,20 +2,21 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.moments.table_sums import TableSums
-from skdpsco.privacy import Event, compose
+from skdpsco.moments.table_sums import TableSums, table_counts
+from skdpsco.privacy import Event, compose, gdp_of
 from skdpsco.scaling.conditioning import (
     ConditioningPlan,
     condition,
     conditioning_pays,
     plan_conditioning,
 )
+from skdpsco.scaling.feature_bounds import BoundPlan, bounds_of_counts, plan_bounds
 from skdpsco.scaling.quantiles import halve
 from skdpsco.solvers.base import share_mu
 from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
@@ -39,7 +40,7 @@ class MatrixTuning(NamedTuple):
     """
 
     norm_share: float = 0.03
-    n_counts: int = 3
+    n_counts: int = 4
     smallest: float = 0.7071
     tail: float = 2.5
     one: float = 0.15
@@ -58,6 +59,8 @@ class MatrixPlan:
     event : Event
     n_samples : int
     matrix_grid : float
+    bounds : BoundPlan or None
+        None if all bounds are declared.
     conditioning : ConditioningPlan or None
         None if columns are read in units of their bounds, without a centre.
     norm_grid : float or None
@@ -68,6 +71,7 @@ class MatrixPlan:
     event: Event
     n_samples: int
     matrix_grid: float
+    bounds: BoundPlan | None
     conditioning: ConditioningPlan | None
     norm_grid: float | None
     row_norm: float
@@ -97,9 +101,14 @@ class Measured(NamedTuple):
 
 
 def plan_matrix(
-    n_samples: int, n_columns: int, mu: float, conditioned: bool, row_norm: float | None
+    n_samples: int,
+    n_columns: int,
+    mu: float,
+    conditioned: bool,
+    row_norm: float | None,
+    n_unknown: int = 0,
 ) -> MatrixPlan:
-    """Spend ``mu`` on the matrix, and at most a fifth of its square on what is found before.
+    """Spend ``mu`` on the matrix, and at most a quarter of its square on what is found before.
 
     Parameters
     ----------
@@ -109,7 +118,10 @@ def plan_matrix(
     conditioned : bool
         Whether a centre, scales and the norm of rows are found, if there are records enough.
     row_norm : float or None
-        A public bound on the norm of rows in units of their bounds; nothing is found then.
+        A public bound on the norm of rows in units of their bounds, in place of a centre, scales
+        and a norm that are found.
+    n_unknown : int, default=0
+        Number of columns whose bounds are to be found.
 
     Raises
     ------
@@ -119,6 +131,10 @@ def plan_matrix(
     n, p = n_samples, n_columns
     largest = math.sqrt(p)
     mu *= 1.0 - 2.0**-40  # covers the rounding of the shares
+    bounds = None
+    if n_unknown > 0:
+        bounds = plan_bounds(n, n_unknown, 0.5 * mu * mu)
+        mu = math.sqrt(mu * mu - gdp_of(bounds.event) ** 2) * (1.0 - 2.0**-40)
     conditioning, parts, left = None, {}, 1.0
     if conditioned and row_norm is None and conditioning_pays(n, p, mu):
         conditioning = replace(plan_conditioning(n, p, mu, scaled=True), width=1.0)
@@ -126,15 +142,31 @@ def plan_matrix(
         left -= conditioning.share + MATRIX.norm_share
     parts["matrix"] = (left, 1)
     multiplier, event = share_mu(mu, parts)
-    if conditioning is not None:
-        event = compose(conditioning.event, event)
+    found = [plan.event for plan in (bounds, conditioning) if plan is not None]
+    event = compose(*found, event)
     # A record's matrix is psd, with this Frobenius norm at most, rounding of norms included.
     square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
     changed = replace_one(n, square, math.sqrt(2.0) * square)
     grid = gaussian_grid(changed, multiplier["matrix"], (p + 1) * (p + 2) // 2, 2.0 * n * square)
     norm_grid = gaussian_grid(1.0, multiplier["norm"], 1, n) if "norm" in parts else None
     norm = largest if row_norm is None else min(row_norm, largest)
-    return MatrixPlan(event, n, grid, conditioning, norm_grid, norm)
+    return MatrixPlan(event, n, grid, bounds, conditioning, norm_grid, norm)
+
+
+def declared_or_found(
+    plan: MatrixPlan, X: Any, y: Any, bounds: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The bounds of the columns, of which those that are NaN are found."""
+    unknown = np.isnan(bounds)
+    if plan.bounds is None:
+        return bounds
+    found = np.ones(int(unknown.sum()))
+    if plan.bounds.grid is not None:
+        counts = table_counts(X, y, unknown, plan.bounds.pooled)
+        found = bounds_of_counts(plan.bounds, counts, rng)
+    bounds = bounds.copy()
+    bounds[unknown] = found
+    return bounds
 
 
 def release_matrix(
@@ -160,7 +192,7 @@ def release_matrix(
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
     if plan.conditioning is not None and plan.norm_grid is not None:
         centre, scale, _ = condition(plan.conditioning, sums, rng)
-        powers = np.arange(2**MATRIX.n_counts) / 2.0
+        powers = np.arange(2**MATRIX.n_counts) / 4.0
         norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
         longer = sums.longer(centre, norms, scale=scale)
         tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)

@@ -102,7 +102,10 @@ class MomentAnswers:
         return problem.path(l1_ratio, n_alphas, eps, alphas)
 
     def __add__(self, other: Any) -> "ReleasedMoments":
-        """Moments of two data sets together, which have no record in common."""
+        """Moments of two data sets together, which have no record in common.
+
+        Both have the same columns; bounds may differ, and the larger ones are those of the sum.
+        """
         if not isinstance(other, MomentAnswers):
             return NotImplemented
         return self._released.merged(other._released)
@@ -126,7 +129,7 @@ class ReleasedMoments(MomentAnswers):
     covariance : ndarray of shape (n_columns, n_columns)
         As it was released: noise may have made it indefinite.
     bounds : ndarray of shape (n_columns,)
-        Public bounds on the absolute values of the columns.
+        Bounds on the absolute values of the columns, public or found privately.
     measured : tuple of (float, Measured)
         For every data set its share of the records, and how large its noise is.
     privacy_ : PrivacyReport
@@ -246,11 +249,13 @@ class ReleasedMoments(MomentAnswers):
         Raises
         ------
         ValueError
-            If they do not have the same columns and bounds.
+            If they do not have the same columns.
         """
-        same = self.names == other.names and self.has_target == other.has_target
-        if not (same and np.array_equal(self.bounds, other.bounds)):
-            raise ValueError("Moments can only be added if they have the same columns and bounds.")
+        if self.names != other.names or self.has_target != other.has_target:
+            raise ValueError(
+                f"Moments can only be added if they have the same columns, got {self.names} and "
+                f"{other.names}."
+            )
         n = self.n_samples + other.n_samples
         pairs = [(one.n_samples / n, one) for one in (self, other)]
         mean: Any = sum(share * one.mean for share, one in pairs)
@@ -275,6 +280,7 @@ class ReleasedMoments(MomentAnswers):
             n_samples=n,
             mean=mean,
             covariance=covariance,
+            bounds=np.maximum(self.bounds, other.bounds),
             measured=measured,
             privacy_=privacy,
         )

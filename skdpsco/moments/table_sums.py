@@ -14,6 +14,8 @@ from skdpsco._kernels import inlined_kernel, njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, GATHERED_ROWS, Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.scaling.column_scales import tallied
+from skdpsco.scaling.feature_bounds import without_bounds
 
 
 class TableUnits(NamedTuple):
@@ -137,6 +139,23 @@ def matrix_sums(
         write_shortened(X, y, start, units, c, rows)
         total += rows.T @ rows
     return total
+
+
+def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: bool) -> np.ndarray:
+    """Histograms of magnitudes, of the columns that are ``unknown`` or of all these together."""
+    d, counts = len(X.bounds), []
+    if unknown[:d].any():
+        counts.append(tallied(X, y, 1 if pooled else d, 1 if pooled else d)[0])
+    if unknown[d:].any():
+        targets = Dense(y[:, None], X.bounds[:1], 0)
+        counts.append(tallied(targets, y, 1, 1)[0])
+    total = np.vstack(counts)
+    return total.sum(axis=0, keepdims=True) if pooled else total
+
+
+def table_counts(X: Any, y: Any, unknown: np.ndarray, pooled: bool) -> np.ndarray:
+    """Sum of `tallied_table` over records in arrays or blocks."""
+    return map_reduce(without_bounds(X), y, tallied_table, unknown, pooled)
 
 
 class TableSums:

@@ -41,9 +41,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
         Public bound on ``|X|``, to which features are clipped in fits and transforms. A dict, a
         Series whose index holds strings, or a schema gives the bound of every column by its name.
+        None finds bounds, as for `PrivateMoments`.
     conditioning : "auto" or None, default="auto"
         As for `PrivateMoments`.
     row_norm : float or None, default=None
@@ -63,7 +65,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     mean_ : ndarray of shape (n_features,)
     n_components_ : int
     feature_bound_ : ndarray of shape (n_features,)
-        The public bounds.
+        The bounds, public or found privately.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -116,7 +118,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | None = 1.0,
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
         random_state: Seed = None,

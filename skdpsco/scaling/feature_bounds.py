@@ -13,7 +13,7 @@ from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 
 LARGEST_BOUND = 2.0**31  # that may be found
 # The bins of a tally are [2**(k-1), 2**k). Slightly shrunk, a power of two is counted below itself.
-_LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
+LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
 _ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # of the bins, then
 
 
@@ -111,8 +111,17 @@ def release_bounds(plan: BoundPlan, X: Any, rng: np.random.Generator) -> np.ndar
     if plan.grid is None:
         return np.ones(plan.n_features)
     groups = 1 if plan.pooled else plan.n_features
-    wide = X._replace(bounds=np.full(plan.n_features, _LIMIT), intercept=0)
-    counts, _ = map_reduce(wide, None, tallied, groups, groups)
+    counts, _ = map_reduce(without_bounds(X), None, tallied, groups, groups)
+    return bounds_of_counts(plan, counts, rng)
+
+
+def without_bounds(X: Any) -> Any:
+    """The design with bounds that are larger than all that may be found."""
+    return X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
+
+
+def bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Release counts of magnitudes, and one bound per column, as `release_bounds` does."""
     deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
     credible = counts > FEATURE_BOUNDS.credible * deviation
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
