@@ -245,7 +245,7 @@ def release_target(
     scale = bound + abs(centre)
     if plan.scale_grid is not None:
         for sizes, penalty in zip((SCALES, FINE_SCALES), plan.penalties, strict=True):
-            candidates = sizes * scale
+            candidates = np.multiply(sizes, scale)
             up_to, n = counts(bound, centre, True, candidates)
             scores = cover_scores_of(up_to, n, plan.tail, penalty)
             scale = choose(scores, candidates, plan.scale_grid, rng)
