@@ -29,7 +29,7 @@ from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax import PrivateMinimaxRegressor
-from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
+from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskGradients, TaskMoments, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.moments import PrivateMoments
 from skdpsco.penalties import L1, L2
@@ -267,6 +267,11 @@ def minimax(prior=None):
     return problem, (as_design(X, np.ones(D), False), Y[:, None])
 
 
+def one_task():
+    problem = MinimaxProblem(Tasks((Logistic(),)), 1.0, N, D)
+    return problem, minimax()[1]
+
+
 def monotone():
     return Problem(LINE, L2Ball(1.0), N, D), (as_design(X, np.ones(D), False), Y)
 
@@ -325,6 +330,7 @@ CASES = {
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
     "GroupMoments, counts": (GroupMoments(), groups(), 3),
     "TaskMoments": (TaskMoments(), minimax(), 3),
+    "TaskGradients": (TaskGradients(), one_task(), 3),
     "PooledMoments": (PooledMoments(), monotone(), 3),
     "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),
     "MirrorProx": (MirrorProx(), game(), 5),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import cross_val_score
@@ -15,12 +16,13 @@ from skdpsco import (
     BudgetExceededError,
     Ledger,
     PrivacyWarning,
+    PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
 )
 from skdpsco.group_dro import worst_group_score
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
-from skdpsco.minimax._solver import TaskMoments, Tasks, minimax_solver
+from skdpsco.minimax._solver import TaskGradients, TaskMoments, Tasks, minimax_solver
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
@@ -229,10 +231,50 @@ def test_in_cross_validation():
     ],
 )
 def test_automatic(n_classes, loss, n, d, mu, moments):
-    found = minimax_solver("auto", Tasks((loss,), 1, n_classes), n, d, mu)
+    found = minimax_solver("auto", Tasks((loss,), 1, n_classes), n, d, mu, in_ball=True)
     assert isinstance(found, TaskMoments) == moments
     if not moments:
         assert isinstance(found.solver, MirrorDescent)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "descends"),
+    [
+        (Tasks((Squared(1.0),)), True),
+        (Tasks((Logistic(),)), True),
+        (Tasks((Squared(0.5),)), False),
+        (Tasks((Hinge(),)), False),
+        (Tasks((Logistic(),), 1, 2), False),
+        (Tasks((Squared(1.0),), 3), False),
+        (Tasks((Squared(1.0), Huber(0.1))), False),
+    ],
+)
+def test_one_task_without_a_ball_is_no_game(tasks, descends):
+    for mu in (0.01, 0.2):
+        found = minimax_solver("auto", tasks, 10_000, 50, mu, in_ball=False)
+        assert isinstance(found, TaskGradients) == descends
+    if not descends:
+        with pytest.raises(ValueError, match="solver='gradient-descent' needs one task"):
+            minimax_solver("gradient-descent", tasks, 10_000, 50, 0.2, in_ball=False)
+    least_noise = minimax_solver("auto", tasks, 10**7, 50, 1.0, in_ball=False)
+    assert not isinstance(least_noise, TaskGradients)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_one_task_is_least_squares_or_logistic_regression(convert):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (6000, 40)) * (rng.random((6000, 40)) < 0.2)
+    z = 6.0 * (X[:, 0] + X[:, 1] - X[:, 2] - X[:, 3])
+    X, y = convert(X), 30.0 + z + 0.3 * rng.normal(size=6000)
+    model = regressor(epsilon=3.0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.task_weights_.tolist() == [[1.0]]
+    labels = (rng.random(6000) < expit(z)).astype(int)
+    one = classifier(tasks=None, epsilon=3.0, classes=[0, 1]).fit(X, labels)
+    other = PrivateLogisticRegression(epsilon=3.0, classes=[0, 1], random_state=0).fit(X, labels)
+    assert one.score(X, labels) > other.score(X, labels) - 0.02
+    with pytest.raises(ValueError, match="solver='gradient-descent' needs one task"):
+        regressor(radius=1.0, solver="gradient-descent").fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")

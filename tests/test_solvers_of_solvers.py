@@ -32,7 +32,7 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
 from skdpsco.losses import Logistic
-from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskMoments, Tasks
+from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskGradients, TaskMoments, Tasks
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
 from skdpsco.solvers import (
@@ -68,6 +68,7 @@ GAME = VariationalProblem(MatrixGame(3, 3), 1000)
 GROUPS = GroupProblem(LogisticMoments(), L2Ball(1.0), 1000, 3, n_groups=2, group_sizes=(500, 500))
 CLASSES = Tasks((Logistic(),), n_classes=2)
 MINIMAX = MinimaxProblem(CLASSES, 1.0, 1000, 3)
+ONE_TASK = replace(MINIMAX, tasks=Tasks((Logistic(),)))
 PRIOR = replace(MINIMAX, tasks=replace(CLASSES, prior=(0.5, 0.5)))
 LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 MONOTONE = Problem(LINE, L2Ball(1.0), 1000, 3)
@@ -94,6 +95,7 @@ USERS = {
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, PRIOR),
     ],
     TaskMoments: [(TaskMoments(), GroupMoments, MINIMAX)],
+    TaskGradients: [(TaskGradients(), GradientDescent, ONE_TASK)],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],

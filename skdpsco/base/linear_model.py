@@ -701,8 +701,6 @@ def _is_sparse(X: Any) -> bool:
 
 def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     """The problem with public hints for solvers of linear models."""
-    if not isinstance(problem, Problem):
-        return problem
     known = None
     if conditioning is not None and conditioning.mean_square is not None:
         known = tuple(conditioning.mean_square.tolist())

@@ -16,16 +16,26 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses import library as library
-from skdpsco.minimax._solver import MINIMAX_SOLVERS, MinimaxProblem, minimax_solver
+from skdpsco.minimax._solver import (
+    MINIMAX_SOLVERS,
+    MinimaxProblem,
+    Tasks,
+    is_one_loss,
+    minimax_solver,
+)
 from skdpsco.scaling.calibration import TargetCurve, curve_of
 from skdpsco.scaling.target import Target
+from skdpsco.solvers.moments.plan import has_matrix
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
     **CALIBRATION_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
-    "solver": [StrOptions({"auto", "moments", *MINIMAX_SOLVERS}), HasMethods(["plan", "run"])],
+    "solver": [
+        StrOptions({"auto", "moments", "gradient-descent", *MINIMAX_SOLVERS}),
+        HasMethods(["plan", "run"]),
+    ],
 }
 
 
@@ -38,7 +48,8 @@ class MinimaxModel(PrivateLinearModel):
     losses: Any
     tasks: Any
 
-    _conditioned_solvers = ("auto", "moments", *MINIMAX_SOLVERS)
+    _conditioned_solvers = ("auto", "moments", "gradient-descent", *MINIMAX_SOLVERS)
+    _descends = False  # of a draft: see `_is_no_game`
     _widest = 6.0
     _keeps_given_balls = True
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
@@ -89,14 +100,18 @@ class MinimaxModel(PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)
         mu = math.sqrt(2.0 * rho)
-        return minimax_solver(self.solver, loss, n_samples, n_features + intercept, mu)
+        F, in_ball = n_features + intercept, self._ball_is_given()
+        return minimax_solver(self.solver, loss, n_samples, F, mu, in_ball)
+
+    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        # Gradient descent reads rows less a centre. Scales of columns take care of a mean.
+        names = ("auto", "gradient-descent")
+        return self._descends and self.solver in names and not has_matrix(n, d + 1, mu)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius = self._ball_radius(n_samples, bounds, target)
         intercept = bool(self.fit_intercept)
-        return MinimaxProblem(
-            loss, radius, n_samples, len(bounds) + intercept, intercept, self._conditioned
-        )
+        return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         result = super()._follow(solver, plan, problem, *data)
@@ -116,6 +131,10 @@ class MinimaxModel(PrivateLinearModel):
         rates /= rates.max()
         targets = np.column_stack([y, rates[(y[:, 0] > 0.0).astype(int)]])
         return targets, n_samples * float(rates @ result.shares)
+
+    def _is_no_game(self, tasks: Tasks) -> bool:
+        """Whether gradient descent can take the tasks."""
+        return is_one_loss(tasks) and not self._ball_is_given()
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
         """X, and y with one column per target of a record.

@@ -15,8 +15,16 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
 from skdpsco.losses.library import Logistic, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import L2
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
-from skdpsco.solvers import AcceleratedRecursive, Allowance, MirrorDescent, check_cost
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    Allowance,
+    CompositeProblem,
+    GradientDescent,
+    MirrorDescent,
+    check_cost,
+)
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.groups.moments import (
     MAX_GROUP_FEATURES,
@@ -42,6 +50,7 @@ class MinimaxTuning:
     least_share: float = 1e-4  # of the records: classes are assumed to be at least this large
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
+    little_noise: float = 1e4  # the same; above it they are better than gradients of one task
 
 
 MINIMAX = MinimaxTuning()
@@ -101,8 +110,9 @@ class MinimaxProblem:
     n_features : int
         Number of features, including the column of ones of an intercept.
     intercept : bool
-    centred : bool
-        Whether features have a private centre.
+    sparse, centred : bool
+    mean_square : tuple of float or None
+        What is known of features: see `Problem`.
     """
 
     tasks: Tasks
@@ -110,7 +120,9 @@ class MinimaxProblem:
     n_samples: int
     n_features: int
     intercept: bool = False
+    sparse: bool = False
     centred: bool = False
+    mean_square: tuple[float, ...] | None = None
 
     def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
         """The game in the form that a solver needs: over vertices, or over the ball."""
@@ -120,8 +132,30 @@ class MinimaxProblem:
         return VariationalProblem(operator, self.n_samples)
 
 
-def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float) -> Any:
+def is_one_loss(tasks: Tasks) -> bool:
+    """Whether there is nothing to maximise, and the loss is one of gradient descent."""
+    count = len(tasks.losses) * tasks.n_targets * max(tasks.n_classes, 1)
+    return count == 1 and _is_standard(tasks.losses[0])
+
+
+def _is_standard(loss: Any) -> bool:
+    """Whether a loss is that of gradient descent and of noisy moments."""
+    return type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
+
+
+def minimax_solver(
+    solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float, in_ball: bool
+) -> Any:
     """A solver of `MinimaxProblem` from a name, or from a solver of games.
+
+    Parameters
+    ----------
+    solver : str or object
+    tasks : Tasks
+    n_samples, n_features : int
+    mu : float
+    in_ball : bool
+        Whether a ball is given.
 
     Raises
     ------
@@ -129,19 +163,29 @@ def minimax_solver(solver: Any, tasks: Tasks, n_samples: int, n_features: int, m
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
         If noisy moments are asked for, and there are tasks other than two classes, or more than one
-        loss, or one without moments, or there are more than 2000 features.
+        loss, or one without moments, or there are more than 2000 features; or gradient descent, and
+        there is something to maximise, or a radius.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
             "operator only: see solve_variational_inequality and MaximalLoss."
         )
-    loss, few = tasks.losses[0], tasks.n_targets == 1 and tasks.n_classes in (0, 2)
-    known = type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
-    has_moments = few and len(tasks.losses) == 1 and known
+    few = tasks.n_targets == 1 and tasks.n_classes in (0, 2)
+    has_moments = few and len(tasks.losses) == 1 and _is_standard(tasks.losses[0])
+    descends = is_one_loss(tasks) and not in_ball
     if isinstance(solver, str) and solver == "auto":
         small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / MINIMAX.quiet_ratio)
         solver = "moments" if has_moments and small else "mirror-descent"
+        if descends and n_samples * mu < MINIMAX.little_noise * n_features:
+            solver = "gradient-descent"
+    if isinstance(solver, str) and solver == "gradient-descent":
+        if not descends:
+            raise ValueError(
+                "solver='gradient-descent' needs one task, losses='logistic' or 'squared', and "
+                "radius='auto'; use solver='auto'."
+            )
+        return TaskGradients()
     if isinstance(solver, str) and solver == "moments":
         if not has_moments:
             raise ValueError(
@@ -288,6 +332,38 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
     check_cost(event, rest)
     if is_gaussian(charged) and not is_gaussian(event):  # of equal rho, it is less private
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
+
+
+class TaskGradients:
+    """Gradient descent for one loss of one target: there is nothing to maximise, and no ball."""
+
+    fixed_cost = True
+
+    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
+        """Spend ``budget``; see `GradientDescent.plan`."""
+        return GradientDescent().plan(self._composite(problem), budget, n_iter)
+
+    def run(
+        self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
+    ) -> MinimaxResult:
+        """Follow ``plan`` on the data."""
+        t = np.ascontiguousarray(y[:, 0])
+        found = GradientDescent().run(plan, self._composite(problem), X, t, rng, progress)
+        return MinimaxResult(found.coef, found.n_iter, task_weights=np.ones((1, 1)))
+
+    def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
+        return CompositeProblem(
+            problem.tasks.losses[0],
+            None,
+            problem.n_samples,
+            problem.n_features,
+            problem.intercept,
+            sparse=problem.sparse,
+            centred=problem.centred,
+            mean_square=problem.mean_square,
+            penalty=L2(0.0),
+            unit=(0.0,) * problem.n_features,
+        )
 
 
 class TaskMoments:

@@ -91,13 +91,17 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
-    solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
-            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
-            default="auto"
+    solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
+            "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
+            "recursive-regularisation"} or object, default="auto"
+        "gradient-descent" is for the logistic loss of two classes with ``tasks=None`` and
+        ``radius="auto"``: there is nothing to maximise, and it is logistic regression without a
+        ball.
         "moments" releases noisy moments of the classes. It needs two classes, which are the tasks
         or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
         radius, which contains the l1 ball.
-        "auto" takes "moments" for up to 2000 features if the noise is small enough, and otherwise
+        "auto" takes "gradient-descent" where it can, but for very little noise, "moments" for up to
+        2000 features if the noise is small enough, and otherwise
         "mirror-descent", which suits many features. The others are described in
         `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
         `skdpsco.solvers.MirrorDescent`, is also allowed.
@@ -194,6 +198,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         solver: Literal[
             "auto",
             "moments",
+            "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",
             "boosted-mirror-descent",
@@ -248,6 +253,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 notes.append("the shares of the classes are public (class_prior)")
         else:
             tasks = Tasks(losses, y.shape[1])
+        self._descends = self._is_no_game(tasks)
         coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 

@@ -86,13 +86,16 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
-    solver : {"auto", "moments", "mirror-descent", "bias-reduced-mirror-descent", \
-            "boosted-mirror-descent", "mirror-prox", "recursive-regularisation"} or object, \
-            default="auto"
-        "moments" is for the squared loss of one target: noisy moments in the l2 ball of the same
+    solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
+            "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
+            "recursive-regularisation"} or object, default="auto"
+        "gradient-descent" is for the squared loss of one target and ``radius="auto"``: there is
+        nothing to maximise, and it is least squares without a ball. "moments" is for the squared
+        loss of one target too: noisy moments in the l2 ball of the same
         radius, which contains the l1 ball, for a loss that is linear in predictions beyond
-        ``target_bound``. For the others see `solve_variational_inequality`. "auto" is "moments" for
-        the loss "squared" of one target if there are enough records, and "mirror-descent" else. An
+        the range of the targets. For the others see `solve_variational_inequality`. "auto" is
+        "gradient-descent" or, with a number as radius and enough records, or with very little
+        noise, "moments" for the loss "squared" of one target, and "mirror-descent" else. An
         object with ``plan`` and ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of
         games.
     n_iter : int or "auto", default="auto"
@@ -184,6 +187,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         solver: Literal[
             "auto",
             "moments",
+            "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",
             "boosted-mirror-descent",
@@ -220,6 +224,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         losses = self._resolved_losses()
         X, y = self._checked(X, y, y_numeric=True)
         tasks = Tasks(losses, y.shape[1])
+        self._descends = self._is_no_game(tasks)
         return self._fit(X, y, tasks, self.target_bound, (), regression=True)
 
     def score(  # type: ignore[override]
