@@ -90,7 +90,7 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 def without_warnings():
     """Show none within: their number would tell how many fits there are.
 
-    For the thread that starts scikit-learn's `Parallel`, which hands the filters on to workers.
+    For a whole process, since threads share the filters.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

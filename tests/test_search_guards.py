@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import VotingClassifier, VotingRegressor
@@ -46,7 +47,7 @@ from skdpsco.model_selection import (
     make_private_scorer,
     private_cross_val_score,
 )
-from skdpsco.model_selection._fitting import Part
+from skdpsco.model_selection._fitting import Part, in_parallel
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -578,6 +579,17 @@ def test_a_candidate_is_allotted_once(monkeypatch):
         PrivateGridSearchCV(MODEL, {}, strategy="random-stopping").fit(X, Y)
         counts.append(len(calls))
     assert counts[0] == counts[1] > 0
+
+
+def test_threads_leave_the_filters_of_warnings_alone():
+    """They share them: who restores what another thread has set changes them for good."""
+
+    def look(_):
+        return warnings.filters is filters, get_config()["assume_finite"]
+
+    filters = warnings.filters
+    with joblib.parallel_config(backend="threading"), config_context(assume_finite=True):
+        assert in_parallel(look, [(k,) for k in range(4)], 2) == [(True, True)] * 4
 
 
 class Callback:
