@@ -37,6 +37,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import check_random_state
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco._random import without_warnings
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.inspection import privacy_report
 from skdpsco.inspection._record_wise import UNKNOWN, layout_of, layout_of_records
@@ -590,6 +591,12 @@ def test_threads_leave_the_filters_of_warnings_alone():
     filters = warnings.filters
     with joblib.parallel_config(backend="threading"), config_context(assume_finite=True):
         assert in_parallel(look, [(k,) for k in range(4)], 2) == [(True, True)] * 4
+    with without_warnings():
+        silent = warnings.filters
+        with without_warnings():  # as in a search within a search
+            assert warnings.filters is silent
+            warnings.warn("which is not shown", stacklevel=1)
+    assert warnings.filters is filters
 
 
 class Callback:
