@@ -20,6 +20,9 @@ from skdpsco._upstream import next_word
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
 
 
+_SILENCE = ("ignore", None, Warning, None, 0)  # what ``simplefilter("ignore")`` sets
+
+
 class PrivacyWarning(UserWarning):
     """What was asked for is legal, but weakens or voids the privacy guarantee."""
 
@@ -90,8 +93,12 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 def without_warnings():
     """Show none within: their number would tell how many fits there are.
 
-    For the thread that starts scikit-learn's `Parallel`, which hands the filters on to workers.
+    For a whole process, since threads share the filters. In a thread of a search that does so
+    nothing is left to set: to restore it might undo what others have set.
     """
+    if warnings.filters[:1] == [_SILENCE]:
+        yield
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import VotingClassifier, VotingRegressor
@@ -36,6 +37,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import check_random_state
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco._random import without_warnings
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.inspection import privacy_report
 from skdpsco.inspection._record_wise import UNKNOWN, layout_of, layout_of_records
@@ -46,7 +48,7 @@ from skdpsco.model_selection import (
     make_private_scorer,
     private_cross_val_score,
 )
-from skdpsco.model_selection._fitting import Part
+from skdpsco.model_selection._fitting import Part, in_parallel
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -578,6 +580,23 @@ def test_a_candidate_is_allotted_once(monkeypatch):
         PrivateGridSearchCV(MODEL, {}, strategy="random-stopping").fit(X, Y)
         counts.append(len(calls))
     assert counts[0] == counts[1] > 0
+
+
+def test_threads_leave_the_filters_of_warnings_alone():
+    """They share them: who restores what another thread has set changes them for good."""
+
+    def look(_):
+        return warnings.filters is filters, get_config()["assume_finite"]
+
+    filters = warnings.filters
+    with joblib.parallel_config(backend="threading"), config_context(assume_finite=True):
+        assert in_parallel(look, [(k,) for k in range(4)], 2) == [(True, True)] * 4
+    with without_warnings():
+        silent = warnings.filters
+        with without_warnings():  # as in a search within a search
+            assert warnings.filters is silent
+            warnings.warn("which is not shown", stacklevel=1)
+    assert warnings.filters is filters
 
 
 class Callback:

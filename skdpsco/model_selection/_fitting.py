@@ -1,17 +1,20 @@
 """The data of a search, and one of its fits as it runs on a worker."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
+from sklearn import config_context, get_config
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
-from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import column_or_1d
 
 from skdpsco._quiet import quietly
+from skdpsco._random import without_warnings
 from skdpsco._validation import check_bound, check_target, declared, select_records
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.block_records import blocks_of
@@ -123,12 +126,33 @@ class Part(NamedTuple):
             forget_all()  # their counters would reveal the number of tries
 
 
-def in_parallel(calls: Iterable[Any], n_jobs: int | None, **options: Any) -> list[Any]:
-    """The results of joblib's ``delayed`` calls on records.
+class OnWorker(NamedTuple):
+    """A function on a worker, with the configuration of scikit-learn where it comes from.
+
+    Another process is silent. Threads share the filters of warnings: each of them would undo what
+    the others have set, so that they must not set any, as scikit-learn's ``delayed`` does.
+    """
+
+    function: Callable[..., Any]
+    config: dict[str, Any]
+    process: int
+
+    def __call__(self, *arguments: Any) -> Any:
+        elsewhere = os.getpid() != self.process
+        with config_context(**self.config), without_warnings() if elsewhere else nullcontext():
+            return self.function(*arguments)
+
+
+def in_parallel(
+    function: Callable[..., Any], arguments: Iterable[Any], n_jobs: int | None, **options: Any
+) -> list[Any]:
+    """What a function returns for each of several tuples of arguments, by joblib's workers.
 
     Records go to other processes through pipes, since files in shared memory would outlive a crash.
     """
-    return Parallel(n_jobs=n_jobs, max_nbytes=None, **options)(calls)
+    call = delayed(OnWorker(function, get_config(), os.getpid()))
+    workers = Parallel(n_jobs=n_jobs, max_nbytes=None, **options)
+    return workers(call(*one) for one in arguments)
 
 
 def fit_and_sum(

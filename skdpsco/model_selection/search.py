@@ -8,7 +8,6 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import public_generator, without_warnings
@@ -297,8 +296,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
             [allotment.allot(one, rho, self.delta, public) for rho in budgets] for one in candidates
         ]
         advice = in_parallel(
+            allotment.rehearse,
             (
-                delayed(allotment.rehearse)(estimator, part)
+                (estimator, part)
                 for estimators in allotted
                 for estimator, (_, part) in zip(estimators, parts, strict=True)
             ),
@@ -323,9 +323,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
             # joblib's messages would reveal the number of tries, which is secret.
             verbose = self.verbose if plan.tries is None else 0
             with without_warnings():  # so would warnings
-                score = delayed(fit_and_sum)
                 results = in_parallel(
-                    (score(model(k, 0), train, validation, scorer, keep) for k in tried),
+                    fit_and_sum,
+                    ((model(k, 0), train, validation, scorer, keep) for k in tried),
                     self.n_jobs,
                     verbose=verbose,
                     pre_dispatch=self.pre_dispatch,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.parallel import delayed
 
 from skdpsco._random import public_generator, seed_of, without_warnings
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
@@ -161,8 +160,10 @@ def private_cross_val_score(
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
 
-    rehearsals = (delayed(allotment.rehearse)(allotted, others(fold)) for fold in folds)
-    advice = dict.fromkeys(chain(*in_parallel(rehearsals, n_jobs)))
+    rehearsed = in_parallel(
+        allotment.rehearse, ((allotted, others(fold)) for fold in folds), n_jobs
+    )
+    advice = dict.fromkeys(chain(*rehearsed))
     check_scorer(score_by, [estimator], data.y, n_classes_of(estimator, data.y))
 
     frozen = allotment.frozen_notes([estimator], record_wise)
@@ -177,11 +178,11 @@ def private_cross_val_score(
             models = [allotment.seed_noise(model, rng) for model in models]
         scorer = release_scorer(scores, score_by, data.y, rng)
         calls = (
-            delayed(fit_and_sum)(model, others(fold), data.rows(fold), scorer, False)
+            (model, others(fold), data.rows(fold), scorer, False)
             for model, fold in zip(models, folds, strict=True)
         )
         with without_warnings():
-            sums = in_parallel(calls, n_jobs)
+            sums = in_parallel(fit_and_sum, calls, n_jobs)
         total = np.array([sum(part for part, _ in sums)])
         _, shown, noise = shown_scores(total, score_by, scorer, data.y, scores.rho, rng)
         release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
