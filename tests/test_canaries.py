@@ -238,6 +238,7 @@ BINARY = np.arange(N) % 2
 CLASSIFIERS = {
     "LogisticL1": skdpsco.PrivateLogisticL1,
     "LogisticRegression": skdpsco.PrivateLogisticRegression,
+    "LinearSVC": skdpsco.PrivateLinearSVC,
     "LinearClassifier": skdpsco.PrivateLinearClassifier,
     "MinimaxClassifier": PrivateMinimaxClassifier,
     "GroupDRO": PrivateGroupDRO,

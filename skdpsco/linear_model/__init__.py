@@ -4,6 +4,7 @@ from .elastic_net import PrivateElasticNet, PrivateRidge
 from .lasso import PrivateLasso
 from .linear_classifier import PrivateLinearClassifier
 from .linear_regressor import PrivateLinearRegressor
+from .linear_svc import PrivateLinearSVC
 from .links import Link
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
@@ -15,6 +16,7 @@ __all__ = [
     "PrivateLasso",
     "PrivateLinearClassifier",
     "PrivateLinearRegressor",
+    "PrivateLinearSVC",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateMonotoneGLM",

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import WEIGHTED, Squared
+from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -38,7 +38,7 @@ def automatic(
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if isinstance(loss, WEIGHTED):  # moments of weighted responses are those of no model
+    if not isinstance(loss, (Squared, Logistic, Multinomial)):  # moments are those of no model
         return "gradient-descent"
     if ratio >= LITTLE_NOISE:
         return "moments"
@@ -86,6 +86,23 @@ def mixed_penalty(weight: float, l1_ratio: float) -> Any:
     if l1_ratio == 1.0:
         return L1(weight)
     return ElasticNet(weight * l1_ratio, weight * (1.0 - l1_ratio))
+
+
+def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) -> Any:
+    """The penalty of "l1", "l2", "elasticnet" or None, against C times ``total`` of a mean loss.
+
+    Raises
+    ------
+    TypeError
+        If ``C`` or ``l1_ratio`` is not a number.
+    ValueError
+        If one of them is out of range.
+    """
+    C = math.inf if C == math.inf else check_bound("C", C)
+    ratio = check_weight("l1_ratio", l1_ratio, high=1.0)
+    if penalty is None or C == math.inf:
+        return mixed_penalty(0.0, 0.0)
+    return mixed_penalty(1.0 / (C * total), {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[penalty])
 
 
 class CompositeModel(PrivateLinearModel):
