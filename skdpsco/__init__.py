@@ -8,6 +8,7 @@ from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -15,6 +16,7 @@ from skdpsco.linear_model import (
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMonotoneGLM,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 from skdpsco.minimax import PrivateMinimaxClassifier, PrivateMinimaxRegressor
@@ -33,6 +35,7 @@ __all__ = [
     "PrivateElasticNet",
     "PrivateGridSearchCV",
     "PrivateGroupDRO",
+    "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearClassifier",
     "PrivateLinearRegressor",
@@ -42,6 +45,7 @@ __all__ = [
     "PrivateMinimaxClassifier",
     "PrivateMinimaxRegressor",
     "PrivateMonotoneGLM",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSynthesizer",
     "RowBlocks",

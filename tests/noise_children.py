@@ -16,7 +16,14 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
-from skdpsco.linear_model import PrivateElasticNet, PrivateLasso, PrivateLinearSVC, PrivateRidge
+from skdpsco.linear_model import (
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateLasso,
+    PrivateLinearSVC,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+)
 from skdpsco.losses import Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
@@ -357,6 +364,8 @@ FITS = {
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateLinearSVC": lambda: PrivateLinearSVC(**LITTLE).fit(X, np.arange(N) % 3),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),

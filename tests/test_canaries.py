@@ -248,6 +248,8 @@ REGRESSORS = {
     "Lasso": skdpsco.PrivateLasso,
     "ElasticNet": skdpsco.PrivateElasticNet,
     "Ridge": skdpsco.PrivateRidge,
+    "HuberRegressor": skdpsco.PrivateHuberRegressor,
+    "QuantileRegressor": skdpsco.PrivateQuantileRegressor,
     "LinearRegressor": skdpsco.PrivateLinearRegressor,
     "MinimaxRegressor": PrivateMinimaxRegressor,
     "MonotoneGLM": PrivateMonotoneGLM,

@@ -26,8 +26,10 @@ from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder,
 
 from skdpsco import (
     PrivateElasticNet,
+    PrivateHuberRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 from skdpsco.solvers import Stagewise
@@ -64,7 +66,14 @@ def fitted(Estimator, X, y, **params):
 
 
 @scikit_learn_checks(
-    PrivateRidge(), others=[PrivateElasticNet(), PrivateLogisticRegression(), PrivateLinearSVC()]
+    PrivateRidge(),
+    others=[
+        PrivateElasticNet(),
+        PrivateLogisticRegression(),
+        PrivateLinearSVC(),
+        PrivateHuberRegressor(),
+        PrivateQuantileRegressor(),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):

@@ -139,6 +139,7 @@ class PrivateLinearModel(PrivateEstimator):
     _widest: ClassVar[float] = math.inf
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     _calibrates_balls: ClassVar[bool] = True  # also for a given radius
+    _target_growth: ClassVar[float] = 1.0  # of the shares of a target's stage: see `plan_target`
     _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -401,7 +402,10 @@ class PrivateLinearModel(PrivateEstimator):
         if bounds is None:
             stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho)))
         if regression:
-            stages.append(planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho)))
+            growth = self._target_growth
+            stages.append(
+                planned(lambda spend: plan_target(target_bound, intercept, n, spend.rho, growth))
+            )
         if self._conditioned:
             scaled = isinstance(getattr(self, "radius", "auto"), str)
             centring = planned(

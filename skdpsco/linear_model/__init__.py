@@ -1,6 +1,7 @@
 """Private linear models."""
 
 from .elastic_net import PrivateElasticNet, PrivateRidge
+from .huber_regressor import PrivateHuberRegressor
 from .lasso import PrivateLasso
 from .linear_classifier import PrivateLinearClassifier
 from .linear_regressor import PrivateLinearRegressor
@@ -9,10 +10,12 @@ from .links import Link
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
 from .monotone_glm import PrivateMonotoneGLM
+from .quantile_regressor import PrivateQuantileRegressor
 
 __all__ = [
     "Link",
     "PrivateElasticNet",
+    "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearClassifier",
     "PrivateLinearRegressor",
@@ -20,5 +23,6 @@ __all__ = [
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateMonotoneGLM",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
 ]

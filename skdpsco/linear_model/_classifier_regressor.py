@@ -55,7 +55,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
 
     target_bound: Any
 
-    def _loss(self):
+    def _loss(self, n_samples: int, n_features: int) -> Any:
         """The loss that is minimised, of residuals in units of the target's scale."""
         return Squared()
 
@@ -76,7 +76,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
             bound = check_bound("target_bound", bound)
         else:
             bound = self._default_target_bound(X.shape[1])
-        return self._fit(X, y, self._loss(), bound, (), regression=True)
+        return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
 
 
 class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):

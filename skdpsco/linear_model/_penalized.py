@@ -2,7 +2,7 @@
 
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -111,6 +111,8 @@ class CompositeModel(PrivateLinearModel):
     clip: Any
     order: str
 
+    _degree: ClassVar[float] = 2.0  # the power of the target's scale by which the loss grows
+
     def _penalty(self, n_samples: int) -> Any:
         """The penalty that is added to the mean loss, with checked parameters."""
         raise NotImplementedError
@@ -144,7 +146,7 @@ class CompositeModel(PrivateLinearModel):
         self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
     ) -> CompositeProblem:
         # Coefficient j in the user's units is unit_j times that of the kernels, and the mean loss
-        # is scale**2 times theirs.
+        # is scale**_degree times theirs.
         units = (target.scale / bounds).tolist()
         for extreme in (min(units), max(units)):
             check_bound("target_bound / feature_bound", extreme)
@@ -157,5 +159,21 @@ class CompositeModel(PrivateLinearModel):
             intercept,
             penalty=self._penalty(n_samples),
             unit=(*units, *(0.0,) * intercept),
-            weight=target.scale**-2.0,
+            weight=target.scale**-self._degree,
         )
+
+
+class RobustModel(CompositeModel):
+    """A loss of residuals that is linear where they are large; see the subclasses."""
+
+    order = "cyclic"
+    _target_growth = 3.0  # a centre that is far off is not made up for by calibration
+
+    def _curve(self, loss: Any) -> None:
+        """No curve: the best prediction is no mean."""
+        return
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        solver = super()._resolved_solver(loss, n_samples, n_features, rho)
+        shrunk = isinstance(self.solver, str) and isinstance(solver, GradientDescent)
+        return GradientDescent(solver.clip, shrunk=True) if shrunk else solver

@@ -209,6 +209,41 @@ class Quantile(NamedTuple):
         return self.lipschitz() * target_bound
 
 
+class SmoothQuantile(NamedTuple):
+    """Pinball loss of the residual plus uniform noise within ``width``: its mean, which is smooth.
+
+    It exceeds `Quantile` by at most ``width / 4``, and is equal to it beyond ``width``.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        Probability in (0, 1), as in `Quantile`.
+    width : float, default=0.1
+        Residual up to which the loss is quadratic, in units of the target.
+    """
+
+    level: float = 0.5
+    width: float = 0.1
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, as of `Quantile`."""
+        return Quantile(self.level).lipschitz()
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, ``1 / (2 * width)``."""
+        return 0.5 / self.width
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `Squared`."""
+        return self.smoothness() * diameter * diameter
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        r, h = target_bound, self.width
+        size = r if r > h else 0.5 * (r * r / h + h)
+        return 0.5 * size + abs(self.level - 0.5) * r
+
+
 class Multinomial(NamedTuple):
     """Cross-entropy of the softmax of ``n_classes`` predictions, for targets 0, 1, ... .
 
@@ -356,6 +391,7 @@ _OF_ONE_PREDICTION: Any = (
     Hinge,
     Absolute,
     Quantile,
+    SmoothQuantile,
     Weighted,
 )
 for _loss in _OF_ONE_PREDICTION:
@@ -511,6 +547,23 @@ def _(loss, z, y):
 @derivative.register(Quantile)
 def _(loss, z, y):
     return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
+
+
+@value.register(SmoothQuantile)
+def _(loss, z, y):
+    r, h = y - z, loss.width
+    size = abs(r) if abs(r) > h else 0.5 * (r * r / h + h)
+    return 0.5 * size + (loss.level - 0.5) * r
+
+
+@derivative.register(SmoothQuantile)
+def _(loss, z, y):
+    return min(max(0.5 * (z - y) / loss.width + 0.5, 0.0), 1.0) - loss.level
+
+
+@curvature.register(SmoothQuantile)
+def _(loss, z, y):
+    return 0.5 / loss.width
 
 
 @inner

@@ -21,11 +21,14 @@ class TargetTuning(NamedTuple):
         Share of rho for the centre, and also for the scale.
     magnitude_share, most_magnitude_share : float
         Share of rho for the bound if none is declared, and the largest share, for few records.
+    sure_counts : float
+        Number of records times epsilon0 of a draw, with which a centre or a scale is no guess.
     """
 
     share: float = 0.03
     magnitude_share: float = 0.05
     most_magnitude_share: float = 0.3
+    sure_counts: float = 30.0
 
 
 TARGET = TargetTuning()
@@ -118,8 +121,14 @@ def magnitude_share(n_samples: int, rho: float) -> float:
     return min(max(TARGET.magnitude_share, least**2 / (8.0 * rho)), TARGET.most_magnitude_share)
 
 
-def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) -> TargetPlan:
-    """Spend a share of ``rho`` on each release, or nothing if it would be a guess."""
+def plan_target(
+    bound: float | None, centred: bool, n_samples: int, rho: float, growth: float = 1.0
+) -> TargetPlan:
+    """Spend a share of ``rho`` on each release, or nothing if it would be a guess.
+
+    Where records are few, shares of the centre and of the scale are up to ``growth`` times as
+    large, for models that need both.
+    """
     # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
     tail = min(0.05, 130.0 / (n_samples * math.sqrt(2.0 * rho)))
     grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
@@ -135,17 +144,16 @@ def plan_target(bound: float | None, centred: bool, n_samples: int, rho: float) 
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
     zoom = False
-    for share, count, draws in (
-        (TARGET.share / 2.0, N_CENTRES, 2),
-        (TARGET.share, FEW_CENTRES, 1),
-    ):
+    sure = (TARGET.sure_counts / n_samples) ** 2 / (8.0 * rho)
+    found = min(max(TARGET.share, sure), growth * TARGET.share)
+    for share, count, draws in ((found / 2.0, N_CENTRES, 2), (found, FEW_CENTRES, 1)):
         epsilon0 = math.sqrt(8.0 * share * rho)
         if centred and 0.35 * n_samples * epsilon0 / 2.0 > math.log(count):
             grids["centre"] = exponential_grid(2.0, epsilon0, 2.0 * n_samples)
             event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * draws)
             zoom = draws > 1
             break
-    epsilon0 = math.sqrt(8.0 * TARGET.share * rho)
+    epsilon0 = math.sqrt(8.0 * found * rho)
     m = len(SCALES)
     if 0.15 * n_samples * epsilon0 <= math.log(m):
         m = FEW_SCALES
