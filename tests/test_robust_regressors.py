@@ -200,7 +200,7 @@ def test_other_quantiles_need_more_records():
     for quantile in (0.1, 0.8):
         model = PrivateQuantileRegressor(quantile=quantile, feature_bound=2.0).fit(X, y)
         assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.03)
-    with pytest.warns(UtilityWarning, match=r"beyond the quantile 0.95 at .* records would do"):
+    with pytest.warns(UtilityWarning, match=r"about the quantile 0.95 at .* records would do"):
         PrivateQuantileRegressor(quantile=0.95).fit(X[:1000], y[:1000])
 
 

@@ -185,9 +185,9 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
             return lines
         return (
             *lines,
-            f"Too few of {n} records are beyond the quantile {self.quantile:g} at "
-            f"epsilon={self.epsilon:g}: noise will move it. {math.ceil(LEAST_TAIL / (mu * share))} "
-            "records would do.",
+            f"The noise will be larger than what {n} records say about the quantile "
+            f"{self.quantile:g} at epsilon={self.epsilon:g}. "
+            f"{math.ceil(LEAST_TAIL / (mu * share))} records would do.",
         )
 
     def _penalty(self, n_samples):
