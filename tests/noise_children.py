@@ -19,9 +19,12 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearRegressor,
+    PrivateLinearSVC,
     PrivateMonotoneGLM,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 from skdpsco.losses import Hinge, Logistic, Squared
@@ -373,6 +376,9 @@ FITS = {
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivateLinearSVC": lambda: PrivateLinearSVC(**LITTLE).fit(X, np.arange(N) % 3),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateLinearRegressor": lambda: PrivateLinearRegressor(
         solver="phased-erm", target_bound=9.0, **MUCH

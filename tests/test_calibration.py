@@ -29,6 +29,7 @@ from skdpsco.minimax._solver import MinimaxResult
 from skdpsco.scaling.calibration import (
     CALIBRATION,
     CLASS_CURVE,
+    MARGIN_CURVE,
     REGRESSION_CURVE,
     calibration_pays,
     curve_of,
@@ -224,6 +225,7 @@ def test_blocks_are_fitted_as_arrays_are(make):
 def test_losses_whose_minimum_is_not_a_mean_have_no_curve():
     assert curve_of(Logistic()) is CLASS_CURVE
     assert curve_of(Squared()) is curve_of(Squared(1.0)) is REGRESSION_CURVE
+    assert curve_of(SmoothHinge(2.0)) is MARGIN_CURVE
     for loss in (Squared(0.3), Huber(0.1), Absolute(), Hinge(), SmoothHinge(), Multinomial(3)):
         assert curve_of(loss) is None
 

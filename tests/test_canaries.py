@@ -239,6 +239,7 @@ BINARY = np.arange(N) % 2
 CLASSIFIERS = {
     "LogisticL1": skdpsco.PrivateLogisticL1,
     "LogisticRegression": skdpsco.PrivateLogisticRegression,
+    "LinearSVC": skdpsco.PrivateLinearSVC,
     "LinearClassifier": skdpsco.PrivateLinearClassifier,
     "MinimaxClassifier": PrivateMinimaxClassifier,
     "GroupDRO": PrivateGroupDRO,
@@ -248,6 +249,8 @@ REGRESSORS = {
     "Lasso": skdpsco.PrivateLasso,
     "ElasticNet": skdpsco.PrivateElasticNet,
     "Ridge": skdpsco.PrivateRidge,
+    "HuberRegressor": skdpsco.PrivateHuberRegressor,
+    "QuantileRegressor": skdpsco.PrivateQuantileRegressor,
     "LinearRegressor": skdpsco.PrivateLinearRegressor,
     "MinimaxRegressor": PrivateMinimaxRegressor,
     "MonotoneGLM": PrivateMonotoneGLM,

@@ -24,7 +24,14 @@ from test_bad_input import (
 )
 from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder, same
 
-from skdpsco import PrivateElasticNet, PrivateLogisticRegression, PrivateRidge
+from skdpsco import (
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+)
 from skdpsco.solvers import Stagewise
 from skdpsco.solvers.moments.moments import Moments
 
@@ -58,7 +65,16 @@ def fitted(Estimator, X, y, **params):
 # --- scikit-learn's own checks
 
 
-@scikit_learn_checks(PrivateRidge(), others=[PrivateElasticNet(), PrivateLogisticRegression()])
+@scikit_learn_checks(
+    PrivateRidge(),
+    others=[
+        PrivateElasticNet(),
+        PrivateLogisticRegression(),
+        PrivateLinearSVC(),
+        PrivateHuberRegressor(),
+        PrivateQuantileRegressor(),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

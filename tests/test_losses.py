@@ -12,6 +12,7 @@ from skdpsco.losses import (
     Logistic,
     Multinomial,
     SmoothHinge,
+    SmoothQuantile,
     Squared,
     curvature,
     curvatures,
@@ -26,6 +27,7 @@ from skdpsco.losses import (
 # Losses are told apart by identity and class: as tuples, Squared(3.0) == Multinomial(3).
 SQUARED, LOGISTIC = Squared(), Logistic()
 REGRESSION = [SQUARED, Squared(clip=0.7), Squared(clip=3.0), Huber(), Huber(delta=0.2)]
+REGRESSION += [SmoothQuantile(), SmoothQuantile(0.9, 0.5), SmoothQuantile(0.2, 0.02)]
 BINARY = [LOGISTIC, SmoothHinge(), SmoothHinge(width=0.05), SmoothHinge(width=4.0)]
 MULTINOMIAL = [Multinomial(2), Multinomial(3), Multinomial(5)]
 SCALAR = REGRESSION + BINARY

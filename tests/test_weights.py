@@ -7,7 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
-from skdpsco import Ledger, PrivateLinearClassifier, PrivateLogisticL1, PrivateLogisticRegression
+from skdpsco import (
+    Ledger,
+    PrivateLinearClassifier,
+    PrivateLinearSVC,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+)
 from skdpsco._validation import check_weights
 from skdpsco.base.labels import as_targets
 from skdpsco.data import RowBlocks
@@ -24,7 +30,7 @@ from skdpsco.losses import (
     lipschitz_norm,
     values,
 )
-from skdpsco.losses.library import Weighted, WeightedMultinomial
+from skdpsco.losses.library import OneVsRest, Weighted, WeightedMultinomial
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -34,9 +40,15 @@ PAIRS = [
     (Weighted(Hinge()), Hinge()),
     (WeightedMultinomial(3), Multinomial(3)),
     (WeightedMultinomial(4), Multinomial(4)),
+    (OneVsRest(SmoothHinge(2.0), 3, True), OneVsRest(SmoothHinge(2.0), 3)),
 ]
 EACH_PAIR = pytest.mark.parametrize(("weighted", "loss"), PAIRS, ids=str)
-MODELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier)
+MODELS = (
+    PrivateLogisticRegression,
+    PrivateLogisticL1,
+    PrivateLinearClassifier,
+    PrivateLinearSVC,
+)
 EACH_MODEL = pytest.mark.parametrize("Model", MODELS)
 N = 400
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
@@ -70,8 +82,9 @@ def test_a_weight_proves_nothing_of_a_loss():
     class Own(Hinge):
         """A loss of a user, whose constants are not proven."""
 
-    assert is_proven(Weighted(Hinge()))
-    assert not is_proven(Weighted(Own()))
+    for holds in (Weighted, lambda loss: OneVsRest(loss, 3)):
+        assert is_proven(holds(Hinge()))
+        assert not is_proven(holds(Own()))
 
 
 @EACH_PAIR
@@ -84,7 +97,7 @@ def test_constants_are_those_of_weight_one(weighted, loss):
         assert lipschitz_norm(weighted, order, spread) == lipschitz_norm(loss, order, spread)
 
 
-@pytest.mark.parametrize(("weighted", "loss"), [PAIRS[0], PAIRS[-1]], ids=str)
+@pytest.mark.parametrize(("weighted", "loss"), [PAIRS[0], *PAIRS[-2:]], ids=str)
 def test_one_record_and_its_weight_move_a_sum_by_what_is_charged(weighted, loss):
     """The sum of clipped gradients, for all replacements among extreme records."""
     bound, K = 0.6, loss.n_outputs

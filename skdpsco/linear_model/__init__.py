@@ -1,22 +1,28 @@
 """Private linear models."""
 
 from .elastic_net import PrivateElasticNet, PrivateRidge
+from .huber_regressor import PrivateHuberRegressor
 from .lasso import PrivateLasso
 from .linear_classifier import PrivateLinearClassifier
 from .linear_regressor import PrivateLinearRegressor
+from .linear_svc import PrivateLinearSVC
 from .links import Link
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
 from .monotone_glm import PrivateMonotoneGLM
+from .quantile_regressor import PrivateQuantileRegressor
 
 __all__ = [
     "Link",
     "PrivateElasticNet",
+    "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearClassifier",
     "PrivateLinearRegressor",
+    "PrivateLinearSVC",
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateMonotoneGLM",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
 ]

@@ -30,6 +30,7 @@ from skdpsco.data.block_records import is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,
     Multinomial,
+    OneVsRest,
     Squared,
     Weighted,
     WeightedMultinomial,
@@ -54,7 +55,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     target_bound: Any
     clip_features: bool
 
-    def _loss(self):
+    def _loss(self, n_samples: int, n_features: int) -> Any:
         """The loss that is minimised, of residuals in units of the target's scale."""
         return Squared()
 
@@ -86,10 +87,10 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         bound = self.target_bound
         if bound is None:
             bound = self._default_target_bound(X.shape[1])
-        return self._fit(X, y, self._loss(), bound, (), regression=True)
+        return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
 
 
-class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
+class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
     """Private classification, of several classes as one problem; see the subclasses."""
 
     classes: Any
@@ -106,9 +107,13 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
             X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
             target = self._encode(y)
         n_classes = len(self.classes_)
-        loss = self._weighted_loss(Logistic() if n_classes == 2 else Multinomial(n_classes))
+        loss = self._weighted_loss(self._class_loss(n_classes))
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
+
+    def _class_loss(self, n_classes: int) -> Any:
+        """The loss for so many classes."""
+        raise NotImplementedError
 
     def _label_notes(self) -> tuple[str, ...]:
         """Lines of the report."""
@@ -164,6 +169,8 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         """The loss for targets that hold weights, if there are any."""
         if not self._weighs():
             return loss
+        if isinstance(loss, OneVsRest):
+            return loss._replace(weighted=True)
         if loss.n_outputs > 1:
             return WeightedMultinomial(loss.n_classes)
         return Weighted(loss)
@@ -172,6 +179,13 @@ class LogisticClassifier(LinearClassifierMixin, PrivateLinearModel):
         """What the largest weight of the kernels, 1, is to the user."""
         largest = float(class_factors(self.class_weight, self.classes_).max())
         return largest if self._sample_weight is None else largest * float(self.max_weight)
+
+
+class LogisticClassifier(LinearClassifier):
+    """Private classification whose scores are log-odds; see the subclasses."""
+
+    def _class_loss(self, n_classes: int) -> Any:
+        return Logistic() if n_classes == 2 else Multinomial(n_classes)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class.

@@ -2,13 +2,13 @@
 
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import WEIGHTED, Squared
+from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -38,7 +38,7 @@ def automatic(
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if isinstance(loss, WEIGHTED):  # moments of weighted responses are those of no model
+    if not isinstance(loss, (Squared, Logistic, Multinomial)):  # moments are those of no model
         return "gradient-descent"
     if ratio >= LITTLE_NOISE:
         return "moments"
@@ -88,11 +88,30 @@ def mixed_penalty(weight: float, l1_ratio: float) -> Any:
     return ElasticNet(weight * l1_ratio, weight * (1.0 - l1_ratio))
 
 
+def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) -> Any:
+    """The penalty of "l1", "l2", "elasticnet" or None, against C times ``total`` of a mean loss.
+
+    Raises
+    ------
+    TypeError
+        If ``C`` or ``l1_ratio`` is not a number.
+    ValueError
+        If one of them is out of range.
+    """
+    C = math.inf if C == math.inf else check_bound("C", C)
+    ratio = check_weight("l1_ratio", l1_ratio, high=1.0)
+    if penalty is None or C == math.inf:
+        return mixed_penalty(0.0, 0.0)
+    return mixed_penalty(1.0 / (C * total), {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[penalty])
+
+
 class CompositeModel(PrivateLinearModel):
     """Mean loss plus a penalty of the coefficients; see the subclasses."""
 
     clip: Any
     order: str
+
+    _degree: ClassVar[float] = 2.0  # the power of the target's scale by which the loss grows
 
     def _penalty(self, n_samples: int) -> Any:
         """The penalty that is added to the mean loss, with checked parameters."""
@@ -127,7 +146,7 @@ class CompositeModel(PrivateLinearModel):
         self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
     ) -> CompositeProblem:
         # Coefficient j in the user's units is unit_j times that of the kernels, and the mean loss
-        # is scale**2 times theirs.
+        # is scale**_degree times theirs.
         units = (target.scale / bounds).tolist()
         for extreme in (min(units), max(units)):
             check_bound("target_bound / feature_bound", extreme)
@@ -140,5 +159,20 @@ class CompositeModel(PrivateLinearModel):
             intercept,
             penalty=self._penalty(n_samples),
             unit=(*units, *(0.0,) * intercept),
-            weight=target.scale**-2.0,
+            weight=target.scale**-self._degree,
         )
+
+
+class RobustModel(CompositeModel):
+    """A loss of residuals that is linear where they are large; see the subclasses."""
+
+    order = "cyclic"
+
+    def _curve(self, loss: Any) -> None:
+        """No curve: the best prediction is no mean."""
+        return
+
+    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
+        solver = super()._resolved_solver(loss, n_samples, n_features, rho)
+        shrunk = isinstance(self.solver, str) and isinstance(solver, GradientDescent)
+        return GradientDescent(solver.clip, shrunk=True) if shrunk else solver

@@ -188,7 +188,7 @@ class PrivateLasso(LinearRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _loss(self):
+    def _loss(self, n_samples, n_features):
         return Squared(1.0)
 
     def _default_target_bound(self, n_features):

@@ -1,6 +1,5 @@
 """Private logistic regression with a penalty."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -11,11 +10,10 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMPOSITE_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
-    check_bound,
     with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
-from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
 
 
 class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
@@ -211,9 +209,5 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.random_state = random_state
 
     def _penalty(self, n_samples):
-        C = math.inf if self.C == math.inf else check_bound("C", self.C)
-        ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
-        if self.penalty is None or C == math.inf:
-            return mixed_penalty(0.0, 0.0)
-        ratio = {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[self.penalty]
-        return mixed_penalty(1.0 / (C * n_samples * self._largest_weight()), ratio)
+        total = n_samples * self._largest_weight()
+        return inverse_penalty(self.penalty, self.C, self.l1_ratio, total)

@@ -209,6 +209,41 @@ class Quantile(NamedTuple):
         return self.lipschitz() * target_bound
 
 
+class SmoothQuantile(NamedTuple):
+    """Pinball loss of the residual plus uniform noise within ``width``: its mean, which is smooth.
+
+    It exceeds `Quantile` by at most ``width / 4``, and is equal to it beyond ``width``.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        Probability in (0, 1), as in `Quantile`.
+    width : float, default=0.1
+        Residual up to which the loss is quadratic, in units of the target.
+    """
+
+    level: float = 0.5
+    width: float = 0.1
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|``, as of `Quantile`."""
+        return Quantile(self.level).lipschitz()
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, ``1 / (2 * width)``."""
+        return 0.5 / self.width
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `Squared`."""
+        return self.smoothness() * diameter * diameter
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0."""
+        r, h = target_bound, self.width
+        size = r if r > h else 0.5 * (r * r / h + h)
+        return 0.5 * size + abs(self.level - 0.5) * r
+
+
 class Multinomial(NamedTuple):
     """Cross-entropy of the softmax of ``n_classes`` predictions, for targets 0, 1, ... .
 
@@ -307,6 +342,46 @@ class WeightedMultinomial(NamedTuple):
         return Multinomial(self.n_classes).baseline(target_bound)
 
 
+class OneVsRest(NamedTuple):
+    """The sum over classes of a loss for targets -1 and +1: each class against all others.
+
+    Targets are class indices 0, 1, ..., plus half the weight of the record if it is weighted.
+
+    Parameters
+    ----------
+    loss : NamedTuple of this module
+        For targets -1 and +1. What is proven of it holds for the sum, too.
+    n_classes : int
+    weighted : bool, default=False
+        Whether targets hold weights, in [0, 1].
+    """
+
+    loss: Any
+    n_classes: int
+    weighted: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        """Predictions per record."""
+        return self.n_classes
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 0.0) -> float:
+        """Bound on every component of the gradient, that of one class."""
+        return self.loss.lipschitz(prediction_bound)
+
+    def smoothness(self) -> float:
+        """Bound on the eigenvalues of the Hessian in the predictions, which is diagonal."""
+        return self.loss.smoothness()
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature of all predictions together."""
+        return self.n_classes * self.loss.curvature_constant(diameter)
+
+    def baseline(self, target_bound: float = 0.0) -> float:
+        """Loss of predictions of 0."""
+        return self.n_classes * self.loss.baseline()
+
+
 # In the bodies of the classes, type checkers would take these for fields.
 _OF_ONE_PREDICTION: Any = (
     Squared,
@@ -316,11 +391,12 @@ _OF_ONE_PREDICTION: Any = (
     Hinge,
     Absolute,
     Quantile,
+    SmoothQuantile,
     Weighted,
 )
 for _loss in _OF_ONE_PREDICTION:
     _loss.n_outputs = 1
-for _loss in (*_OF_ONE_PREDICTION, Multinomial, WeightedMultinomial):
+for _loss in (*_OF_ONE_PREDICTION, Multinomial, WeightedMultinomial, OneVsRest):
     _loss.proven = True
 
 # Derivatives are probabilities less a label, times a weight; losses whose targets hold weights.
@@ -357,7 +433,7 @@ def is_proven(loss: Any) -> bool:
 
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
     """
-    if type(loss) is Weighted and not is_proven(loss.loss):
+    if type(loss) in (Weighted, OneVsRest) and not is_proven(loss.loss):
         return False
     return vars(type(loss)).get("proven") is True
 
@@ -473,6 +549,23 @@ def _(loss, z, y):
     return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
 
 
+@value.register(SmoothQuantile)
+def _(loss, z, y):
+    r, h = y - z, loss.width
+    size = abs(r) if abs(r) > h else 0.5 * (r * r / h + h)
+    return 0.5 * size + (loss.level - 0.5) * r
+
+
+@derivative.register(SmoothQuantile)
+def _(loss, z, y):
+    return min(max(0.5 * (z - y) / loss.width + 0.5, 0.0), 1.0) - loss.level
+
+
+@curvature.register(SmoothQuantile)
+def _(loss, z, y):
+    return 0.5 / loss.width
+
+
 @inner
 def softmax_parts(Z, i):
     """Largest entry of row i, and the sum of the exponentials of the entries less that.
@@ -561,3 +654,39 @@ def _(loss, Z, y, out):
     curvatures(Multinomial(loss.n_classes), Z, y, out)
     for i in range(y.shape[0]):
         out[i] *= _weight(y[i])
+
+
+@inner
+def _weight_of(loss, y):
+    return _weight(y) if loss.weighted else 1.0
+
+
+@inner
+def _against_rest(y, k):
+    return 1.0 if int(y) == k else -1.0
+
+
+@values.register(OneVsRest)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        total = 0.0
+        for k in range(Z.shape[1]):
+            total += value(loss.loss, Z[i, k], _against_rest(y[i], k))
+        out[i] = _weight_of(loss, y[i]) * total
+
+
+@derivatives.register(OneVsRest)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        weight = _weight_of(loss, y[i])
+        for k in range(Z.shape[1]):
+            out[i, k] = weight * derivative(loss.loss, Z[i, k], _against_rest(y[i], k))
+
+
+@curvatures.register(OneVsRest)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        largest = 0.0
+        for k in range(Z.shape[1]):
+            largest = max(largest, curvature(loss.loss, Z[i, k], _against_rest(y[i], k)))
+        out[i] = _weight_of(loss, y[i]) * largest

@@ -17,7 +17,7 @@ from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Logistic, Squared
+from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import share_mu
@@ -109,6 +109,7 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 CLASS_CURVE = TargetCurve(logistic_mean)
+MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets, which are centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
 
@@ -117,6 +118,9 @@ def curve_of(loss: Any) -> TargetCurve | None:
     """The curve of a loss; None if its minimum is not where predictions are mean targets."""
     if type(loss) is Logistic:
         return CLASS_CURVE
+    # The best score is the mean label where both classes are on the quadratic part.
+    if type(loss) is SmoothHinge and loss.width >= 2.0:
+        return MARGIN_CURVE
     # Where residuals are clipped below 1, the minimum is nearer to the median.
     return REGRESSION_CURVE if type(loss) is Squared and loss.clip >= 1.0 else None
 

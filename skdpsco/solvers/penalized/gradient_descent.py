@@ -12,7 +12,7 @@ from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import SOFTMAX, derivative, derivatives, lipschitz_l2
+from skdpsco.losses.library import SOFTMAX, Huber, derivative, derivatives, lipschitz_l2
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -72,6 +72,8 @@ class GradientDescentTuning(NamedTuple):
         Length of a step, over that which smoothness and the spread suggest,
     wide_scores : float
         and the largest spread of scores after the first step: noise should move none of them far.
+    curved : float
+        Typical curvature of a loss over its largest, by which noise is reckoned that is shrunk.
     """
 
     noise: float = 6.0
@@ -97,6 +99,7 @@ class GradientDescentTuning(NamedTuple):
     spread_deviations: float = 1.28
     wide_length: float = 0.5
     wide_scores: float = 0.5
+    curved: float = 0.5
 
 
 GRADIENT_DESCENT = GradientDescentTuning()
@@ -175,10 +178,14 @@ class GradientDescent:
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
-        residuals and 0.8 Lipschitz constants for others, and more if the noise is small.
+        residuals, 0.8 Lipschitz constants for others and the smaller of both for `Huber`, and more
+        if the noise is small.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
+    shrunk : bool, default=False
+        Whether coefficients are shrunk towards 0 as far as noise has made them long, by the factor
+        of James and Stein: what is only noise then predicts about as well as a constant does.
 
     References
     ----------
@@ -192,11 +199,14 @@ class GradientDescent:
     }
     by_blocks = fixed_cost = True
 
-    def __init__(self, clip: float | str = "auto", preconditioned: bool = True) -> None:
-        if not isinstance(preconditioned, bool):
-            raise TypeError(f"preconditioned must be a bool, got {preconditioned!r}.")
+    def __init__(
+        self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
+    ) -> None:
+        for name, value in {"preconditioned": preconditioned, "shrunk": shrunk}.items():
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be a bool, got {value!r}.")
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
-        self.preconditioned = preconditioned
+        self.preconditioned, self.shrunk = preconditioned, shrunk
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -274,6 +284,8 @@ class GradientDescent:
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        if self.shrunk:
+            shrink_features(problem, u, noise, (T, n_averaged, step, largest_momentum))
         return Result(unscaled(problem, coordinates, u), T)
 
 
@@ -305,6 +317,42 @@ def averaged_passes(n_iter: int, shrinkage: float) -> int:
     """Number of the last passes whose points and gradients are averaged."""
     share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
     return max(1, round(share * n_iter))
+
+
+def shrink_features(
+    problem: CompositeProblem, u: np.ndarray, noise: float, steps: tuple[int, int, float, float]
+) -> None:
+    """Shrink features' coordinates in place: noise of gradients made them longer than they are."""
+    features = u.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features - problem.intercept]
+    curvature = GRADIENT_DESCENT.curved * problem.loss.smoothness()
+    T, n_averaged, step, momentum = steps
+    variance = noise_gain(T, n_averaged, step * curvature, momentum) * (noise / curvature) ** 2
+    square = max(float((features**2).sum()), 1e-300)
+    features *= max(0.0, 1.0 - features.size * variance / square)
+
+
+def noise_gain(n_iter: int, n_averaged: int, length: float, most_momentum: float) -> float:
+    """Variance of a coordinate of the result where the loss is ``u**2 / 2`` and noise has 1.
+
+    The steps are those of `GradientDescent.run`, of this length and without restarts; the state is
+    linear in the noise: the last step, the point, and sums of points and of gradients.
+    """
+    covariance = np.zeros((4, 4))
+    for t in range(n_iter):
+        last = float(t >= n_iter - n_averaged)
+        momentum, kept = min(most_momentum, (t + 1.0) / (t + 4.0)), 1.0 - length
+        move = np.array(
+            [
+                [0.0, kept, 0.0, 0.0],
+                [-momentum, (1.0 + momentum) * kept, 0.0, 0.0],
+                [0.0, last, 1.0, 0.0],
+                [0.0, last, 0.0, 1.0],
+            ]
+        )
+        own = np.array([-length, -(1.0 + momentum) * length, 0.0, last])
+        covariance = move @ covariance @ move.T + np.outer(own, own)
+    result = np.array([0.0, 0.0, 1.0, -length]) / n_averaged
+    return float(result @ covariance @ result)
 
 
 def is_wide(problem: CompositeProblem, mu: float) -> bool:
@@ -417,6 +465,9 @@ def release_coordinates(
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target
         of_slopes = plan.slope_clip * largest
+        # Residuals that a loss clips far below their size are no longer than its slope.
+        huber = isinstance(loss, Huber)
+        of_residuals = min(of_residuals, of_slopes) if huber else of_residuals
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
     # The second is reached by no record.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)

@@ -1,0 +1,207 @@
+"""Private linear support vector classification."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    COMPOSITE_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
+    HasMethods,
+    StrOptions,
+    with_hints,
+)
+from skdpsco.linear_model._classifier_regressor import LinearClassifier
+from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
+from skdpsco.losses.library import OneVsRest, SmoothHinge
+
+# Quadratic between both margins: there the best score is the mean of the labels -1 and 1.
+MARGIN_LOSS = SmoothHinge(2.0)
+
+
+class PrivateLinearSVC(LinearClassifier, CompositeModel):
+    """Differentially private linear support vector classification with the squared hinge loss.
+
+    It minimises ``C * sum_i loss(y_i (w'x_i + b)) + penalty(w)``, as scikit-learn's `LinearSVC`
+    does, with the penalty ``||w||^2 / 2`` ("l2") or ``||w||_1`` ("l1"). The loss of a margin m is
+    ``max(0, 1 - m)^2`` down to m = -1, and linear beyond, so that no record weighs without bound;
+    the intercept is not penalised. With more than two classes each is separated from all others,
+    and these losses are added up and minimised as one problem. The coefficients are (epsilon,
+    delta)-differentially private: replacing one record, features and label, changes the law of
+    everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    C : float, default=1.0
+        Inverse weight of the penalty, > 0; infinity means no penalty.
+    penalty : {"l1", "l2"}, default="l2"
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    solver : {"auto", "coordinate-descent", "gradient-descent", "sgd"} or solver, default="auto"
+        See `skdpsco.solvers`. "auto" is "gradient-descent".
+    n_iter : int or "auto", default="auto"
+        Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
+        from public sizes, never from the data.
+    clip : float or "auto", default="auto"
+        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
+        noisy scales of the features.
+    order : {"cyclic", "random"}, default="cyclic"
+        Order in which "coordinate-descent" visits the coordinates.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and scales of features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
+        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
+        moments; they stay sparse. None takes columns as they are.
+    calibration : "auto" or None, default="auto"
+        "auto" corrects the length of the coefficients and the intercept by a private table of
+        scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
+        there are two classes without weights, features are conditioned and there are records
+        enough: scores within +-1 are then mean labels. It may undo some of what a strong
+        penalty shrinks; with a growing budget the solution is that of the objective. None keeps
+        what the solver has found.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
+        predictions are linear everywhere.
+    classes : array-like of shape (n_classes,), Schema or None, default=None
+        The public labels. None takes those that occur in y, which assumes that the set of labels in
+        y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
+        are 1. They are never counted from the data. Scores are not calibrated then.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
+    n_iter_ : int
+        Number of private rounds, passes or steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features, their dtypes and the set of labels are public. Errors in the
+    input (a NaN, say) are reported to the caller and are not covered by the guarantee. Proofs:
+    docs/proofs.
+
+    References
+    ----------
+    R.-E. Fan, K.-W. Chang, C.-J. Hsieh, X.-R. Wang, C.-J. Lin. LIBLINEAR: A Library for Large
+    Linear Classification. Journal of Machine Learning Research 9, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLinearSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 20))
+    >>> y = X[:, 0] - X[:, 3] > 0.1
+    >>> model = PrivateLinearSVC(epsilon=1.0, classes=[False, True]).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMPOSITE_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        **WEIGHTS_CONSTRAINTS,
+        "penalty": [StrOptions({"l1", "l2"})],
+        "solver": [
+            StrOptions({"auto", "coordinate-descent", "gradient-descent", "sgd"}),
+            HasMethods(["plan", "run"]),
+        ],
+    }
+    _planned_with = ("C", "n_iter")
+
+    @with_hints(
+        alpha="The parameter `C` is the inverse weight of the penalty.",
+        loss="The loss is the squared hinge; PrivateLinearClassifier has others.",
+    )
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        C: float = 1.0,
+        penalty: Literal["l1", "l2"] = "l2",
+        feature_bound: ArrayLike | None = 1.0,
+        solver: Literal["auto", "coordinate-descent", "gradient-descent", "sgd"]
+        | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        order: Literal["cyclic", "random"] = "cyclic",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        calibration: Auto | None = "auto",
+        clip_features: bool = True,
+        classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
+        max_weight: float | None = None,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.C = C
+        self.penalty = penalty
+        self.feature_bound = feature_bound
+        self.solver = solver
+        self.n_iter = n_iter
+        self.clip = clip
+        self.order = order
+        self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.calibration = calibration
+        self.clip_features = clip_features
+        self.classes = classes
+        self.class_weight = class_weight
+        self.max_weight = max_weight
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _class_loss(self, n_classes):
+        return MARGIN_LOSS if n_classes == 2 else OneVsRest(MARGIN_LOSS, n_classes)
+
+    def _penalty(self, n_samples):
+        # The squared hinge loss is 2 * width times the loss of the kernels.
+        total = 2.0 * MARGIN_LOSS.width * n_samples * self._largest_weight()
+        return inverse_penalty(self.penalty, self.C, 0.0, total)

@@ -1,0 +1,226 @@
+"""Huber and quantile regression: their optima, their shrinkage, and what noise leaves of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import HuberRegressor, QuantileRegressor
+from sklearn.metrics import d2_pinball_score
+
+from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, RowBlocks, UtilityWarning
+from skdpsco.data.design import as_design
+from skdpsco.losses import Huber, Quantile, SmoothQuantile, lipschitz_l2, value
+from skdpsco.privacy import rho_of
+from skdpsco.scaling.target import TARGET, Target, plan_target
+from skdpsco.solvers import GradientDescent
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+from skdpsco.solvers.penalized.gradient_descent import noise_gain, shrink_features
+
+MODELS = [PrivateHuberRegressor, PrivateQuantileRegressor]
+each_model = pytest.mark.parametrize("Model", MODELS)
+ALMOST_NONE = 1e6  # epsilon without noise
+
+
+def planted(n, seed=0, heavy=True, offset=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 3)) * [1.0, 0.5, 2.0]
+    noise = rng.standard_t(2.0, n) if heavy else rng.normal(size=n)
+    return X, X @ [1.0, -1.0, 0.5] + 0.3 * noise + offset
+
+
+# ---- losses
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.8])
+def test_a_smooth_quantile_is_a_mean_of_quantiles(level):
+    loss, width = Quantile(level), 0.3
+    smooth = SmoothQuantile(level, width)
+    moves = np.linspace(-width, width, 4001)
+    for z in (-1.0, -0.29, 0.0, 0.1, 0.3, 2.0):
+        mean = np.mean([value(loss, z + move, 0.0) for move in moves])
+        assert value(smooth, z, 0.0) == pytest.approx(mean, abs=1e-4)
+        assert -1e-12 <= value(smooth, z, 0.0) - value(loss, z, 0.0) <= width / 4 + 1e-12
+    assert smooth.lipschitz() == loss.lipschitz()
+
+
+@pytest.mark.parametrize("loss", [SmoothQuantile(0.8, 0.2), Huber(0.3)], ids=str)
+def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
+    """For all replacements among extreme records."""
+    bound, sums = 0.2, []
+    for x, y in itertools.product(
+        ([1.0, 1.0], [-1.0, 1.0], [1e9, -1.0], [0.0, 0.0]), (-1.0, -0.1, 0.0, 1.0)
+    ):
+        design = as_design(np.array([x, [0.2, 0.1]]), np.ones(2), True)
+        targets = np.array([y, 0.5])
+        w = np.array([0.3, -0.2, 0.1])
+        sums.append(clipped_gradient_sum(design, targets, loss, w, np.ones(3), bound))
+    changes = np.linalg.norm(np.array(sums)[:, None] - np.array(sums), axis=2)
+    assert 0.9 * 2.0 * bound < changes.max() <= 2.0 * bound * (1.0 + 1e-12)
+    assert bound < lipschitz_l2(loss)  # so that clipping matters
+
+
+# ---- shares of the target
+
+
+def test_shares_of_the_target_grow_where_records_are_few():
+    def cost(n, rho, growth=1.0):
+        return rho_of(plan_target(5.0, True, n, rho, growth).event) / rho
+
+    assert cost(100_000, 0.02, 3.0) == pytest.approx(2.0 * TARGET.share)
+    assert cost(500, 0.007, 3.0) > 1.5 * cost(500, 0.007)
+    assert all(cost(n, 0.007, 3.0) <= 6.0 * TARGET.share for n in (10, 100, 300, 500, 1000))
+    assert plan_target(5.0, True, 300, 0.02, 3.0).centre_grid is not None
+    assert plan_target(5.0, True, 300, 0.007).centre_grid is None
+
+
+# ---- shrinkage
+
+
+@pytest.mark.parametrize(("n_iter", "length"), [(1, 0.3), (4, 0.2), (50, 0.1), (50, 0.01)])
+def test_the_gain_is_the_variance_of_the_steps(n_iter, length):
+    rng = np.random.default_rng(0)
+    n_averaged, most = max(1, round(0.25 * n_iter)), max(0.9, 1.0 - 5.0 / n_iter)
+    point = old = np.zeros(20_000)
+    sums = np.zeros((2, len(point)))
+    for t in range(n_iter):
+        gradient = point + rng.normal(size=len(point))
+        if t >= n_iter - n_averaged:
+            sums += point, gradient
+        new = point - length * gradient
+        point, old = new + min(most, (t + 1.0) / (t + 4.0)) * (new - old), new
+    found = (sums[0] - length * sums[1]) / n_averaged
+    assert noise_gain(n_iter, n_averaged, length, most) == pytest.approx(found.var(), rel=0.05)
+
+
+def test_what_is_noise_shrinks_and_what_is_not_stays():
+    model = PrivateHuberRegressor()
+    problem = model._problem(Huber(0.3), 1000, np.ones(50), Target(1.0, 0.0, 1.0))
+    steps = (20, 5, 0.1, 0.9)
+    gain = noise_gain(20, 5, 0.05, 0.9) * (0.1 / 0.5) ** 2
+    noise = np.random.default_rng(0).normal(0.0, gain**0.5, 51)
+    u = noise.copy()
+    shrink_features(problem, u, 0.1, steps)
+    assert np.linalg.norm(u[:50]) < 0.6 * np.linalg.norm(noise[:50])
+    assert u[50] == noise[50]  # the intercept
+    u = np.full(51, 100.0)
+    shrink_features(problem, u, 0.1, steps)
+    assert_allclose(u, 100.0, rtol=1e-3)
+    u = np.zeros(51)
+    shrink_features(problem, u, 0.1, steps)
+    assert (u == 0.0).all()
+
+
+def test_shrinkage_is_a_switch():
+    with pytest.raises(TypeError, match="shrunk must be a bool"):
+        GradientDescent(shrunk=1)
+    assert not GradientDescent().shrunk
+    model = PrivateHuberRegressor(clip=0.5)
+    solver = model._resolved_solver(Huber(), 1000, 3, 0.1)
+    assert (solver.shrunk, solver.clip) == (True, 0.5)
+    own = GradientDescent()
+    assert PrivateHuberRegressor(solver=own)._resolved_solver(Huber(), 1000, 3, 0.1) is own
+
+
+# ---- optima
+
+
+@pytest.mark.parametrize(("quantile", "alpha"), [(0.5, 0.0), (0.5, 0.05), (0.85, 0.0), (0.2, 0.02)])
+def test_without_noise_quantiles_are_those_of_scikit_learn(quantile, alpha):
+    X, y = planted(1500)
+    expected = QuantileRegressor(quantile=quantile, alpha=alpha).fit(X, y)
+    model = PrivateQuantileRegressor(
+        epsilon=ALMOST_NONE, quantile=quantile, alpha=alpha, feature_bound=2.0, target_bound=20.0
+    ).fit(X, y)
+    assert_allclose(model.coef_, expected.coef_, atol=0.05)
+    assert_allclose(model.intercept_, expected.intercept_, atol=0.05)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 100.0])
+def test_without_noise_the_huber_loss_is_that_of_scikit_learn(alpha):
+    X, y = planted(1500)
+    expected = HuberRegressor(alpha=alpha, max_iter=1000, tol=1e-8).fit(X, y)
+    model = PrivateHuberRegressor(
+        epsilon=ALMOST_NONE,
+        threshold=expected.epsilon * expected.scale_,
+        alpha=alpha * expected.scale_,
+        feature_bound=2.0,
+        target_bound=100.0,
+    ).fit(X, y)
+    assert_allclose(model.coef_, expected.coef_, atol=0.01)
+    assert_allclose(model.intercept_, expected.intercept_, atol=0.01)
+
+
+@each_model
+def test_units_make_no_difference(Model):
+    X, y = planted(2000)
+    params = {"epsilon": 1e4, "feature_bound": 2.0}
+    plain = Model(target_bound=20.0, **params).fit(X, y)
+    large = Model(target_bound=2e7, **params).fit(X, 1e6 * y)
+    assert_allclose(large.coef_ / 1e6, plain.coef_, atol=0.02)
+    assert_allclose(large.intercept_ / 1e6, plain.intercept_, atol=0.02)
+
+
+@each_model
+def test_blocks(Model):
+    X, y = planted(900)
+    model = Model(epsilon=20.0, feature_bound=2.0, target_bound=8.0)
+    whole = model.fit(X, y).score(X, y)
+    parts = model.fit(RowBlocks.from_arrays(X, y, block_size=300)).score(X, y)
+    assert parts == pytest.approx(whole, abs=0.05)
+    assert model.to_sklearn().predict(X) == pytest.approx(model.predict(X))
+
+
+# ---- what noise leaves
+
+
+@each_model
+@pytest.mark.parametrize("kind", ["planted", "nothing", "one-sided", "one-sided nothing"])
+def test_fits_are_no_worse_than_the_median(Model, kind):
+    """At epsilon 1/2 with 500 records; and a larger budget makes up for the noise."""
+    rng = np.random.default_rng(1)
+    medians = []
+    for epsilon in (0.5, 2.0, 50.0):
+        scores = []
+        for _ in range(11):
+            X = rng.uniform(0.0 if "one-sided" in kind else -1.0, 1.0, (2500, 5))
+            z = 0.0 if "nothing" in kind else (X - X.mean(axis=0)).sum(axis=1)
+            y = z + 0.5 * rng.normal(size=2500)
+            y = np.exp(y) if "one-sided" in kind else y
+            model = Model(epsilon=epsilon).fit(X[:500], y[:500])
+            scores.append(d2_pinball_score(y[500:], model.predict(X[500:])))
+        medians.append(np.median(scores))
+    assert min(medians) > -0.04
+    assert medians[0] <= medians[1] + 0.03 <= medians[2] + 0.06
+    assert medians[2] > (-0.02 if "nothing" in kind else 0.2)
+
+
+def test_other_quantiles_need_more_records():
+    X, y = planted(20_000, heavy=False)
+    for quantile in (0.1, 0.8):
+        model = PrivateQuantileRegressor(quantile=quantile, feature_bound=2.0).fit(X, y)
+        assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.03)
+    with pytest.warns(UtilityWarning, match=r"about the quantile 0.95 at .* records would do"):
+        PrivateQuantileRegressor(quantile=0.95).fit(X[:1000], y[:1000])
+
+
+# ---- input
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        (PrivateQuantileRegressor(quantile=1.0), ValueError, "quantile"),
+        (PrivateQuantileRegressor(quantile="median"), ValueError, "quantile"),
+        (PrivateQuantileRegressor(solver="moments"), ValueError, "solver"),
+        (PrivateQuantileRegressor(alpha=-1.0), ValueError, "alpha"),
+        (PrivateHuberRegressor(threshold=0.0), ValueError, "threshold"),
+        (PrivateHuberRegressor(threshold=True), TypeError, "threshold"),
+        (PrivateHuberRegressor(threshold=1e-200), ValueError, "threshold"),
+        (PrivateHuberRegressor(solver="coordinate-descent"), ValueError, "solver"),
+    ],
+)
+def test_bad_parameters(model, error, match):
+    X, y = planted(300)
+    with pytest.raises(error, match=match):
+        model.fit(X, y)
