@@ -11,8 +11,7 @@ from sklearn.metrics import d2_pinball_score
 from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, RowBlocks, UtilityWarning
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Quantile, SmoothQuantile, lipschitz_l2, value
-from skdpsco.privacy import rho_of
-from skdpsco.scaling.target import TARGET, Target, plan_target
+from skdpsco.scaling.target import Target
 from skdpsco.solvers import GradientDescent
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.gradient_descent import noise_gain, shrink_features
@@ -61,20 +60,6 @@ def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
 
 
 # ---- shares of the target
-
-
-def test_shares_of_the_target_grow_where_records_are_few():
-    def cost(n, rho, growth=1.0):
-        return rho_of(plan_target(5.0, True, n, rho, growth).event) / rho
-
-    assert cost(100_000, 0.02, 3.0) == pytest.approx(2.0 * TARGET.share)
-    assert cost(500, 0.007, 3.0) > 1.5 * cost(500, 0.007)
-    assert all(cost(n, 0.007, 3.0) <= 6.0 * TARGET.share for n in (10, 100, 300, 500, 1000))
-    assert plan_target(5.0, True, 300, 0.02, 3.0).centre_grid is not None
-    assert plan_target(5.0, True, 300, 0.007).centre_grid is None
-
-
-# ---- shrinkage
 
 
 @pytest.mark.parametrize(("n_iter", "length"), [(1, 0.3), (4, 0.2), (50, 0.1), (50, 0.01)])
