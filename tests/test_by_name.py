@@ -19,6 +19,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
+    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateSynthesizer,
     RowBlocks,
@@ -119,6 +120,7 @@ MODELS = [
     PrivateGroupDRO(),
     PrivateMinimaxClassifier(),
     PrivateMinimaxRegressor(),
+    PrivateMoments(),
     PrivateMonotoneGLM(),
     PrivateFeatureSelector(),
 ]

@@ -31,6 +31,7 @@ from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
     PublicBoundsScaler,
@@ -262,6 +263,8 @@ ESTIMATORS = {
         skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}, strategy="composition"
     ),
     "Synthesizer": lambda: PrivateSynthesizer(domain=[[0, 1]] * D),
+    "Moments": skdpsco.PrivateMoments,
+    "PCA": PrivatePCA,
     "QuantileClipper": PrivateQuantileClipper,
     "StandardScaler": PrivateStandardScaler,
     "BoundsScaler": PublicBoundsScaler,
@@ -328,7 +331,7 @@ def test_predictions_and_scores_do_not_tell(name):
     assert leaks(calls) == {}
 
 
-TRANSFORMERS = ["QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"]
+TRANSFORMERS = ["PCA", "QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"]
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
