@@ -403,3 +403,13 @@ def test_a_search_knows_how_many_components_there_are(convert):
     with pytest.raises(ValueError, match="n_components"):
         wrong.fit(rows, Y[:400] / 40.0)
     assert wrong.ledger.charges() == []
+
+
+@pytest.mark.parametrize("bound", [1e-100, 1e100])
+def test_extreme_bounds(bound):
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 3))
+    moments = PrivateMoments(epsilon=20.0, feature_bound=bound).fit(rows * bound, rows @ np.ones(3))
+    model = PrivateRidge(alpha=0.0).fit(moments + moments)
+    assert model.coef_ * bound == pytest.approx(np.ones(3), abs=0.1)
+    assert model.coef_standard_error_ * bound == pytest.approx(np.zeros(3), abs=0.1)
+    assert PrivatePCA(1).fit(moments).explained_variance_ / bound**2 == pytest.approx(0.33, abs=0.1)
