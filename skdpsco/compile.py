@@ -26,9 +26,16 @@ from skdpsco.linear_model import (
     PrivateLogisticRegression,
     PrivateRidge,
 )
+from skdpsco.moments import PrivateMoments
 
 N, D = 4000, 3
-OF_NUMBERS = (PrivateRidge, PrivateElasticNet, PrivateLasso, PrivateLinearRegressor)
+OF_NUMBERS = (
+    PrivateRidge,
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateMoments,
+)
 OF_LABELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier)
 
 

@@ -20,6 +20,7 @@ from skdpsco import (
     PrivateLasso,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
+    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateSynthesizer,
     RowBlocks,
@@ -31,6 +32,7 @@ from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
     PublicBoundsScaler,
@@ -114,6 +116,8 @@ def file(tmp_path_factory):
         (PrivateStandardScaler(with_std=False), LABELS),
         (PrivateQuantileClipper(lower=-9.0, upper=9.0, epsilon=5.0), None),
         (PrivateQuantileClipper(lower=-9.0, upper=9.0, epsilon=0.5), None),  # no centre
+        (PrivatePCA(epsilon=20.0), None),
+        (PrivateMoments(epsilon=20.0), Y),
         (PrivateFeatureSelector(n_features_to_select=1, classes=CLASSES), LABELS),
         (PrivateFeatureSelector(n_features_to_select=1, task="regression"), Y),
         (PrivateMonotoneGLM(epsilon=5.0), (Y > 0).astype(float)),

@@ -21,6 +21,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
+    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateQuantileRegressor,
     PrivateSynthesizer,
@@ -125,6 +126,7 @@ MODELS = [
     PrivateGroupDRO(),
     PrivateMinimaxClassifier(),
     PrivateMinimaxRegressor(),
+    PrivateMoments(),
     PrivateMonotoneGLM(),
     PrivateFeatureSelector(),
 ]

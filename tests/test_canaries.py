@@ -31,6 +31,7 @@ from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
     PublicBoundsScaler,
@@ -266,6 +267,8 @@ ESTIMATORS = {
         skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}, strategy="composition"
     ),
     "Synthesizer": lambda: PrivateSynthesizer(domain=[[0, 1]] * D),
+    "Moments": skdpsco.PrivateMoments,
+    "PCA": PrivatePCA,
     "QuantileClipper": PrivateQuantileClipper,
     "StandardScaler": PrivateStandardScaler,
     "BoundsScaler": PublicBoundsScaler,
@@ -333,7 +336,7 @@ def test_predictions_and_scores_do_not_tell(name):
 
 
 TRANSFORMERS = [
-    *("QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"),
+    *("PCA", "QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"),
     *("FeatureSelector", "FeatureSelector of numbers"),
 ]
 

@@ -11,10 +11,12 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import ElasticNet, Lasso, Ridge, enet_path
+from sklearn.pipeline import make_pipeline
 
 from skdpsco import (
     Ledger,
     PrivateElasticNet,
+    PrivateGridSearchCV,
     PrivateLasso,
     PrivateLogisticRegression,
     PrivateMoments,
@@ -387,3 +389,27 @@ def test_noise_as_large_as_variances_is_said():
         PrivateMoments(epsilon=0.2).fit(rows)
     with pytest.warns(UtilityWarning, match="larger than what 60 records say"):
         PrivateMoments(epsilon=0.2, delta=1e-4).fit(rows[:60])
+
+
+@pytest.mark.parametrize("convert", [np.array, sparse.csr_matrix])
+def test_a_search_knows_how_many_components_there_are(convert):
+    rows = convert(np.random.default_rng(0).uniform(-1.0, 1.0, (400, 3)))
+    steps = make_pipeline(PrivatePCA(), PrivateRidge(target_bound=1.0))
+    grid = {"privatepca__n_components": [1, None]}
+    search = PrivateGridSearchCV(steps, grid, epsilon=20.0, delta=1e-4)
+    found = search.fit(rows, Y[:400] / 40.0)
+    assert found.best_estimator_[-1].n_features_in_ in (1, 3)
+    wrong = PrivateGridSearchCV(steps, {"privatepca__n_components": [1, 4]}, ledger=Ledger(9, 1e-4))
+    with pytest.raises(ValueError, match="n_components"):
+        wrong.fit(rows, Y[:400] / 40.0)
+    assert wrong.ledger.charges() == []
+
+
+@pytest.mark.parametrize("bound", [1e-100, 1e100])
+def test_extreme_bounds(bound):
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 3))
+    moments = PrivateMoments(epsilon=20.0, feature_bound=bound).fit(rows * bound, rows @ np.ones(3))
+    model = PrivateRidge(alpha=0.0).fit(moments + moments)
+    assert model.coef_ * bound == pytest.approx(np.ones(3), abs=0.1)
+    assert model.coef_standard_error_ * bound == pytest.approx(np.zeros(3), abs=0.1)
+    assert PrivatePCA(1).fit(moments).explained_variance_ / bound**2 == pytest.approx(0.33, abs=0.1)

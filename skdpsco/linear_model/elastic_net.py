@@ -121,6 +121,9 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
+    Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
+    more; `solver`, `conditioning` and `calibration` do not count then.
+
     References
     ----------
     H. Zou, T. Hastie. Regularization and Variable Selection via the Elastic Net. Journal of the
@@ -309,6 +312,10 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
     Neighbouring data sets differ by the replacement of one record; the number of records, the
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+
+    Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
+    more; it then knows its standard errors. `solver`, `conditioning` and `calibration` do not count
+    in that case.
 
     References
     ----------

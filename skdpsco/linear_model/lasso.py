@@ -120,6 +120,10 @@ class PrivateLasso(LinearRegressor):
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
+    Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
+    more. "auto" then takes the l1 penalty that noise exceeds in hardly any column, and `solver`,
+    `conditioning` and `calibration` do not count.
+
     References
     ----------
     K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015, Algorithm 2.

@@ -22,6 +22,7 @@ from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
+from skdpsco.preprocessing.pca import PrivatePCA
 from skdpsco.privacy import BudgetExceededError, Event, rho_of
 
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
@@ -168,9 +169,9 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
     """Let every step check its parameters, its input and its plan, without drawing noise.
 
     Steps after a private transformer of single columns get its input in place of its output, which
-    is similar; steps after a selector get as many columns as it selects. A private model is not
-    fitted again, so that those beside it are reached, too. A step that is fitted without asking for
-    its budget is refused.
+    is similar; steps after a selector or after principal components get as many columns as there
+    will be. A private model is not fitted again, so that those beside it are reached, too. A step
+    that is fitted without asking for its budget is refused.
 
     Returns
     -------
@@ -207,6 +208,9 @@ def _stand_in(step: PrivateEstimator) -> Any:
     if isinstance(step, SelectorMixin):
         count = {"count": step.n_features_to_select}
         return FunctionTransformer(_first_columns, accept_sparse=True, kw_args=count)
+    if isinstance(step, PrivatePCA):
+        options = {"count": step.n_components, "dense": True}
+        return FunctionTransformer(_first_columns, accept_sparse=True, kw_args=options)
     if isinstance(step, OneToOneFeatureMixin):
         return FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
 
@@ -219,10 +223,12 @@ def _stand_in(step: PrivateEstimator) -> Any:
     return stand_in
 
 
-def _first_columns(X: Any, count: int) -> Any:
+def _first_columns(X: Any, count: int | None, dense: bool = False) -> Any:
     if isinstance(X, RowBlocks):
-        return X.map(FunctionTransformer(_first_columns, kw_args={"count": count}))
-    return (X.iloc if hasattr(X, "iloc") else X)[:, :count]
+        options = {"count": count, "dense": dense}
+        return X.map(FunctionTransformer(_first_columns, accept_sparse=True, kw_args=options))
+    first = (X.iloc if hasattr(X, "iloc") else X)[:, :count]
+    return first.toarray() if dense and hasattr(first, "toarray") else first
 
 
 def check_private(

@@ -273,8 +273,7 @@ def _noise_advice(n: int, p: int, mu: float) -> tuple[str, ...]:
         return ()
     return (
         f"The noise will be as large as the smaller variances of {p} columns, which are raised to "
-        f"it. {math.ceil(needed / mu)} records would do, or a larger "
-        "epsilon.",
+        f"it. {math.ceil(needed / mu)} records would do, or a larger epsilon.",
     )
 
 

@@ -162,11 +162,12 @@ class ReleasedMoments(MomentAnswers):
         """Units of the columns, and the deviation of the noise of variances in these units."""
         squares = [(share * one.deviation) ** 2 for share, one in self.measured]
         total = sum(squares)
+        first = self.measured[0][1].scale
         fourth = sum(
-            square / total * one.scale**4
+            square / total * (one.scale / first) ** 4
             for square, (_, one) in zip(squares, self.measured, strict=True)
         )
-        return fourth**0.25, math.sqrt(total)
+        return first * fourth**0.25, math.sqrt(total)
 
     def repaired(self) -> np.ndarray:
         """Covariances whose eigenvalues are at least the spectral norm of the noise."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._upstream import Interval
@@ -16,6 +16,7 @@ from skdpsco._validation import (
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
     check_features,
+    read_X,
 )
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
@@ -242,7 +243,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
         -------
         X_original : ndarray of shape (n_samples, n_features), float64
             Records in the units of the fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X is not an array of finite numbers with one column per component.
         """
         check_is_fitted(self)
-        scores = np.asarray(X, dtype=np.float64) * self._lengths
-        return scores @ self.components_ + self.mean_
+        scores = read_X(X, check_array, X, dtype=np.float64)
+        if scores.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X must have {self.n_components_} columns, one per component; got "
+                f"{scores.shape[1]}."
+            )
+        return scores * self._lengths @ self.components_ + self.mean_
