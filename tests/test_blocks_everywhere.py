@@ -407,6 +407,17 @@ def test_records_that_are_taken_are_those_of_arrays(size, file):
     assert pd.concat(frames).to_numpy().tolist() == FRAME.iloc[rows].to_numpy().tolist()
 
 
+def test_a_file_that_shrinks_to_the_rows_that_are_taken_is_refused(tmp_path):
+    """Its records would be those of the training part, and of the validation part too."""
+    path, half = tmp_path / "halved.parquet", N // 2
+    FRAME.to_parquet(path)
+    blocks, _, _ = RowBlocks.from_parquet(path).with_target(LABELS).labelled()
+    FRAME[:half].to_parquet(path)
+    for rows in (np.arange(half), np.arange(half, N)):
+        with pytest.raises(ValueError, match=f"it must have {N} rows, got {half}"):
+            list(blocks.take(rows))
+
+
 @pytest.mark.parametrize("change", ["city", "ill"])
 def test_labels_that_change_between_two_readings_end_a_fit(change, tmp_path):
     """The groups were read before the check of all blocks."""

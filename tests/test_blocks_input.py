@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import is_classifier
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco import (
     Ledger,
@@ -43,6 +44,29 @@ def broken(**changes):
         last[name] = change(last[name])
     pairs = [(X[:500], Y[:500]), (X[500:1000], Y[500:1000]), (last["X"], last["y"])]
     return RowBlocks.from_blocks(pairs)
+
+
+def by_size(frame):
+    """Columns in the order of their entries in the first row, which one record decides."""
+    return frame.iloc[:, np.argsort(frame.to_numpy()[0])]
+
+
+@pytest.mark.parametrize("on_dask", [False, True])
+def test_columns_in_another_order_are_refused(on_dask):
+    pd, ledger = pytest.importorskip("pandas"), Ledger(5.0, 1e-5)
+    records = X[:60].copy()
+    records[:30] = np.sort(records[:30])
+    frame = pd.DataFrame(records, columns=list("abcdef"))
+    blocks = RowBlocks.from_arrays(frame, Y[:60], block_size=30).map(FunctionTransformer(by_size))
+    if on_dask:
+        dask, dd = (pytest.importorskip(name) for name in ("dask", "dask.dataframe"))
+        parts = [dask.delayed(by_size)(frame[:30]), dask.delayed(by_size)(frame[30:])]
+        mixed = dd.from_delayed(parts, meta=frame[:0], verify_meta=False)
+        y = dask.array.from_array(Y[:60], chunks=30)
+        blocks = RowBlocks.from_dask(mixed, y, n_samples=60, block_size=30)
+    with pytest.raises(ValueError, match=r"Block 1 of X: its columns must be those of X"):
+        PrivateLasso(ledger=ledger, delta=1e-6).fit(blocks)
+    assert ledger.charges() == []
 
 
 def with_entry(value):

@@ -158,4 +158,5 @@ class BlockRecords(NamedTuple):
         """How blocks are read in one fit, whose key it draws."""
         blocks = self.blocks
         key = Hidden(new_key())
-        return Reader(blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
+        known = (blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
+        return Reader(*known, names=blocks.feature_names)

@@ -97,6 +97,8 @@ class Taken(NamedTuple):
         """Features and targets."""
         X, y = self.part.read()
         n = self.part.n_rows
+        if X.shape[0] != n:  # else these might be taken for the rows
+            raise ValueError(f"it must have {n} rows, got {X.shape[0]}.")
         return select_records(X, self.rows, n), None if y is None else np.asarray(y)[self.rows]
 
 

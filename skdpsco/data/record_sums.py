@@ -191,6 +191,8 @@ class Reader(NamedTuple):
         Whether all features have been checked before.
     expected : Hidden or None
         Digest of the block from an earlier reading, if there was one.
+    names : tuple of str or None
+        Names of the columns, if they are known.
     """
 
     n_features: int
@@ -200,10 +202,13 @@ class Reader(NamedTuple):
     steps: tuple[Any, ...] = ()
     checked: bool = False
     expected: Hidden | None = None
+    names: tuple[str, ...] | None = None
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
         """Features and targets of a block, checked."""
         X = transformed(X, self.steps)
+        if self.names is not None and tuple(getattr(X, "columns", self.names)) != self.names:
+            raise ValueError("its columns must be those of X, in the same order.")
         X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
         if self.sparse and not self.checked:
             X = canonical(X)

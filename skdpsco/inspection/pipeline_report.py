@@ -159,7 +159,8 @@ def privacy_report(
       library, under conditions on their parameters, and not of classes derived from them;
     - "NOT private" otherwise. Then the total is, too. A `ColumnTransformer` is one if it may count
       zeros to decide whether its output is dense or sparse, as it does with the default
-      ``sparse_threshold`` where a part of its output is sparse.
+      ``sparse_threshold`` where a part of its output is sparse. So is a `Pipeline` whose ``memory``
+      holds a private step: for the same records it returns the same noise again.
 
     Frozen steps count as if they were fitted on the same records, those in a search too. Costs
     add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
