@@ -73,4 +73,4 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
 def rounded_up(x: float) -> float:
     """The next number of two digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - 1)
-    return math.ceil(x / unit) * unit
+    return float(f"{math.ceil(x / unit) * unit:.3g}")

@@ -1,7 +1,7 @@
 """Private quantile regression."""
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -18,10 +18,29 @@ from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import RobustModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
 
-# Width of the smooth part of the loss, in units of the target's scale: of n mu / d below the ratio,
-# and beyond it falling with the root of it, down to the least.
-WIDTH, WIDTH_RATIO, LEAST_WIDTH = 0.2, 30.0, 0.002
-LEAST_TAIL = 25.0  # n mu times the share of the records beyond a quantile, for one that is no noise
+
+class QuantileTuning(NamedTuple):
+    """Constants of the model, chosen on planted and one-sided data of 500 and 3,000 records.
+
+    Parameters
+    ----------
+    width : float
+        Width of the quadratic part of the loss, in units of the targets' scale,
+    ratio : float
+        up to this n mu per feature; beyond it falls with its root,
+    least_width : float
+        down to this.
+    least_tail : float
+        n mu times the share of the records beyond a quantile, from which it is more than noise.
+    """
+
+    width: float = 0.2
+    ratio: float = 30.0
+    least_width: float = 0.002
+    least_tail: float = 25.0
+
+
+QUANTILE = QuantileTuning()
 
 
 class PrivateQuantileRegressor(LinearRegressor, RobustModel):
@@ -44,8 +63,8 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     quantile : float, default=0.5
-        The quantile that is predicted, in (0, 1). Those far from 1/2 follow from few records, and
-        need more of them.
+        The quantile that is predicted, in [1e-6, 1 - 1e-6]. Those far from 1/2 follow from few
+        records, and need more of them.
     alpha : float, default=0.0
         Weight of the penalty, >= 0, against the mean loss, as in scikit-learn, whose default, 1,
         leaves nothing of most models.
@@ -133,7 +152,7 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         **COMPOSITE_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
-        "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "quantile": [Interval(Real, 1e-6, 1.0 - 1e-6, closed="both")],
     }
     _planned_with = ("alpha", "n_iter")
     _degree = 1.0
@@ -175,19 +194,19 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
 
     def _loss(self, n_samples, n_features):
         ratio = n_samples * self._budget().mu / max(n_features, 1)
-        width = WIDTH * math.sqrt(min(WIDTH_RATIO / ratio, 1.0))
-        return SmoothQuantile(float(self.quantile), max(width, LEAST_WIDTH))
+        width = QUANTILE.width * math.sqrt(min(QUANTILE.ratio / ratio, 1.0))
+        return SmoothQuantile(float(self.quantile), max(width, QUANTILE.least_width))
 
     def _advice(self, problem, mu):
         lines = super()._advice(problem, mu)
         share, n = min(self.quantile, 1.0 - self.quantile), problem.n_samples
-        if n * mu * share >= LEAST_TAIL:
+        if n * mu * share >= QUANTILE.least_tail:
             return lines
+        needed = math.ceil(QUANTILE.least_tail / (mu * share))
         return (
             *lines,
             f"The noise will be larger than what {n} records say about the quantile "
-            f"{self.quantile:g} at epsilon={self.epsilon:g}. "
-            f"{math.ceil(LEAST_TAIL / (mu * share))} records would do.",
+            f"{self.quantile:g} at epsilon={self.epsilon:g}. {needed} records would do.",
         )
 
     def _penalty(self, n_samples):
