@@ -26,6 +26,7 @@ from ._trade_off import (
 )
 from .pipeline_report import check_private_steps, privacy_report
 
+_GIVEN = "statistic"
 _N_COORDINATES = 300  # of what is released, in a statistic: those that differ most
 
 
@@ -79,7 +80,6 @@ class AuditResult:
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values of the table."""
-        bound = f"{self.confidence:g} confidence"
         rows = [
             ("verdict", "CONVICTED" if self.convicted else "not convicted"),
             ("epsilon", f"at least {self.epsilon_lower:.3g}, claimed {self.epsilon:g}"),
@@ -90,7 +90,7 @@ class AuditResult:
         first, second = self.hits
         return [
             *rows,
-            ("bounds hold", f"with {bound}"),
+            ("confidence", f"{self.confidence:g} in all bounds together"),
             ("hits", f"{first} and {second} of {self.n_counted} fits each"),
             ("power", f"at best epsilon = {self.detectable:.3g} is found with probability 0.8"),
         ]
@@ -228,8 +228,9 @@ def audit(
         )
         seen = list(Parallel(n_jobs=n_jobs)(calls))
     first, second = seen[::2], seen[1::2]
-    if all(isinstance(one, bool) for one in seen):
-        return _result(claim, (sum(first), sum(second)), n_fits, confidence)
+    if statistic and all(one[_GIVEN].dtype == bool and one[_GIVEN].size == 1 for one in seen):
+        hits = sum(int(one[_GIVEN][0]) for one in first), sum(int(one[_GIVEN][0]) for one in second)
+        return _result(claim, hits, n_fits, confidence)
     half = n_fits // 2
     event = _clearest_event(claim, first[:half], second[:half], 1.0 - confidence)
     hits = event.hits(first[half:]), event.hits(second[half:])
@@ -294,15 +295,10 @@ def _fit(estimator: Any, data: Mapping[str, Any], seeds: Mapping[str, int | None
     return clone(estimator).set_params(**seeds).fit(arguments.pop("X"), **arguments)
 
 
-def _observe(estimator: Any, data: Any, seeds: Any, statistic: Any) -> bool | dict[str, np.ndarray]:
-    """The event, or the numbers that an observer sees of one fit, by their names."""
+def _observe(estimator: Any, data: Any, seeds: Any, statistic: Any) -> dict[str, np.ndarray]:
+    """The numbers that an observer sees of one fit, by their names."""
     fitted = _fit(estimator, data, seeds)
-    if statistic is None:
-        return _released(fitted)
-    value = np.asarray(statistic(fitted))
-    if value.ndim == 0 and value.dtype == bool:
-        return bool(value)
-    return {"statistic": np.ravel(value).astype(float)}
+    return _released(fitted) if statistic is None else {_GIVEN: np.ravel(statistic(fitted))}
 
 
 def _released(fitted: Any) -> dict[str, np.ndarray]:

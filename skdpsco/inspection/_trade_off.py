@@ -33,8 +33,9 @@ class ApproximateGuarantee(NamedTuple):
 
     def least(self, p: Any) -> Any:
         """The least probability on a neighbour of an event of probability p."""
-        shrunk = np.exp(-self.epsilon) * (p - self.delta)
-        grown = 1.0 - self.delta - np.exp(self.epsilon) * (1.0 - p)
+        factor = math.exp(min(self.epsilon, 700.0))  # more would overflow, and is never refuted
+        shrunk = (p - self.delta) / factor
+        grown = 1.0 - self.delta - factor * (1.0 - p)
         return np.maximum(np.maximum(shrunk, grown), 0.0)
 
     def clearest(self) -> list[tuple[float, float]]:
@@ -110,10 +111,10 @@ def lower_bound(make: Callable[[float], Guarantee], hits: int, others: int, n: i
     def refuted(value: float) -> bool:
         return bool(p_value(make(value), hits, others, n) <= alpha)
 
-    return _last_refuted(refuted, math.inf)
+    return _last_that_holds(refuted, math.inf)
 
 
-def _last_refuted(holds: Callable[[float], bool], largest: float) -> float:
+def _last_that_holds(holds: Callable[[float], bool], largest: float) -> float:
     """The last number >= 0 for which something holds that holds up to some number; 0 if never."""
     low, high = 0.0, 1.0
     if not holds(low):
@@ -169,4 +170,4 @@ def least_found(
             power = max(power, float(share @ caught))
         return power < _POWER
 
-    return _last_refuted(missed, 64.0)
+    return _last_that_holds(missed, 64.0)
