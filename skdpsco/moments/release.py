@@ -194,7 +194,7 @@ def release_matrix(
         centre, scale, _ = condition(plan.conditioning, sums, rng)
         powers = np.arange(2**MATRIX.n_counts) / 4.0
         norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
-        longer = sums.longer(centre, norms, scale=scale)
+        longer = sums.longer_over(centre, scale, norms)
         tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
         c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
     entries = upper_triangle(sums.matrix(centre, scale, c, ONE))

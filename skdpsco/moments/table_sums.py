@@ -68,7 +68,7 @@ def _sum_of_squares(row):
 
 
 @njit
-def add_by_norm(X, y, units, limits, squared, sums):
+def add_by_norm(X, y, units, limits, power, sums):
     """Add up rows, or their squares, apart for norms up to each limit and beyond all of them."""
     counts, norms, near, far = sums
     row = np.empty(near.shape[1])
@@ -81,12 +81,12 @@ def add_by_norm(X, y, units, limits, squared, sums):
         counts[k] += 1.0
         norms[k] += square
         here, there = near[k], far[k]
-        if squared:
+        if power == 2:
             over = 1.0 / max(square, 1e-300)
             for j in range(row.shape[0]):
                 here[j] += row[j] * row[j]
                 there[j] += row[j] * row[j] * over
-        else:
+        elif power == 1:
             over = 1.0 / max(norm, 1e-150)
             for j in range(row.shape[0]):
                 here[j] += row[j]
@@ -95,7 +95,7 @@ def add_by_norm(X, y, units, limits, squared, sums):
 
 @without_gil
 def sums_by_norm(
-    X: MatrixLike, y: TargetLike, units: TableUnits, limits: np.ndarray, squared: bool
+    X: MatrixLike, y: TargetLike, units: TableUnits, limits: np.ndarray, power: int
 ) -> tuple[np.ndarray, ...]:
     """Of rows by norm: their number, squared norms, sums, and sums over their norms.
 
@@ -106,12 +106,12 @@ def sums_by_norm(
     units : TableUnits
     limits : ndarray of shape (n_limits,)
         Increasing norms.
-    squared : bool
-        Whether the last two are of squares of entries, over squared norms.
+    power : int
+        1 for sums of rows; 2 for those of their squares, over squared norms; 0 for neither.
     """
     count, p = len(limits) + 1, len(units.bounds)
     sums = np.zeros(count), np.zeros(count), np.zeros((count, p)), np.zeros((count, p))
-    add_by_norm(X, y, units, limits, squared, sums)
+    add_by_norm(X, y, units, limits, power, sums)
     return sums
 
 
@@ -175,13 +175,18 @@ class TableSums:
         """Rows less ``centre`` over ``scale``, both in units of the bounds."""
         return TableUnits(self._bounds, self._bounds * centre, 1.0 / (self._bounds * scale))
 
-    def longer(
-        self, centre: np.ndarray, limits: np.ndarray, squared: bool = False, scale: Any = 1.0
-    ) -> np.ndarray:
+    def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
         """How many rows are longer than each of the increasing ``limits``."""
-        units = self._units(centre, scale)
+        return self._pass_of(self._units(centre, 1.0), limits, 1 + squared)
+
+    def longer_over(self, centre: np.ndarray, scale: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        """How many rows over a scale are; no other sums of theirs follow."""
+        return self._pass_of(self._units(centre, scale), limits, 0)
+
+    def _pass_of(self, units: TableUnits, limits: np.ndarray, power: int) -> np.ndarray:
+        """`longer`, in a pass that keeps what `sums_by_norm` adds up."""
         self._limits = limits
-        self._sums = map_reduce(self._X, self._y, sums_by_norm, units, limits, squared)
+        self._sums = map_reduce(self._X, self._y, sums_by_norm, units, limits, power)
         return self._sums[0][::-1].cumsum()[-2::-1]
 
     def _shortened(self, c: float, order: int, near: np.ndarray, far: np.ndarray) -> np.ndarray:

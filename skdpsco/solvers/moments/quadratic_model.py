@@ -17,8 +17,11 @@ SWEEP_TOLERANCE = 1e-13  # of a sweep, relative
 
 
 @njit
-def descend(A, c, penalty, weight, unit, v):
-    """Minimise ``v'Av / 2 - c'v + weight * sum_j psi(unit_j v_j)`` by coordinates, from ``v``."""
+def descend(A, c, penalty, weight, unit, v, tolerance=SWEEP_TOLERANCE):
+    """Minimise ``v'Av / 2 - c'v + weight * sum_j psi(unit_j v_j)`` by coordinates, from ``v``.
+
+    It ends with a sweep that moves ``v`` by less than ``tolerance``, in relation to its size.
+    """
     d = c.shape[0]
     r = c.copy()  # c - A v
     for j in range(d):
@@ -37,7 +40,7 @@ def descend(A, c, penalty, weight, unit, v):
                     r[i] -= A[j, i] * step
             moved = max(moved, a * step * step)
             size = max(size, a * new * new)
-        if moved <= SWEEP_TOLERANCE * SWEEP_TOLERANCE * size:
+        if moved <= tolerance * tolerance * size:
             return
 
 
