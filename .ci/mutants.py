@@ -83,7 +83,7 @@ BUGS = [
     Bug("features are clipped from above only", "_clipping.py",
         "return max(-b, min(b, x))", "return min(b, x)", "design records"),
     Bug("the norm of a record is not clipped", "_clipping.py",
-        "size = math.sqrt(total) * norm", "size = math.sqrt(total)", "gradient_descent sgd"),
+        "size = math.sqrt(total) * norm", "size = math.sqrt(total)", "clipping"),
     # Accounting
     Bug("the exponential mechanism costs half", "privacy/accounting.py",
         "ExponentialMechanismEvent: lambda event: event.epsilon0**2 / 8",
