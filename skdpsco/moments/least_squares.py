@@ -11,7 +11,7 @@ import numpy as np
 from skdpsco.penalties import L1, ElasticNet
 from skdpsco.solvers.moments.quadratic_model import descend
 
-TOLERANCE = 1e-9  # of coefficients, relative: far below any noise
+PATH_TOLERANCE = 1e-9  # of coefficients, relative: far below any noise
 RADIUS_STEPS = 60  # of halving an interval of weights, for a given l1 norm
 
 
@@ -65,7 +65,7 @@ class LeastSquares(NamedTuple):
             return self.ridge(weight)
         v = np.zeros(len(self.c)) if start is None else start * self.unit
         penalty: Any = L1(1.0) if l1_ratio == 1.0 else ElasticNet(l1_ratio, 1.0 - l1_ratio)
-        descend(self.A, self.c, penalty, weight, 1.0 / self.unit, v, TOLERANCE)
+        descend(self.A, self.c, penalty, weight, 1.0 / self.unit, v, PATH_TOLERANCE)
         return v / self.unit
 
     def largest_weight(self, l1_ratio: float) -> float:

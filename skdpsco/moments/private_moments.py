@@ -23,7 +23,7 @@ from skdpsco._validation import (
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
-from skdpsco.moments.release import MATRIX, declared_or_found, plan_matrix, release_matrix
+from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.scaling.feature_bounds import clipping_note
@@ -283,6 +283,5 @@ def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, .
     if len(bounds) > n_features:
         lines.append(f"targets are clipped to +-{bounds[-1]:g}")
     if plan.conditioning is not None:
-        share = plan.conditioning.share + MATRIX.norm_share
-        lines.append(f"{share:.0%} of the budget's mu^2 found how columns and rows are measured")
+        lines.append(plan.note)
     return tuple(lines)
