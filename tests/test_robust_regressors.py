@@ -189,6 +189,30 @@ def test_other_quantiles_need_more_records():
         PrivateQuantileRegressor(quantile=0.95).fit(X[:1000], y[:1000])
 
 
+def test_the_loss_is_bent_as_far_as_steps_reach():
+    def width(n, d, epsilon, **params):
+        model = PrivateQuantileRegressor(epsilon=epsilon, **params)
+        target = Target(1.0, 0.0, 1.0)
+        return model._problem(model._loss(n, d), n, np.ones(d), target).loss.width
+
+    assert width(500, 20, 0.5) == 0.2
+    assert width(3000, 10, 1.0) > width(3000, 10, 8.0) > width(30_000, 10, 8.0) >= 0.002
+    assert width(3000, 100, 100.0) > 4.0 * width(3000, 10, 100.0)  # few passes for its columns
+    assert width(3000, 40, 100.0, quantile=0.95) > width(3000, 40, 100.0)
+    assert width(3000, 10, 8.0, n_iter=3) == 0.2
+
+
+def test_few_steps_reach_an_outer_quantile():
+    """From the median, where targets are centred, in seven passes over 20 columns of noise."""
+    rng, scores = np.random.default_rng(0), []
+    for _ in range(9):
+        X, y = rng.uniform(-1.0, 1.0, (2500, 20)), rng.normal(size=2500)
+        model = PrivateQuantileRegressor(quantile=0.9, epsilon=2.0).fit(X[:500], y[:500])
+        assert model.n_iter_ < 10
+        scores.append(d2_pinball_score(y[500:], model.predict(X[500:]), alpha=0.9))
+    assert np.median(scores) > -0.1
+
+
 # ---- input
 
 

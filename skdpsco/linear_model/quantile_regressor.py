@@ -1,6 +1,7 @@
 """Private quantile regression."""
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
@@ -13,10 +14,12 @@ from skdpsco._validation import (
     Interval,
     Real,
     StrOptions,
+    check_n_iter,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import RobustModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
+from skdpsco.solvers.penalized.gradient_descent import full_passes
 
 
 class QuantileTuning(NamedTuple):
@@ -29,7 +32,10 @@ class QuantileTuning(NamedTuple):
     ratio : float
         up to this n mu per feature; beyond it falls with its root,
     least_width : float
-        down to this.
+        down to this,
+    reach : float
+        and to this, times columns over the square of the number of passes: steps, which are short
+        where the loss is bent, have to reach the optimum.
     least_tail : float
         n mu times the share of the records beyond a quantile, from which it is more than noise.
     """
@@ -37,6 +43,7 @@ class QuantileTuning(NamedTuple):
     width: float = 0.2
     ratio: float = 30.0
     least_width: float = 0.002
+    reach: float = 4.0
     least_tail: float = 25.0
 
 
@@ -193,9 +200,17 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         self.random_state = random_state
 
     def _loss(self, n_samples, n_features):
-        ratio = n_samples * self._budget().mu / max(n_features, 1)
-        width = QUANTILE.width * math.sqrt(min(QUANTILE.ratio / ratio, 1.0))
-        return SmoothQuantile(float(self.quantile), max(width, QUANTILE.least_width))
+        return SmoothQuantile(float(self.quantile), QUANTILE.width)
+
+    def _problem(self, loss, n_samples, bounds, target):
+        problem = super()._problem(loss, n_samples, bounds, target)
+        mu, d = self._budget().mu, problem.n_features
+        passes = check_n_iter(self.n_iter) or full_passes(problem, mu, False)
+        spread = 2.0 * math.sqrt(loss.level * (1.0 - loss.level))  # of the signs of residuals
+        reached = QUANTILE.reach * d / (passes**2 * spread)
+        falling = QUANTILE.width * math.sqrt(QUANTILE.ratio * d / (n_samples * mu))
+        width = min(max(reached, falling, QUANTILE.least_width), QUANTILE.width)
+        return replace(problem, loss=loss._replace(width=width))
 
     def _advice(self, problem, mu):
         lines = super()._advice(problem, mu)

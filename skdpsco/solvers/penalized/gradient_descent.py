@@ -12,7 +12,14 @@ from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import SOFTMAX, Huber, derivative, derivatives, lipschitz_l2
+from skdpsco.losses.library import (
+    SOFTMAX,
+    Huber,
+    SmoothQuantile,
+    derivative,
+    derivatives,
+    lipschitz_l2,
+)
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -44,6 +51,10 @@ class GradientDescentTuning(NamedTuple):
         Length of a step, over that which smoothness and the mean squared norm suggest.
     intercept : float
         Largest square of the column of ones, in mean squared norms.
+    off_centre : float
+        Square of the column of ones for quantiles near 0 or 1, in mean squared norms, up to
+    few_passes : float
+        so many passes, in which shorter steps would not reach them.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
     tail, more_tail : float
@@ -85,6 +96,8 @@ class GradientDescentTuning(NamedTuple):
     max_passes: int = 5000
     length: float = 2.0
     intercept: float = 0.4
+    off_centre: float = 0.5
+    few_passes: float = 8.0
     sure: float = 3.0
     tail: float = 0.25
     more_tail: float = 0.5
@@ -458,6 +471,9 @@ def release_coordinates(
     # shrink. (Targets of regressions are centred.)
     most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
     ones = 1.0 if problem.has_residuals else most_ones
+    if isinstance(loss, SmoothQuantile):  # whose targets are centred at their median
+        far = abs(2.0 * loss.level - 1.0) * min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
+        ones = max(ones, GRADIENT_DESCENT.off_centre * d * far)
     if problem.intercept:
         scale[-1] = ones**-0.5
     mean_square_norm = d - problem.intercept + ones * problem.intercept
