@@ -105,7 +105,9 @@ def _log_tail(hits: Any, n: int, p: Any) -> Any:
     return np.where(hits > 0, log_tail, 0.0)
 
 
-def lower_bound(make: Callable[[float], Guarantee], hits: int, others: int, n: int, alpha: float):
+def lower_bound(
+    make: Callable[[float], Guarantee], hits: int, others: int, n: int, alpha: float
+) -> float:
     """The largest parameter of a guarantee that is refuted at level alpha; 0 if there is none."""
 
     def refuted(value: float) -> bool:
