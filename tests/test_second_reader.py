@@ -192,7 +192,7 @@ def log_mixture(q, u):
 
 
 def log_transform(q, r, z):
-    """log E_P[exp(z L)] at complex z, L the privacy loss of the pair, by the trapezoidal rule."""
+    """Log E_P[exp(z L)] at complex z, L the privacy loss of the pair, by the trapezoidal rule."""
     x = np.linspace(-14.0, 14.0 + r * (1 + 2 * z.real.max()), 4001)
     first, second = (log_mixture(q, s * r * x - r * r / 2) for s in (1, -1))
     weight = first - x * x / 2 + math.log((x[1] - x[0]) / math.sqrt(2 * math.pi))
@@ -313,7 +313,7 @@ def step_on_a_sample(terms, q):
 @pytest.mark.parametrize("r", [0.5, 2.0])
 def test_no_data_of_three_records_are_worse_than_the_pair(q, r):
     rng = np.random.default_rng(0)
-    worst = {a: 0.0 for a in (0.3, 0.9, 1.0, 1.2, 3.0)}
+    worst = dict.fromkeys((0.3, 0.9, 1.0, 1.2, 3.0), 0.0)
     first, second = ((1 - q) * normal(0) + q * normal(s * r) for s in (1, -1))
     for number in range(12):
         others = rng.uniform(-r, r, 2) if number > 1 else np.zeros(2)
