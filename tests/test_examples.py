@@ -134,6 +134,7 @@ def test_pages_that_print_nothing(tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow = pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")  # one page imports one of them
     rng = np.random.default_rng(0)
     for year in (2025, 2026):  # what docs/scaling.md reads
         columns = {"age": rng.uniform(-1, 1, 200), "ill": rng.integers(0, 2, 200)}
