@@ -101,6 +101,12 @@ class PrivateHuberRegressor(LinearRegressor, RobustModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateRidge : For targets without outliers.
+    PrivateQuantileRegressor : For a median or another quantile.
+    sklearn.linear_model.HuberRegressor : The model without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

@@ -114,6 +114,12 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateLogisticRegression : With probabilities.
+    PrivateLinearClassifier : Other losses, in a ball of an l_p norm.
+    sklearn.svm.LinearSVC : The model without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

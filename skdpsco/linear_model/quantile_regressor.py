@@ -130,6 +130,12 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateHuberRegressor : For a mean that outliers do not move.
+    PrivateLinearRegressor : The same loss, in a ball of an l_p norm.
+    sklearn.linear_model.QuantileRegressor : The model without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the

@@ -84,6 +84,12 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    skdpsco.moments.ReleasedMoments : What is released, and follows from it.
+    PrivateRidge : Takes moments in place of records.
+    skdpsco.preprocessing.PrivatePCA : Principal components of moments or records.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record, features and target; the number

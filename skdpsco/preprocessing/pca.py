@@ -73,6 +73,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     privacy_ : PrivacyReport
         The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
 
+    See Also
+    --------
+    PrivateMoments : Moments for this and other models.
+    skdpsco.preprocessing.PrivateFeatureSelector : Some of the features in place of their sums.
+    sklearn.decomposition.PCA : The transformer without privacy.
+
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records, the
