@@ -21,6 +21,7 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
+from skdpsco.data.design import as_design
 from skdpsco.group_dro import worst_group_score
 from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
@@ -37,6 +38,7 @@ from skdpsco.scaling.calibration import (
     plan_calibration,
     typical_scores,
 )
+from skdpsco.solvers.base import Result
 from skdpsco.solvers.groups.problem import GroupResult
 
 MODELS = [
@@ -294,3 +296,18 @@ def test_the_worst_group_does_not_lose_by_it():
         for c in ("auto", None)
     ]
     assert worst[0] > worst[1] - 0.02
+
+
+def test_short_scores_are_lengthened():
+    """The direction of tiny coefficients counts, and that of noise does not."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 4))
+    y = np.where(rng.random(2000) < expit(4.0 * X[:, 0]), 1.0, -1.0)
+    plan = plan_calibration(2000, 2000, 40, 0.3, CLASS_CURVE)
+    for direction, expected in (([1.0, 0.0, 0.0, 0.0], 4.0), ([0.0, 1.0, 0.0, 0.0], 0.0)):
+        for size in (1e-6, 1e-2, 1.0):
+            w = np.append(size * np.array(direction), 0.0)
+            found = plan.release(
+                Result(w, 1), as_design(X, np.ones(4), True), y, 2000.0, np.random.default_rng(1)
+            )
+            assert found.slope * size == pytest.approx(expected, abs=1.5)

@@ -222,6 +222,8 @@ def test_in_cross_validation():
         (2, Logistic(), 10_000, 20, 0.2, True),
         (2, Logistic(), 10_000, 200, 0.2, True),
         (2, Logistic(), 10_000, 1000, 0.2, False),  # too much noise
+        (2, Logistic(), 500, 90, 0.2, True),  # few features
+        (2, Logistic(), 500, 90, 0.1, False),
         (2, Logistic(), 10**7, 3000, 0.2, False),  # too large
         (2, Hinge(), 10_000, 20, 0.2, False),
         (3, Multinomial(3), 10_000, 20, 0.2, False),

@@ -50,6 +50,7 @@ class MinimaxTuning:
     least_share: float = 1e-4  # of the records: classes are assumed to be at least this large
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
+    few_features: int = 100  # of which moments are better down to a ratio of 1
     little_noise: float = 1e4  # the same; above it they are better than gradients of one task
 
 
@@ -175,7 +176,9 @@ def minimax_solver(
     has_moments = few and len(tasks.losses) == 1 and _is_standard(tasks.losses[0])
     descends = is_one_loss(tasks) and not in_ball
     if isinstance(solver, str) and solver == "auto":
-        small = n_features <= min(MAX_GROUP_FEATURES, n_samples * mu / MINIMAX.quiet_ratio)
+        signal = n_samples * mu
+        most = max(signal / MINIMAX.quiet_ratio, min(signal, MINIMAX.few_features))
+        small = n_features <= min(MAX_GROUP_FEATURES, most)
         solver = "moments" if has_moments and small else "mirror-descent"
         if descends and n_samples * mu < MINIMAX.little_noise * n_features:
             solver = "gradient-descent"

@@ -84,12 +84,15 @@ class TargetCurve(NamedTuple):
         units of that.
     least_records : float
         n mu of the release, from which an offset is more than noise.
+    spread : float
+        Deviation of scores to which shorter ones are lengthened before their slope is found.
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     residual: float | None = None
     prior: tuple[float, float] = (50.0, 0.5)
     least_records: float = 8.0
+    spread: float = 0.0
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
@@ -108,7 +111,7 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(z, -1.0, 1.0), np.ones_like(z)
 
 
-CLASS_CURVE = TargetCurve(logistic_mean)
+CLASS_CURVE = TargetCurve(logistic_mean, spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets, which are centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
@@ -186,6 +189,10 @@ class CalibrationPlan:
         shrunk = min(1.0, CALIBRATION.longest / max(length, 1e-100))
         w *= shrunk
         size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
+        # Much noise shrinks coefficients to hardly anything, whose direction may be good.
+        longer = max(self.curve.spread / (CALIBRATION.typical_score * size), 1.0)
+        w *= longer
+        size, length, shrunk = size * longer, length * longer, shrunk * longer
         edges = CALIBRATION.top * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
         table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
@@ -200,6 +207,7 @@ class CalibrationPlan:
             total,
             b,
             variance,
+            1.0 / longer,
         )
         slope *= shrunk
         if radius is not None and slope * length > radius:
@@ -207,20 +215,24 @@ class CalibrationPlan:
         return Calibration(slope, shift)
 
     def fitted(
-        self, scores: Any, table: Any, total: float, b: float, noise: float
+        self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
     ) -> tuple[float, float]:
-        """Slope and shift that fit a table with noise of this variance, shrunk towards 1 and 0."""
+        """Slope and shift that fit a table with noise of this variance.
+
+        They are shrunk towards the expected slope and 0.
+        """
         (x, spread), (counts, sums), curve = scores, table, self.curve
         theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
         noisy = counts > least  # where the weight has the noise of the count
         weights = np.maximum(counts, least)
         weights *= total / weights.sum()
         deviation, width = self.prior
-        _, slopes = curve.mean_around(b + x, spread)
+        start = b + expected * x
+        _, slopes = curve.mean_around(start, expected * spread)
         mean = (weights * slopes) @ x / (weights @ slopes)
         P = np.column_stack([x - mean, np.ones(len(x))])
         for _ in range(100):
-            rho, slopes = curve.mean_around(b + x + P @ theta, (1.0 + theta[0]) * spread)
+            rho, slopes = curve.mean_around(start + P @ theta, (expected + theta[0]) * spread)
             own = 1.0 - rho * rho if curve.residual is None else curve.residual
             variance = noise * (1.0 + rho * rho) + weights * own
             # Gaussian for the slope; for the offset Cauchy's: most are near 0, a few are far.
@@ -232,10 +244,10 @@ class CalibrationPlan:
             step = np.linalg.solve(A, g - precision * theta)
             largest = float(np.abs(step).max())
             theta += step * min(1.0, 0.5 / max(largest, 1e-100))
-            theta[0] = max(theta[0], -1.0)
+            theta[0] = max(theta[0], -expected)
             if largest < 1e-6:
                 break
-        return 1.0 + float(theta[0]), float(theta[1] - theta[0] * mean)
+        return expected + float(theta[0]), float(theta[1] - theta[0] * mean)
 
 
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
