@@ -87,6 +87,14 @@ def problem_of(Estimator, y=None, **params):
     return fitted(Estimator, X, y, **params, solver=(solver := Seen())), solver.problem
 
 
+@pytest.mark.parametrize(("convert", "radius"), [(np.asarray, 16.0), (sparse.csr_array, 4.0)])
+def test_the_automatic_radius_grows_less_for_sparse_records(convert, radius):
+    X, y = data()
+    solver = Seen()
+    fitted(PrivateLinearRegressor, convert(X), y, epsilon=1e6, radius="auto", solver=solver)
+    assert solver.problem.constraint.radius == radius
+
+
 # --- scikit-learn's own checks
 
 

@@ -135,6 +135,9 @@ class PrivateLinearModel(PrivateEstimator):
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     _least_growth: ClassVar[float] = 1.0  # see SHRINKING_RATIO
+    _largest_sparse_growth: ClassVar[float] = (
+        math.inf
+    )  # in place of the largest, for sparse records
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
@@ -144,6 +147,7 @@ class PrivateLinearModel(PrivateEstimator):
     _keeps_given_balls: ClassVar[bool] = False
     _sample_weight: Any = None  # of a draft: as it was passed
     _conditioned = False  # of a draft: whether features are conditioned
+    _sparse = False  # of a draft: whether its records are sparse
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
 
     _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
@@ -270,7 +274,8 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         if ratio < GROWTH_RATIO:
             return max(min(ratio / SHRINKING_RATIO, 1.0), self._least_growth)
-        return min(ratio / GROWTH_RATIO, self._largest_growth)
+        largest = self._largest_sparse_growth if self._sparse else math.inf
+        return min(ratio / GROWTH_RATIO, self._largest_growth, largest)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
@@ -397,6 +402,7 @@ class PrivateLinearModel(PrivateEstimator):
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
+        self._sparse = _is_sparse(X)
         self._conditioned = self._conditions(X, budget.mu)
         solver = self._resolved_solver(loss, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
