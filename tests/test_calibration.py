@@ -32,6 +32,7 @@ from skdpsco.scaling.calibration import (
     CLASS_CURVE,
     MARGIN_CURVE,
     REGRESSION_CURVE,
+    SHORT_CURVE,
     calibration_pays,
     curve_of,
     known_records,
@@ -303,7 +304,7 @@ def test_short_scores_are_lengthened():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (2000, 4))
     y = np.where(rng.random(2000) < expit(4.0 * X[:, 0]), 1.0, -1.0)
-    plan = plan_calibration(2000, 2000, 40, 0.3, CLASS_CURVE)
+    plan = plan_calibration(2000, 2000, 40, 0.3, SHORT_CURVE)
     for direction, expected in (([1.0, 0.0, 0.0, 0.0], 4.0), ([0.0, 1.0, 0.0, 0.0], 0.0)):
         for size in (1e-6, 1e-2, 1.0):
             w = np.append(size * np.array(direction), 0.0)

@@ -23,7 +23,7 @@ from skdpsco.minimax._solver import (
     is_one_loss,
     minimax_solver,
 )
-from skdpsco.scaling.calibration import TargetCurve, curve_of
+from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.moments.plan import has_matrix
 
@@ -121,7 +121,8 @@ class MinimaxModel(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        return curve_of(loss.losses[0]) if len(loss.losses) == 1 else None
+        curve = curve_of(loss.losses[0]) if len(loss.losses) == 1 else None
+        return SHORT_CURVE if curve is CLASS_CURVE else curve
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         weights = result.task_weights[0]

@@ -111,7 +111,10 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(z, -1.0, 1.0), np.ones_like(z)
 
 
-CLASS_CURVE = TargetCurve(logistic_mean, spread=1.0)
+CLASS_CURVE = TargetCurve(logistic_mean)
+# In balls noise may shrink scores to almost nothing. Those of other solvers are as long as they are
+# good: to lengthen them costs accuracy where records are few.
+SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets, which are centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
