@@ -50,7 +50,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.report import WITHIN_GROUPS
-from skdpsco.scaling.calibration import CLASS_CURVE, REGRESSION_CURVE, TargetCurve
+from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
@@ -440,7 +440,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        return {"logistic": CLASS_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
+        return {"logistic": SHORT_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
 
     def _known_weight(self, n_samples: int) -> float:
         """As many records as if all groups were as small as the smallest, and of equal weights."""

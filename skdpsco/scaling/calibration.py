@@ -112,7 +112,7 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 CLASS_CURVE = TargetCurve(logistic_mean)
-# In balls noise may shrink scores to almost nothing. Those of other solvers are as long as they are
+# In games noise may shrink scores to almost nothing. Those of other solvers are as long as they are
 # good: to lengthen them costs accuracy where records are few.
 SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
