@@ -19,11 +19,14 @@ from scipy import sparse
 from skdpsco._random import without_warnings
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 from skdpsco.moments import PrivateMoments
@@ -34,9 +37,16 @@ OF_NUMBERS = (
     PrivateElasticNet,
     PrivateLasso,
     PrivateLinearRegressor,
+    PrivateHuberRegressor,
+    PrivateQuantileRegressor,
     PrivateMoments,
 )
-OF_LABELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier)
+OF_LABELS = (
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateLogisticL1,
+    PrivateLinearClassifier,
+)
 
 
 def invented_fits() -> list[tuple[str, Any, Any, np.ndarray]]:

@@ -1,10 +1,10 @@
 """Privacy loss distributions of Gaussian noise on samples, by the optional dp-accounting."""
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
 from typing import Any
-
-import numpy as np
 
 from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
@@ -49,7 +49,20 @@ def pld_applies(event: Event, accountant: str) -> bool:
     return few and all(leaf.noise_multiplier > _LEAST_MULTIPLIER for leaf, _ in parts)
 
 
-@np.errstate(all="ignore")  # tails underflow
+def _underflowing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the tails of distributions underflow in silence, whatever NumPy is told to raise."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return call
+
+
+@_underflowing
 def pld_delta(event: Event, epsilon: float) -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP, or 1 if none can be computed."""
     if epsilon > _LARGEST_EPSILON:
@@ -58,7 +71,7 @@ def pld_delta(event: Event, epsilon: float) -> float:
     return min(max(delta, 0.0) + _ERROR, 1.0)
 
 
-@np.errstate(all="ignore")  # tails underflow
+@_underflowing
 def pld_epsilon(event: Event, delta: float) -> float:
     """Return an epsilon for which `event` is (epsilon, delta)-DP, or infinity."""
     if delta <= 3 * _ERROR:
@@ -86,7 +99,7 @@ def _divergence(leaf: Any) -> float:
 
 
 @cached(16)
-@np.errstate(all="ignore")  # tails underflow
+@_underflowing
 def _distribution(event: Event) -> Any:
     """The distribution of the privacy loss of the whole event, rounded on the private side."""
     from dp_accounting import NeighboringRelation

@@ -204,7 +204,9 @@ def plan_target(
     # may be alike, and the scale is that of the others.
     most = [TARGET.most_penalty / len(sizes) * n_samples for sizes in (SCALES, FINE_SCALES)]
     most[1] = min(most[1], tail * n_samples / 3.0)
-    coarse, fine = (min(TARGET.penalty / epsilon0, limit) * n_targets for limit in most)
+    # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
+    least = n_samples * 2.0**-20
+    coarse, fine = (max(min(TARGET.penalty / epsilon0, m), least) * n_targets for m in most)
 
     return TargetPlan(
         bound=1.0 if bound is None else bound,
