@@ -292,10 +292,10 @@ class PrivateEstimator(Documented, BaseEstimator):
                 raise ValueError(f"{outer}={value!r} has no field {field!r}: {value._fields}.")
         return super().set_params(**params)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), VERSION_KEY: __version__}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         version = state.pop(VERSION_KEY, __version__)
         if version != __version__:
             warn_of_version(type(self).__name__, version, __version__)

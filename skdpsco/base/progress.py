@@ -41,7 +41,8 @@ class CompilationNote(NumbaListener):
     """
 
     def __init__(self, description: str):
-        self.description, self.said = description, False
+        self.description: str = description
+        self.said: bool = False
 
     def on_start(self, event: NumbaEvent) -> None:
         """Write the line to the standard error."""

@@ -26,7 +26,7 @@ class BlockTransformerMixin(TransformerMixin):
         """X as blocks, if it is no frame or array."""
         return None if self._reads_arrow and is_arrow(X) else blocks_of(X)
 
-    def __init_subclass__(cls, **options: Any):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)  # scikit-learn's wrapper knows arrays and frames only
         if "transform" in vars(cls):
             cls.transform = _also_of_blocks(vars(cls)["transform"])  # type: ignore[attr-defined]

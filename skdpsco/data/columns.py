@@ -22,7 +22,7 @@ from skdpsco.data.frames import (
 )
 
 NUMBER, CATEGORY, BOOLEAN = "number", "category", "boolean"
-KEYS = {
+KEYS: dict[str, tuple[str, ...]] = {
     NUMBER: ("bounds", "integer", "unit", "fill", "missing"),
     CATEGORY: ("categories", "missing"),
     BOOLEAN: ("boolean", "missing"),

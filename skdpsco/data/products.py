@@ -6,7 +6,7 @@ their bounds: the caller divides one number per column instead of every entry.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def predict(X, w, Z):
     dot_rows(X, 0, common_bound(X), v, Z)
 
 
-def predict_all(X, w, Z):
+def predict_all(X: Any, w: np.ndarray, Z: np.ndarray) -> None:
     """`predict`, for calls from Python, and rows less a centre."""
     multiply_rows(X, as_vector(w, X), Z)
 
@@ -347,7 +347,7 @@ def as_vector(coefficients: np.ndarray, X: MatrixLike) -> np.ndarray:
     return v.ravel()
 
 
-def as_sums(total: np.ndarray, X) -> np.ndarray:
+def as_sums(total: np.ndarray, X: Any) -> np.ndarray:
     """Sums over rows of what `add_rows` has written."""
     d = len(X.bounds)
     sums = total.reshape(-1, d + X.intercept).copy()
@@ -357,7 +357,7 @@ def as_sums(total: np.ndarray, X) -> np.ndarray:
     return sums.ravel()
 
 
-def as_lengths(unit: np.ndarray, X) -> np.ndarray:
+def as_lengths(unit: np.ndarray, X: Any) -> np.ndarray:
     """What `norm_rows` takes for norms of rows whose entries are multiplied by ``unit``.
 
     With a centre, the entry of the ones stands for the squared norm of the centre, too.

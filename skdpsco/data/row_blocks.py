@@ -203,7 +203,7 @@ class RowBlocks:
             )
         return self
 
-    def map(self, transformer) -> "RowBlocks":
+    def map(self, transformer: Any) -> "RowBlocks":
         """The same records as a transformer returns them, whenever a block is read.
 
         Nothing is stored. The first block is read once, to see what columns come out.

@@ -107,7 +107,9 @@ class Schema:
             if not isinstance(name, str):
                 raise TypeError(f"columns must have strings as names, got {name!r}.")
         self.columns = {name: declared_column(name, given) for name, given in columns.items()}
-        self.target, self.groups, self.person = target, groups, person
+        self.target: str | None = target
+        self.groups: str | None = groups
+        self.person: str | None = person
         self.source = source
         for role, given in (("target", target), ("groups", groups)):
             if given is not None and given not in self.columns:

@@ -152,7 +152,8 @@ class Identity(_Named):
     """The prediction itself, cut to the range of the targets; fits find the target's units."""
 
     def __init__(self, low: float, high: float) -> None:
-        self.function, self.low, self.high = np.positive, low, high
+        self.function: Callable[..., Any] = np.positive
+        self.low, self.high = low, high
 
     @property
     def bound(self) -> float | None:

@@ -27,7 +27,7 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.design import Dense, as_design
 
-ORDERS = {"l1": 1, "l2": 2, "max": np.inf}
+ORDERS: dict[str, float] = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 

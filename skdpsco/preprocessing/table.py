@@ -103,8 +103,8 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
         """
         schema = self._checked()
         schema.opened(X if self._blocks_of(X) is None else first_record(X))
-        self.n_features_in_ = len(schema.features)
-        self.feature_names_in_ = np.array(schema.features, dtype=object)
+        self.n_features_in_: int = len(schema.features)
+        self.feature_names_in_: np.ndarray = np.array(schema.features, dtype=object)
         return self
 
     def transform(self, X: MatrixLike) -> Any:

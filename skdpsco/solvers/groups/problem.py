@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._clipping import within
 from skdpsco.solvers.base import Problem, Result
@@ -65,8 +64,9 @@ class GroupedTargets:
         A 1 for every group of a record.
     """
 
-    def __init__(self, t: np.ndarray, membership: sparse.csr_array):
-        self.t, self.membership = t, membership
+    def __init__(self, t: np.ndarray, membership: Any):
+        self.t: np.ndarray = t
+        self.membership: Any = membership
 
     def __len__(self) -> int:
         return len(self.t)

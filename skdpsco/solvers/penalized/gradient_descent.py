@@ -219,7 +219,8 @@ class GradientDescent:
             if not isinstance(value, bool):
                 raise TypeError(f"{name} must be a bool, got {value!r}.")
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
-        self.preconditioned, self.shrunk = preconditioned, shrunk
+        self.preconditioned: bool = preconditioned
+        self.shrunk: bool = shrunk
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -381,7 +382,15 @@ def worthwhile(problem: CompositeProblem, mu: float, power: float) -> float:
     return problem.n_samples * mu / size / GRADIENT_DESCENT.noise
 
 
-def release_spread(plan, problem, coordinates: Coordinates, X, y, gradient, rng) -> float:
+def release_spread(
+    plan: Any,
+    problem: Any,
+    coordinates: Coordinates,
+    X: Any,
+    y: Any,
+    gradient: np.ndarray,
+    rng: np.random.Generator,
+) -> float:
     """Standard deviation of the scores along a gradient of length 1, from a private quantile."""
     along = gradient.reshape(problem.loss.n_outputs, -1).copy()
     along[:, -1] = 0.0  # of the ones
@@ -402,7 +411,9 @@ def larger_scores(X, y, w, n_outputs, limits) -> np.ndarray:
     return count_above(np.sqrt(np.square(scores).sum(axis=1)), limits)
 
 
-def with_ones(problem, coordinates: Coordinates, gradient, size: float):
+def with_ones(
+    problem: Any, coordinates: Coordinates, gradient: np.ndarray, size: float
+) -> tuple[Coordinates, np.ndarray]:
     """Coordinates in which the ones of the intercept are ``size``, and a gradient in these."""
     scale, gradient = coordinates.scale.copy(), gradient.copy()
     scale[-1] = 1.0 / size
@@ -410,7 +421,7 @@ def with_ones(problem, coordinates: Coordinates, gradient, size: float):
     return coordinates._replace(scale=scale), gradient
 
 
-def measured_step(problem: CompositeProblem, gradient, spread: float) -> float:
+def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float) -> float:
     """Length of steps, from the spread of the scores along the first gradient."""
     step = GRADIENT_DESCENT.wide_length / (problem.loss.smoothness() * spread**2)
     scores = float(np.linalg.norm(gradient)) * spread
