@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,8 @@ class Part(NamedTuple):
             forget_all()  # their counters would reveal the number of tries
 
 
-class OnWorker(NamedTuple):
+@dataclass(frozen=True, eq=False)  # Dask wants a hash, and no tuple that begins with a function
+class OnWorker:
     """A function on a worker, with the configuration of scikit-learn where it comes from.
 
     Another process is silent. Threads share the filters of warnings: each of them would undo what
