@@ -25,8 +25,8 @@ class TargetTuning(NamedTuple):
         records that it may, times mu: fewer could not be counted.
     penalty : float
         How many more targets a scale must cover than the next smaller one, in units of the noise,
-    most_penalty : float
-        and the largest sum of these over all candidates, as a share of the targets.
+    least_penalty, most_penalty : float
+        and the least and the largest sum of these over all candidates, as shares of the targets.
     """
 
     magnitude_share: tuple[float, float] = (0.05, 0.3)
@@ -35,6 +35,7 @@ class TargetTuning(NamedTuple):
     tail: float = 0.05
     least_tail: float = 8.0
     penalty: float = 2.0
+    least_penalty: float = 0.05
     most_penalty: float = 0.4
 
 
@@ -48,7 +49,7 @@ MOST_CENTRES = 5  # choices
 SCALES = 2.0 ** (np.arange(-9, 1) * (8.0 / 3.0))
 FINE_SCALES = 2.0 ** (np.arange(-15, 1) / 3.0)  # in units of the first choice, one step below too
 
-FIELD = "t"  # of targets with other fields, such as the groups of a record
+FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
 
 
 class Target(NamedTuple):
@@ -131,8 +132,8 @@ def charge_of(
 ) -> float:
     """``epsilon0`` of each of some draws, for a share of ``rho`` within limits.
 
-    It is that at which a wrong candidate's score is lower by ``margin``, in units of the noise, for
-    every record: public numbers.
+    The share grows until ``n_samples * epsilon0`` is ``margin``, as far as the limits allow. All of
+    this is public.
     """
     needed = (margin / n_samples) ** 2 * n_draws / (8.0 * rho) * (1.0 + 1e-6)
     share = min(max(shares[0], needed), shares[1])
@@ -185,7 +186,7 @@ def plan_target(
         grids["magnitude"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
         event = compose(event, ExponentialMechanismEvent(epsilon0))
 
-    # As many choices of a centre, one around the other, as are more than guesses.
+    # The centre is chosen again around the last choice, as often as no choice is a guess.
     margin, n_centres = math.log(len(CENTRES)) + 2.5, 0
     for n_draws in range(MOST_CENTRES, 0, -1):
         epsilon0 = charge_of(TARGET.centre_share, n_samples, rho, margin / 0.25, n_draws)
@@ -202,11 +203,13 @@ def plan_target(
 
     # Enough to tell candidates apart that all cover, but in total no more than some targets: most
     # may be alike, and the scale is that of the others.
-    most = [TARGET.most_penalty / len(sizes) * n_samples for sizes in (SCALES, FINE_SCALES)]
-    most[1] = min(most[1], tail * n_samples / 3.0)
+    range_share = n_samples / len(SCALES)  # of the first choice, of which a fine step is an eighth
+    coarse = max(TARGET.penalty / epsilon0, TARGET.least_penalty * range_share)
+    fine = max(TARGET.penalty / epsilon0, TARGET.least_penalty * range_share / 8.0)
+    coarse = min(coarse, TARGET.most_penalty * range_share)
+    fine = min(fine, TARGET.most_penalty * n_samples / len(FINE_SCALES), tail * n_samples / 3.0)
     # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
-    least = n_samples * 2.0**-20
-    coarse, fine = (max(min(TARGET.penalty / epsilon0, m), least) * n_targets for m in most)
+    fine = max(fine, n_samples * 2.0**-20)
 
     return TargetPlan(
         bound=1.0 if bound is None else bound,
@@ -215,7 +218,7 @@ def plan_target(
         scale_grid=grids["scale"],
         quantile=quantile,
         tail=tail,
-        penalties=(coarse, fine),
+        penalties=(coarse * n_targets, fine * n_targets),
         event=event,
         n_centres=n_centres,
     )
