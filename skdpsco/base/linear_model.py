@@ -135,9 +135,6 @@ class PrivateLinearModel(PrivateEstimator):
     _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     _least_growth: ClassVar[float] = 1.0  # see SHRINKING_RATIO
-    _largest_sparse_growth: ClassVar[float] = (
-        math.inf
-    )  # in place of the largest, for sparse records
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
@@ -274,8 +271,7 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         if ratio < GROWTH_RATIO:
             return max(min(ratio / SHRINKING_RATIO, 1.0), self._least_growth)
-        largest = self._largest_sparse_growth if self._sparse else math.inf
-        return min(ratio / GROWTH_RATIO, self._largest_growth, largest)
+        return min(ratio / GROWTH_RATIO, self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
@@ -440,9 +436,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             scaled = not self._ball_is_given()
             centring = planned(
-                lambda spend: plan_conditioning(
-                    n, d, Allowance(spend.rho).mu, scaled, _is_sparse(X)
-                )
+                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled, self._sparse)
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None

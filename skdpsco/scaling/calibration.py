@@ -112,8 +112,8 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 CLASS_CURVE = TargetCurve(logistic_mean)
-# In games noise may shrink scores to almost nothing. Those of other solvers are as long as they are
-# good: to lengthen them costs accuracy where records are few.
+# Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
+# length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets, which are centred before, or lie around 0.
