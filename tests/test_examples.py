@@ -168,7 +168,10 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "page",
-    "deploying ledger missing-values moments other-tools persons rare-classes tables text".split(),
+    (
+        "deploying ledger missing-values moments other-tools persons public-data rare-classes "
+        "tables text"
+    ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):
     """What they show is what their code prints."""

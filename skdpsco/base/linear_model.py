@@ -31,8 +31,9 @@ from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
+from skdpsco.base.public_start import PublicStart, checked_start, clip_columns
 from skdpsco.constraints.sets import L1Ball
-from skdpsco.data.block_records import BlockRecords
+from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import RowBlocks
@@ -86,6 +87,12 @@ L1_SOLVERS: dict[str, Callable[[], Any]] = {
     "noisy-frank-wolfe": NoisyFrankWolfe,
     "anytime-mirror-descent": AnytimeMirrorDescent,
 }
+
+_REFUSED_INIT = (
+    "init must be None for this fit. A fit may begin at a model of other records if it is one of "
+    "PrivateRidge, PrivateElasticNet, PrivateHuberRegressor, PrivateQuantileRegressor, "
+    "PrivateLogisticRegression and PrivateLinearSVC, and X is in memory."
+)
 
 
 @dataclass
@@ -143,6 +150,8 @@ class PrivateLinearModel(PrivateEstimator):
     # declared bound, and calibration.
     _keeps_given_balls: ClassVar[bool] = False
     _sample_weight: Any = None  # of a draft: as it was passed
+    _takes_init: ClassVar[bool] = False  # whether a fit may begin at a model of other records
+    _init: PublicStart | None = None  # of a draft: that model
     _conditioned = False  # of a draft: whether features are conditioned
     _sparse = False  # of a draft: whether its records are sparse
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -172,8 +181,11 @@ class PrivateLinearModel(PrivateEstimator):
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
         **fit_params : dict
-            Only ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
+            ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
+            ``init``, a fitted linear model of the same columns, in the fit of which the records had
+            no part, for models with a penalty that have a public ``feature_bound``, and for X in
+            memory. What is added to it is learnt: penalties are those of the difference.
 
         Returns
         -------
@@ -189,14 +201,22 @@ class PrivateLinearModel(PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
+        init = fit_params.pop("init", None)
         weights = check_fit_params(self, fit_params)
         self._validate_params()
         draft = self._draft()
+        if init is not None:
+            if not self._takes_init or is_blocks(X) or hasattr(type(X), "_released"):
+                raise ValueError(_REFUSED_INIT)
+            draft._init = checked_start(init)
         if hasattr(type(X), "_released"):
             draft._learn_from_moments(X._released, y)
             return self._accept(draft)
         draft._sample_weight = weights
-        draft.coef_, draft.intercept_ = draft._learn(X, y)
+        coef, intercept = draft._learn(X, y)
+        if init is not None:
+            coef, intercept = coef + draft._init.coef, intercept + draft._init.intercept
+        draft.coef_, draft.intercept_ = coef, intercept
         return self._accept(draft)
 
     def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
@@ -205,6 +225,13 @@ class PrivateLinearModel(PrivateEstimator):
         It is called by `fit` only, as warnings name the line that called that.
         """
         raise NotImplementedError
+
+    def _predictions_of_init(self, X: Any) -> np.ndarray | None:
+        """What the model that the fit begins at predicts for its records; None if there is none."""
+        if self._init is None:
+            return None
+        bounds, names = self._public_bounds(X.shape[1]), getattr(self, "feature_names_in_", None)
+        return self._init.predict(X, names, bounds)
 
     def _learn_from_moments(self, moments: Any, y: Any) -> None:
         """Fit this draft to what `PrivateMoments` has released, at no cost."""
@@ -395,6 +422,8 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = X.shape
         budget = self._budget()
         bounds = self._public_bounds(d)
+        if self._init is not None:
+            assumptions = (*assumptions, "the records had no part in the fit of init")
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
@@ -552,16 +581,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Features clipped as in the fit."""
         if not getattr(self, "clip_features", False):
             return X
-        low, high = self.feature_range_
-        if not sparse.issparse(X):
-            return np.clip(X, low, high)
-        if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
-            return np.clip(X.toarray(), low, high)
-        X = sparse.csr_matrix(X, copy=True)
-        # An index beyond the columns is for the product to refuse: an error here would show it.
-        bounds = (side.take(X.indices, mode="clip") for side in (low, high))
-        X.data = np.clip(X.data, *bounds)
-        return X
+        return clip_columns(X, *self.feature_range_)
 
 
 def refuse_blocks(X: Any) -> None:

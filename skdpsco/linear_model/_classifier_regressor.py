@@ -10,6 +10,7 @@ from scipy.special import expit, log_softmax, softmax
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import (
     FLOATS,
+    check_bound,
     check_target,
     check_weights,
     check_X_y,
@@ -30,6 +31,7 @@ from skdpsco.data.block_records import is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,
     Multinomial,
+    Offset,
     OneVsRest,
     Squared,
     Weighted,
@@ -47,6 +49,15 @@ def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = Non
     """
     classes, index = encode_classes(y, classes)
     return as_targets(classes, index, None if factors is None else factors[index])
+
+
+def residuals(y: np.ndarray, predicted: np.ndarray, bound: Any) -> tuple[np.ndarray, float | None]:
+    """What predictions leave of targets, and a bound on it; None if targets have no bound."""
+    with np.errstate(all="ignore"):  # tiny differences underflow
+        if bound is None:
+            return y - predicted, None
+        bound = check_bound("target_bound", bound)
+        return np.clip(y, -bound, bound) - np.clip(predicted, -bound, bound), 2.0 * bound
 
 
 class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
@@ -87,6 +98,9 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         bound = self.target_bound
         if bound is None:
             bound = self._default_target_bound(X.shape[1])
+        predicted = self._predictions_of_init(X)
+        if predicted is not None:
+            y, bound = residuals(y, predicted, bound)
         return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
 
 
@@ -108,6 +122,12 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
             target = self._encode(y)
         n_classes = len(self.classes_)
         loss = self._weighted_loss(self._class_loss(n_classes))
+        predicted = self._predictions_of_init(X)
+        if predicted is not None:
+            if loss.n_outputs > 1 or self._weighs():
+                raise ValueError("init must be None with weights, or with more than two classes.")
+            loss = Offset(loss)
+            target = loss.targets(target, predicted)
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
+from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Offset, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -111,6 +111,7 @@ class CompositeModel(PrivateLinearModel):
     clip: Any
     order: str
 
+    _takes_init = True
     _degree: ClassVar[float] = 2.0  # the power of the target's scale by which the loss grows
 
     def _penalty(self, n_samples: int) -> Any:
@@ -138,9 +139,14 @@ class CompositeModel(PrivateLinearModel):
             solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
             if self._by_blocks and solver == "coordinate-descent":
                 solver = "gradient-descent"  # the former reads columns
-        if solver == "moments" and isinstance(loss, WEIGHTED):
-            raise ValueError("solver='moments' does not take class_weight or sample_weight.")
-        return make_solver(solver, clip, self.order) if isinstance(solver, str) else solver
+        if solver == "moments" and isinstance(loss, (*WEIGHTED, Offset)):
+            raise ValueError("solver='moments' does not take class_weight, sample_weight or init.")
+        if not isinstance(solver, str):
+            return solver
+        made = make_solver(solver, clip, self.order)
+        # Noise should not lead away from the model that the fit begins at.
+        away = self._init is not None and isinstance(made, GradientDescent)
+        return GradientDescent(clip, shrunk=True) if away else made
 
     def _problem(
         self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
