@@ -20,7 +20,7 @@ SCHEMA = Schema(
         "city": {"categories": ["Bern", "Oslo"], "missing": ["?"]},
         "member": {"boolean": True, "missing": True},
         "income": {"bounds": [-1e5, 1e5], "fill": 5e4},
-        "rooms": [1, 2.5],
+        "rooms": {"categories": [1, 2.5]},
         "ill": ["no", "yes"],
     },
     target="ill",
@@ -228,6 +228,8 @@ NUMBER = {"bounds": [0, 1]}
         ({"a": {**NUMBER, "missing": "?"}}, {}, TypeError, "True or False"),
         ({"a": {"boolean": False}}, {}, ValueError, "must be True"),
         ({"a": []}, {}, ValueError, "at least one category"),
+        ({"a": [18, 90]}, {}, ValueError, r"\{'bounds': \[18, 90\]\}, for categories \{'cat"),
+        ({"a": (0.5, 1)}, {}, ValueError, r"columns\['a'\] is two numbers, which may be bounds or"),
         ({"a": [None]}, {}, ValueError, "must have a category"),
         ({"a": ["x", 1]}, {}, ValueError, "all numbers or all strings"),
         ({"a": {"categories": ["x"], "missing": ["x"]}}, {}, ValueError, "also listed as missing"),
@@ -241,6 +243,13 @@ NUMBER = {"bounds": [0, 1]}
 def test_declarations_that_are_not_legal(columns, roles, error, match):
     with pytest.raises(error, match=match):
         Schema(columns, **roles)
+
+
+@pytest.mark.parametrize("categories", [[1, 2, 3], [7], [1, None], ["1", "2"], (0, 1)])
+def test_lists_of_categories(categories):
+    bare = categories != (0, 1)  # two numbers need a key
+    schema = Schema({"a": categories if bare else {"categories": categories}})
+    assert schema.columns["a"].values() == [value for value in categories if value is not None]
 
 
 def test_dicts_that_are_not_legal():

@@ -173,6 +173,13 @@ class Column:
         return [False, True] if self.kind == BOOLEAN else list(self.categories)
 
 
+def is_pair_of_numbers(given: Any) -> bool:
+    """Whether a list could be meant as bounds, or as two categories."""
+    return len(given) == 2 and all(
+        isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in given
+    )
+
+
 def declared_column(name: str, given: Any) -> Column:
     """A declared column, checked.
 
@@ -187,6 +194,12 @@ def declared_column(name: str, given: Any) -> Column:
     if isinstance(given, str) and given == BOOLEAN:
         given = {"boolean": True}
     elif is_list(given):
+        if is_pair_of_numbers(given):
+            low, high = given
+            raise ValueError(
+                f"{where} is two numbers, which may be bounds or categories. For bounds write "
+                f"{{'bounds': [{low}, {high}]}}, for categories {{'categories': [{low}, {high}]}}."
+            )
         given = {"categories": given}
     if not isinstance(given, Mapping):
         raise TypeError(f"{where} must be {LEGAL_DECLARATIONS}; got {given!r}.")

@@ -28,7 +28,8 @@ class Schema:
           ``"integer": True`` says that they are whole, ``"unit": "years"`` is for readers, and
           ``"fill"`` is the public number that stands for a missing one; by default the middle of
           the bounds.
-        - ``"categories": [...]``.
+        - ``"categories": [...]``. Two numbers are always declared with a key, as a list of them
+          may be meant either way.
         - ``"boolean": True`` for True and False, or 1 and 0.
 
         With ``"missing": True`` values may be missing: None, NaN or pandas.NA. A list, such as
