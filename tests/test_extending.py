@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from own_solver import OneGradient, write_slopes
 
 from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, losses
 from skdpsco._kernels import njit
@@ -120,7 +121,6 @@ def test_the_transformer_of_the_page(capsys):
 
 def test_compiled_kernels_are_fast():
     """What the page says about calls of kernels from Python."""
-    write_slopes = runpy.run_path(str(ROOT / "examples" / "own_solver.py"))["write_slopes"]
     y, out = np.ones(20_000), np.empty((20_000, 1))
     times = {}
     for name, function in (("compiled", write_slopes), ("Python", write_slopes.py_func)):
@@ -133,7 +133,7 @@ def test_compiled_kernels_are_fast():
 
 @pytest.mark.parametrize("name", ["own_loss", "own_solver"])
 def test_examples(name, capsys):
-    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     assert "epsilon" in capsys.readouterr().out
 
 
@@ -268,14 +268,14 @@ def test_a_loss_equal_to_that_of_several_classes():
 
 def test_the_solver_of_the_page_survives_nan():
     """What a loss is at targets that nobody probed."""
-    Loss, solver = defined("Undefined"), runpy.run_path(str(ROOT / "examples" / "own_solver.py"))
+    Loss = defined("Undefined")
     value.register(Loss)(lambda loss, z, y: math.sqrt(1.0 + (z - y) ** 2))
     derivative.register(Loss)(
         lambda loss, z, y: math.nan if y == 0.37 else (z - y) / math.sqrt(1.0 + (z - y) ** 2)
     )
     Loss.smoothness = lambda self: 1.0
     model = PrivateLinearRegressor(
-        epsilon=1e9, loss=Loss(1.0), radius=1.0, target_bound=1.0, solver=solver["OneGradient"]()
+        epsilon=1e9, loss=Loss(1.0), radius=1.0, target_bound=1.0, solver=OneGradient()
     )
     model.fit(np.ones((4, 1)), np.full(4, 0.37))
     # As if the derivative were large. Noise turns the direction by about 1e-5.

@@ -26,10 +26,14 @@ X = rng.uniform(-1, 1, (600, 3))
 G = np.where(rng.random(600) < 0.3, "north", "south")
 Z = X[:, 1] + np.where(G == "north", -1, 1) * X[:, 0]
 C = np.where(Z > 0, "yes", "no")
-PRIVATE = PrivateGroupDRO(epsilon=20.0).fit(X, C, sensitive_features=G)
 LOGISTIC = LogisticRegression().fit(X, C)
 LINEAR = LinearRegression().fit(X, Z)
 display_of = GroupLossDisplay.from_estimator
+
+
+@pytest.fixture(scope="module")
+def private():
+    return PrivateGroupDRO(epsilon=20.0).fit(X, C, sensitive_features=G)
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +51,9 @@ def labels_of(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_what_is_shown():
-    display = display_of(PRIVATE, X, C, sensitive_features=G, baseline=LOGISTIC)
-    for j, model in enumerate([PRIVATE, LOGISTIC]):
+def test_what_is_shown(private):
+    display = display_of(private, X, C, sensitive_features=G, baseline=LOGISTIC)
+    for j, model in enumerate([private, LOGISTIC]):
         expected = by_hand(lambda y, p: log_loss(y, p), model.predict_proba(X), C)
         np.testing.assert_allclose(display.by_group[j], expected[:2])
         assert display.overall[j] == pytest.approx(expected[2])
@@ -72,15 +76,16 @@ def test_what_is_shown():
 @pytest.mark.parametrize(
     ("metric", "model", "y", "expected", "label"),
     [
-        ("accuracy", PRIVATE, C, accuracy_score, "accuracy"),
+        ("accuracy", None, C, accuracy_score, "accuracy"),
         ("squared_error", LINEAR, Z, mean_squared_error, "mean squared error"),
         (None, LINEAR, Z, mean_squared_error, "mean squared error"),
         (None, LinearSVC().fit(X, C), C, accuracy_score, "accuracy"),
-        (lambda y, p: recall_score(y, p, pos_label="yes"), PRIVATE, C,
+        (lambda y, p: recall_score(y, p, pos_label="yes"), None, C,
          lambda y, p: recall_score(y, p, pos_label="yes"), "lambda"),
     ],
 )  # fmt: skip
-def test_metrics(metric, model, y, expected, label):
+def test_metrics(metric, model, y, expected, label, private):
+    model = private if model is None else model
     display = display_of(model, X, y, sensitive_features=G, metric=metric)
     found = [*display.by_group[0], display.overall[0]]
     np.testing.assert_allclose(found, by_hand(expected, model.predict(X), y))
@@ -89,25 +94,25 @@ def test_metrics(metric, model, y, expected, label):
     assert len(labels_of(display.ax_)) == 2
 
 
-def test_log_loss_where_a_baseline_has_none():
+def test_log_loss_where_a_baseline_has_none(private):
     svm = LinearSVC().fit(X, C)
-    assert display_of(PRIVATE, X, C, sensitive_features=G, baseline=svm).metric_name == "accuracy"
+    assert display_of(private, X, C, sensitive_features=G, baseline=svm).metric_name == "accuracy"
 
 
-def test_a_group_with_one_class():
+def test_a_group_with_one_class(private):
     group = np.where(C == "yes", 1, 0)
-    display = display_of(PRIVATE, X, C, sensitive_features=group)
-    p = PRIVATE.predict_proba(X)
+    display = display_of(private, X, C, sensitive_features=group)
+    p = private.predict_proba(X)
     expected = [-np.log(p[group == g, g]).mean() for g in (0, 1)]
     np.testing.assert_allclose(display.by_group[0], expected)
 
 
-def test_several_baselines_names_and_style():
+def test_several_baselines_names_and_style(private):
     _, ax = plt.subplots()
     pipeline = make_pipeline(PublicBoundsScaler(lower=-1.0, upper=1.0), LogisticRegression())
     baselines = {"_other $": LOGISTIC, "a pipeline": pipeline.fit(X, C)}
     display = display_of(
-        PRIVATE, X, C, sensitive_features=G, baseline=baselines, ax=ax, name="mine", color="red",
+        private, X, C, sensitive_features=G, baseline=baselines, ax=ax, name="mine", color="red",
         marker="x",
     )  # fmt: skip
     assert display.ax_ is ax
@@ -141,10 +146,10 @@ def test_frames_and_products():
     np.testing.assert_array_equal(display.by_group[0], report.by_group)
 
 
-def test_overlapping_groups():
+def test_overlapping_groups(private):
     groups = np.column_stack([G == "north", X[:, 2] > 0])
-    display = display_of(PRIVATE, X, C, sensitive_features=groups, metric="accuracy")
-    right = PRIVATE.predict(X) == C
+    display = display_of(private, X, C, sensitive_features=groups, metric="accuracy")
+    right = private.predict(X) == C
     np.testing.assert_allclose(display.by_group[0], [right[g].mean() for g in groups.T])
     assert display.overall[0] == pytest.approx(right.mean())
     assert np.asarray(display.n_samples).tolist() == groups.sum(axis=0).tolist()
@@ -219,19 +224,19 @@ def test_more_groups_than_labels():
         ({"X": X[:, :2]}, ValueError, "2 features"),
     ],
 )
-def test_bad_input(changes, error, match):
-    arguments = {"estimator": PRIVATE, "X": X, "y": C, "sensitive_features": G, **changes}
+def test_bad_input(changes, error, match, private):
+    arguments = {"estimator": private, "X": X, "y": C, "sensitive_features": G, **changes}
     with pytest.raises(error, match=match):
         display_of(**arguments)
     assert plt.get_fignums() == []
 
 
-def test_groups_must_be_given():
+def test_groups_must_be_given(private):
     with pytest.raises(TypeError, match="sensitive_features"):
-        display_of(PRIVATE, X, C)
+        display_of(private, X, C)
 
 
-def test_without_matplotlib(monkeypatch):
+def test_without_matplotlib(monkeypatch, private):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"GroupLossDisplay needs.*pip install matplotlib"):
-        display_of(PRIVATE, X, C, sensitive_features=G)
+        display_of(private, X, C, sensitive_features=G)

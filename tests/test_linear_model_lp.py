@@ -3,20 +3,17 @@
 Most tests use the solver of an example, which needs no compilation.
 """
 
-import contextlib
 import inspect
-import io
 import math
 import pickle
 import re
-import runpy
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from own_solver import OneGradient
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from scipy.special import expit
@@ -55,9 +52,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 MODELS = [PrivateLinearClassifier, PrivateLinearRegressor]
 BOTH = pytest.mark.parametrize("Estimator", MODELS)
-EXAMPLE = Path(__file__).parents[1] / "examples" / "own_solver.py"
-with contextlib.redirect_stdout(io.StringIO()):
-    OneGradient = runpy.run_path(str(EXAMPLE))["OneGradient"]
 
 
 class Seen(OneGradient):

@@ -29,18 +29,33 @@ from skdpsco.variational.solve import _operator
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 F = 3
-GAMES = [
-    MaximalLoss(Logistic(), F, 2.0),
-    MaximalLoss([Logistic(), SmoothHinge()], F, 2.0, weight_bounds=[2.0, 5.0]),
-    MaximalLoss([Squared(), Squared(0.5)], F, 1.5, n_targets=2, target_bound=0.7),
-    MaximalLoss(Multinomial(3), F, 2.0, weight_bounds=[1.0, 2.0, 4.0]),
-    MaximalLoss(Huber(0.3), F, n_targets=3),
-]
-each_game = pytest.mark.parametrize("game", GAMES, ids=lambda game: str(game.losses))
-KINKS = [
-    MaximalLoss([Hinge(), Logistic()], F, 2.0),
-    MaximalLoss([Quantile(0.3), Absolute()], F, 1.0, n_targets=2),
-]
+SMOOTH = {  # each is made where it is used, as it probes its losses
+    "logistic": lambda: MaximalLoss(Logistic(), F, 2.0),
+    "multinomial": lambda: MaximalLoss(Multinomial(3), F, 2.0, weight_bounds=[1.0, 2.0, 4.0]),
+}
+WEIGHTED = "logistic, smooth hinge, weighted"
+GAMES = {
+    **SMOOTH,
+    "squared": lambda: MaximalLoss(
+        [Squared(), Squared(0.5)], F, 1.5, n_targets=2, target_bound=0.7
+    ),
+    WEIGHTED: lambda: MaximalLoss([Logistic(), SmoothHinge()], F, 2.0, weight_bounds=[2.0, 5.0]),
+    "huber": lambda: MaximalLoss(Huber(0.3), F, n_targets=3),
+}
+KINKS = {
+    "hinge": lambda: MaximalLoss([Hinge(), Logistic()], F, 2.0),
+    "quantile": lambda: MaximalLoss([Quantile(0.3), Absolute()], F, 1.0, n_targets=2),
+}
+
+
+def games(*makers):
+    makers = {name: make for group in makers for name, make in group.items()}
+    return pytest.mark.parametrize("game", makers.values(), ids=makers, indirect=True)
+
+
+@pytest.fixture
+def game(request):
+    return request.param()
 
 
 def records(game, n, rng):
@@ -80,7 +95,7 @@ def reference(game, z, data):
     return np.array(found)
 
 
-@pytest.mark.parametrize("game", GAMES + KINKS, ids=lambda game: str(game.losses))
+@games(GAMES, KINKS)
 def test_values(game):
     rng = np.random.default_rng(0)
     data, z = records(game, 7, rng), somewhere(game, rng)
@@ -88,7 +103,7 @@ def test_values(game):
     assert np.abs(game.value(z, *data)).max() <= game.value_bound
 
 
-@each_game
+@games(GAMES)
 def test_gradients_are_those_of_the_values(game):
     rng = np.random.default_rng(1)
     data, z = records(game, 50, rng), somewhere(game, rng)
@@ -106,7 +121,7 @@ def test_gradients_are_those_of_the_values(game):
         assert total[j] == pytest.approx(slope if j < x_size else -slope, abs=2e-4)
 
 
-@each_game
+@games(GAMES)
 def test_monotone_smooth_and_within_bounds_on_probes(game):
     """All of what an operator declares, tried by the check that users' operators may have."""
     rng = np.random.default_rng(2)
@@ -137,11 +152,7 @@ def test_a_steep_derivative_is_not_declared_monotone():
     assert not MaximalLoss(Squared(1.0), F, 1e5).monotone
 
 
-@pytest.mark.parametrize(
-    "game",
-    [g for g in GAMES if g.second_smoothness is not None],
-    ids=lambda game: str(game.losses),
-)
+@games(SMOOTH)
 def test_second_smoothness(game):
     rng = np.random.default_rng(3)
     x_size, worst = game.blocks[0].size, 0.0
@@ -166,7 +177,8 @@ def test_second_smoothness(game):
 
 
 def test_what_is_not_smooth_says_so():
-    for game in KINKS:
+    for make in KINKS.values():
+        game = make()
         assert game.smoothness is None
         assert game.second_smoothness is None
     assert MaximalLoss(Huber(0.1), F).second_smoothness is None
@@ -174,7 +186,7 @@ def test_what_is_not_smooth_says_so():
 
 
 def test_records_beyond_the_bounds_are_clipped():
-    game, rng = GAMES[1], np.random.default_rng(4)
+    game, rng = GAMES[WEIGHTED](), np.random.default_rng(4)
     z = somewhere(game, rng)
     X, T = np.array([[5.0, -0.5, np.nan]]), np.array([[1.0]])
     inside = game.total(z, (np.array([[1.0, -0.5, -1.0]]), T, np.array([[2.0, 0.0]])))
