@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdpsco.privacy import BudgetExceededError, Ledger, ZCDPEvent
-from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS
 
 BUDGET = (1.0, 1e-6)
 

@@ -8,7 +8,7 @@ import pytest
 from ledger_children import make_old
 
 from skdpsco.privacy import Charge, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent
-from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS
 
 ONE, ADD = "replace-one", "add-or-remove-one"
 COST = ZCDPEvent(1e-4)
@@ -50,12 +50,12 @@ def test_a_part_weakens_the_whole():
 def test_relations_do_not_mix():
     ledger = Ledger(1.0, 1e-6, relation=ADD)
     ledger.charge(GaussianEvent(10.0), relation=ADD)
-    for refuse in (
-        lambda: ledger.charge(NoOpEvent()),
-        lambda: ledger.charge(NoOpEvent(), relation=WITHIN_GROUPS),
-        lambda: ledger.parallel(2).__enter__(),
+    for refuse, told in (
+        (lambda: ledger.charge(NoOpEvent()), "guarantee of this release is for 'replace-one'"),
+        (lambda: ledger.charge(NoOpEvent(), "Fit", None, WITHIN_GROUPS), "guarantee of Fit is"),
+        (lambda: ledger.parallel(2).__enter__(), "relation must be"),
     ):
-        with pytest.raises(ValueError, match="relation must be"):
+        with pytest.raises(ValueError, match=told):
             refuse()
     assert relations(ledger) == [ADD]
     assert ledger.weakest_relation() == ADD

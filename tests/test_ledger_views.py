@@ -23,7 +23,7 @@ from skdpsco.privacy import (
     ZCDPEvent,
 )  # fmt: skip
 from skdpsco.privacy.accounting import zcdp_delta, zcdp_epsilon
-from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS
 
 NAN, INF = float("nan"), float("inf")
 

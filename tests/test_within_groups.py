@@ -13,7 +13,7 @@ from skdpsco.inspection import privacy_report
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import PrivateStandardScaler
 from skdpsco.privacy import NoOpEvent
-from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
@@ -168,7 +168,7 @@ def test_the_first_charge_that_weakens_a_ledger_warns():
 @MODES
 def test_a_ledger_for_records_that_may_be_absent_refuses_both(mode):
     ledger = Ledger(100.0, 1e-5, relation="add-or-remove-one")
-    with pytest.raises(ValueError, match=r"relation must be one of \('add-or-remove-one',\)"):
+    with pytest.raises(ValueError, match=r"PrivateGroupDRO is for .* and the ledger"):
         model(mode, ledger=ledger).fit(X, Y, **FIT)
     ledger.charge(NoOpEvent(), relation="add-or-remove-one")
     assert len(ledger.charges()) == 1

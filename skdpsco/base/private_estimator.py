@@ -17,7 +17,8 @@ from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
-from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
+from skdpsco.privacy.relations import WITHIN_GROUPS
+from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
 # Smaller budgets need more noise than the grids of the Gaussian mechanism hold; larger ones give no

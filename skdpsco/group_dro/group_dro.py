@@ -49,7 +49,7 @@ from skdpsco.group_dro.options import (
     group_solver,
     too_small,
 )
-from skdpsco.privacy.report import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS
 from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size

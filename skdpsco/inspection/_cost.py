@@ -10,7 +10,7 @@ from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
 
 from skdpsco.base.private_estimator import PrivateEstimator, check_budget
 from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
-from skdpsco.privacy.report import weakest
+from skdpsco.privacy.relations import weakest
 
 SMALL_DELTA = 1e-6
 

@@ -18,7 +18,8 @@ from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event
-from skdpsco.privacy.report import WITHIN_GROUPS, PrivacyReport
+from skdpsco.privacy.relations import WITHIN_GROUPS
+from skdpsco.privacy.report import PrivacyReport
 
 from ._cost import frozen_steps, planned, private_steps, search_cost
 from ._record_wise import (

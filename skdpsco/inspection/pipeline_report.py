@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from skdpsco.privacy import Event, compose, epsilon_of, rho_of
-from skdpsco.privacy.report import weakest
+from skdpsco.privacy.relations import weakest
 
 from ._cost import private_steps
 from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined

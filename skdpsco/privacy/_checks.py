@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 
-RELATIONS = ("replace-one", "add-or-remove-one")
-
 
 def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
     """Return `value` as a float inside (low, high), or [low, high] if `closed`.
@@ -53,9 +51,3 @@ def check_partition(partition: object) -> int:
     if n_parts < 1:
         raise ValueError("partition must have at least one part.")
     return n_parts
-
-
-def check_relation(relation: object, legal: tuple[str, ...] = RELATIONS) -> None:
-    """Check that ``relation`` is one of the ``legal`` neighbouring relations."""
-    if not (isinstance(relation, str) and relation in legal):
-        raise ValueError(f"relation must be one of {legal}, got {relation!r}.")

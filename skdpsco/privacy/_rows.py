@@ -12,9 +12,8 @@ import sqlite3
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ._checks import RELATIONS
 from .budget import Budget
-from .report import WITHIN_GROUPS
+from .relations import WITHIN_GROUPS, check_relation
 
 SCHEMA = 3
 _OLD_SUMS = (
@@ -369,7 +368,10 @@ def _check_account(account: Account) -> None:
         Budget(account.epsilon, account.delta)
     except (ValueError, TypeError):
         check(False, "a budget is impossible")
-    check(account.relation in RELATIONS, "the relation of a data set is unknown")
+    try:
+        check_relation(account.relation)
+    except ValueError:
+        check(False, "the relation of a data set is unknown")
 
 
 def _check_charge(account: Account, content: list) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from ._checks import check_partition, check_relation
+from ._checks import check_partition
 from ._history import (
     brief,
     csv_of,
@@ -37,7 +37,8 @@ from ._store import IN_MEMORY, Store, absolute, check_dataset, is_database
 from .accounting import rho_of, zcdp_delta, zcdp_epsilon
 from .budget import Budget
 from .events import Event
-from .report import WITHIN_GROUPS, html_table, weakest
+from .relations import WITHIN_GROUPS, check_relation, weakest
+from .report import html_table
 
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
 _COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
@@ -218,10 +219,18 @@ class Ledger:
         OSError
             If the file cannot be written. Do not release anything then.
         """
-        within = (WITHIN_GROUPS,) if self.relation == "replace-one" else ()
-        check_relation(relation, (self.relation, *within))
         if not isinstance(estimator, str):
             raise TypeError(f"estimator must be a str, got {estimator!r}.")
+        if relation != WITHIN_GROUPS:
+            check_relation(relation)
+        within = (WITHIN_GROUPS,) if self.relation == "replace-one" else ()
+        if relation not in (self.relation, *within):
+            raise ValueError(
+                f"The guarantee of {estimator or 'this release'} is for {relation!r} "
+                f"neighbours, and the ledger of {self.dataset!r} is for {self.relation!r} "
+                "neighbours. Nothing was charged or released. Use a ledger for the neighbours of "
+                "the guarantee."
+            )
         if not isinstance(parameters, Mapping | None):
             raise TypeError(f"parameters must be a mapping or None, got {brief(parameters)}.")
         try:

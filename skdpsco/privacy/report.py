@@ -8,14 +8,6 @@ from typing import Any
 
 from .events import Event
 
-# Neighbours replace one record by another of the same groups: weaker than "replace-one".
-WITHIN_GROUPS = "replace-one within groups"
-
-
-def weakest(relations: Iterable[str], otherwise: str = "replace-one") -> str:
-    """The relation for which guarantees with these relations hold together."""
-    return WITHIN_GROUPS if WITHIN_GROUPS in relations else otherwise
-
 
 def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
     """An HTML table whose rows have a name and some values."""

@@ -1,0 +1,52 @@
+"""Which data sets are neighbours, as the texts that charges, ledgers and reports hold."""
+
+import re
+from collections.abc import Iterable
+
+REPLACE_ONE = "replace-one"
+# Neighbours replace one record by another of the same groups: weaker than "replace-one".
+WITHIN_GROUPS = "replace-one within groups"
+RELATIONS = (REPLACE_ONE, "add-or-remove-one")
+
+_UNIT = re.compile(r"replace one unit of at most ([1-9][0-9]{0,5}) records")
+LARGEST_UNIT = 999_999  # of a unit
+
+
+def unit_relation(max_records_per_unit: int) -> str:
+    """The relation for which up to so many records are replaced at once."""
+    if max_records_per_unit == 1:
+        return REPLACE_ONE
+    return f"replace one unit of at most {max_records_per_unit} records"
+
+
+def records_of_unit(relation: object) -> int | None:
+    """How many records neighbours replace at most: the inverse of `unit_relation`; None for others."""
+    if relation == REPLACE_ONE:
+        return 1
+    found = _UNIT.fullmatch(relation) if isinstance(relation, str) else None
+    return int(found[1]) if found and found[1] != "1" else None
+
+
+def weakest(relations: Iterable[str], otherwise: str = REPLACE_ONE) -> str:
+    """The relation for which guarantees with these relations hold together."""
+    relations = set(relations)
+    if WITHIN_GROUPS in relations:
+        return WITHIN_GROUPS
+    least = min((k for k in map(records_of_unit, relations) if k is not None), default=None)
+    return otherwise if least is None else unit_relation(least)
+
+
+def check_relation(relation: object) -> None:
+    """Check that there is such a relation for a ledger.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    known = isinstance(relation, str) and relation in RELATIONS
+    if not known and records_of_unit(relation) is None:
+        raise ValueError(
+            f"relation must be one of {RELATIONS}, or {unit_relation(LARGEST_UNIT)!r} with any "
+            f"smaller number from 2, got {relation!r}."
+        )
