@@ -29,6 +29,9 @@ FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 	&& { echo $$python; break; }; done)
 SDIST_VENV := .venv-sdist
+FIELD := examples/benchmarks/field
+# A folder of files that users download, for `make field`
+DATA ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
 # every worker of pytest would compile all tests again.
@@ -127,6 +130,18 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 	@set -e; for script in examples/benchmarks/[!_]*.py; do \
 		test -e "$$script" || { echo "There are no benchmarks."; break; }; \
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
+
+.venv-field-rivals/.installed: $(FIELD)/requirements-rivals.txt
+	$(call make_venv,$(PYTHON),.venv-field-rivals)
+	@.venv-field-rivals/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+# Opacus is several gigabytes: `python -m venv .venv-field-opacus` and install its requirements there
+.PHONY: field
+field: $(VENV)/.installed-test .venv-field-rivals/.installed  ## compare with other methods (DATA=folder)
+	$(VENV)/bin/python -m pip install --quiet --requirement $(FIELD)/requirements.txt
+	cd $(FIELD)/.. && $(abspath $(VENV))/bin/python -m field run $(if $(DATA),--data $(abspath $(DATA)))
+	cd $(FIELD)/.. && $(abspath $(VENV))/bin/python -m field report
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser

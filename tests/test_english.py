@@ -18,7 +18,8 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 # Words with -ize that are not ours: names of other libraries, titles of papers, the modules of
 # penalised models, and the synthesizer, which is named like scikit-learn's transformers.
 NOT_OURS = {
-    "finalize", "minimize", "normalize", "optimize", "tokenizer", "value_discretization_interval",
+    "finalize", "minimize", "normalize", "optimize", "optimizer", "tokenizer",
+    "studentized_range", "value_discretization_interval",
     "Binarizer", "CountVectorizer", "HashingVectorizer", "Normalizer", "RandomizedSearchCV",
     "TfidfVectorizer", "Minimization", "minimization", "Optimization", "optimization",
     "Regularization", "generalized", "penalized", "_penalized", "synthesizer", "PrivateSynthesizer",

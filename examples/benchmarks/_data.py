@@ -95,13 +95,13 @@ def text_counts(n=20_242, d=47_236, seed=0, length=79.6, shift=21.0, power=1.05)
     return counts, rng
 
 
-def text(seed=0, balanced=False, n=20_242):
+def text(seed=0, balanced=False, n=20_242, d=47_236):
     """L2-normalised tf-idf of `text_counts`, and labels of a planted model with 200 words.
 
     Balanced: the most common words weigh most, with signs such that long texts have no label of
     their own. Else weights and signs do not depend on how common a word is.
     """
-    counts, rng = text_counts(n, seed=seed)
+    counts, rng = text_counts(n, d, seed=seed)
     X = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
     frequency = counts.getnnz(axis=0)
     common = np.argsort(-frequency)[5:5000]

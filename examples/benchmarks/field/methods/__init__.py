@@ -1,0 +1,33 @@
+"""Methods, one file for each source: a file with a dict ``METHODS`` adds what it holds.
+
+A method's function takes a problem (see `field.data.problem`, without the test records' targets), a
+budget and a generator, and returns a dict of predictions for the test records: ``labels`` (class
+indices), and ``probabilities`` (one column for each class) or ``scores`` (of class 1) if it has
+them; ``values`` of a regression; or ``table``, synthetic records of codes.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+CLASSIFICATION = ("binary", "multiclass", "text")
+REGRESSION = ("regression", "sparse regression")
+
+
+class Method(NamedTuple):
+    """What the comparison knows about a method."""
+
+    tasks: tuple[str, ...]
+    run: Callable
+    private: bool = True
+    environment: str | None = None  # in which its library is installed
+    most_columns: int | None = None  # of a problem, so that a fit ends within minutes
+
+
+def all_methods():
+    """Every method by name."""
+    found = {}
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        found |= importlib.import_module(f"{__name__}.{module}").METHODS
+    return found

@@ -1,0 +1,54 @@
+"""AIM and MST of OpenDP (with Private-PGM), at their defaults, on tables with a known domain.
+
+OpenDP counts added and removed records: replacing one is two contributions, which is exact. The
+budget is the rho of (epsilon, delta). OpenDP's released regression, Theil-Sen's, has one column
+only, so it takes no part.
+"""
+
+from functools import partial
+
+from field import elsewhere
+from field.methods import Method
+
+
+def synthetic(name, X, sizes, rho):
+    """Synthetic records, in the environment of OpenDP."""
+    import numpy as np
+    import opendp.prelude as dp
+    import polars as pl
+
+    dp.enable_features("contrib", "honest-but-curious")
+    names = [f"c{j}" for j in range(len(sizes))]
+    # In floating point its shares of a budget that is no round number exceed the whole.
+    step = (len(sizes) - 1) / 2**24
+    rho = rho // step * step
+    frame = pl.DataFrame({label: X[:, j].astype(np.int64) for j, label in enumerate(names)})
+    context = dp.Context.compositor(
+        data=frame.lazy(),
+        privacy_unit=dp.unit_of(contributions=2),
+        privacy_loss=dp.loss_of(rho=rho),
+        split_evenly_over=1,
+    )
+    table = (
+        context.query()
+        .select(*names)
+        .contingency_table(
+            keys={label: list(range(size)) for label, size in zip(names, sizes, strict=True)},
+            algorithm=getattr(dp.mbi, name)(),
+        )
+        .release()
+    )
+    released = table.synthesize(rows=len(X)).select(names).fill_null(0).to_numpy()
+    return {"table": released.astype(int)}
+
+
+def run(name, problem, budget, rng):
+    return elsewhere.call(
+        "rivals", "opendp_tables", "synthetic", name, problem.X, problem.sizes, budget.rho
+    )
+
+
+METHODS = {
+    f"OpenDP {name}": Method(("table",), partial(run, name), True, "rivals")
+    for name in ("AIM", "MST")
+}

@@ -1,0 +1,112 @@
+"""The comparison of methods: public bounds, runs that resume, a report."""
+
+import importlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+BENCHMARKS = Path(__file__).parents[1] / "examples" / "benchmarks"
+SMALL = ["breast cancer", "diabetes"]
+METHODS = ["DP gradient descent", "AdaSSP", "constant", "Ridge", "PrivateLasso"]
+
+
+@pytest.fixture
+def field(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    names = ("data", "__main__", "measures", "methods", "results", "report", "runs")
+    return SimpleNamespace(**{name: importlib.import_module(f"field.{name}") for name in names})
+
+
+def options(folder, **more):
+    defaults = {"data": None, "splits": 1, "epsilons": [1.0], "tasks": None, "only": SMALL}
+    rest = {"methods": METHODS, "jobs": 1, "until": None, "results": folder}
+    return SimpleNamespace(**(defaults | rest | more))
+
+
+def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(field.data, "CODEBOOK", {n: field.data.CODEBOOK[n] for n in SMALL})
+    main = field.__main__
+    main.run(options(tmp_path, methods=METHODS[:3]))
+    first = field.results.Store(tmp_path).read()
+    main.run(options(tmp_path))
+    rows = field.results.Store(tmp_path).read()
+    assert len(first) == 5  # the constant on both, and two methods with boosted AdaSSP
+    assert len(rows) == 8  # and three that have to do with a ridge or the lasso
+    assert "8 of" not in capsys.readouterr().out
+    kept = rows.merge(first, on=["task", "data", "method", "epsilon", "split"])
+    np.testing.assert_allclose(kept["score_x"], kept["score_y"])  # not measured again
+    assert (rows["failure"] == "").all()
+    assert rows["score"].le(1.0).all()
+    assert json.loads((tmp_path / "machine.json").read_text())["packages"]["numpy"]
+    (tmp_path / "_static").mkdir()
+    page = tmp_path / "field.md"
+    page.write_text(f"Before\n{field.report.BEGIN}old{field.report.END}\nAfter\n", encoding="utf-8")
+    field.report.write(tmp_path, tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("Before")
+    assert text.endswith("After\n")
+    assert "old" not in text
+    assert "| diabetes (regression) |" in text
+    assert (tmp_path / "_static" / "field_shares.png").exists()
+
+
+def test_features_are_within_public_bounds(field):
+    for task, name in [("binary", "breast cancer"), ("multiclass", "digits")]:
+        problem = field.data.problem(task, name, 0)
+        assert problem.X.min() >= 0.0
+        assert problem.X.max() <= 1.0
+        assert np.linalg.norm(problem.X, axis=1).max() <= problem.row_norm
+        assert len(problem.y) + len(problem.y_test) in (569, 1797)
+
+
+def test_categories_clipping_and_codes(field):
+    entry = {
+        "columns": {"a": [0, 10], "b": ["x", "y"], "c": ["p", "q", "r"]},
+        "target": {"column": "t", "classes": ["no", "yes"]},
+    }
+    table = pd.DataFrame({"a": [5, 99], "b": ["y", "x"], "c": ["q", "?"], "t": ["no", "yes"]})
+    X, norm = field.data.encoded(entry, table)
+    np.testing.assert_array_equal(X, [[0.5, 1, 0, 1, 0], [1, 0, 0, 0, 0]])
+    assert norm == pytest.approx(3**0.5)
+    y = field.data.target_of(entry, table)
+    codes, sizes = field.data.coded(entry, table.assign(c=["q", "p"]), y)
+    assert sizes == (8, 2, 3, 2)
+    np.testing.assert_array_equal(codes, [[4, 1, 1, 0], [7, 0, 0, 1]])
+
+
+def test_what_is_not_there_is_named(field):
+    missing = field.data.unavailable(None)
+    assert "Adult" in missing
+    assert "breast cancer" not in missing
+
+
+def test_failures_are_rows(field, monkeypatch):
+    def fail(problem, budget, rng):
+        assert problem.y_test is None
+        raise ZeroDivisionError
+
+    method = field.methods.Method(("regression",), fail)
+    monkeypatch.setattr(field.runs, "all_methods", lambda: {"m": method})
+    cell = field.runs.Cell("regression", "diabetes", "m", 0, (1.0,))
+    (row,) = field.runs.measure(cell)
+    assert row["failure"].startswith("ZeroDivisionError")
+    assert np.isnan(row["score"])
+
+
+def test_measures(field):
+    same = np.tile(np.arange(8)[:, None] % 2, (1, 3))
+    problem = SimpleNamespace(X=same, X_test=same, sizes=(2, 2, 2), n_classes=None)
+    assert field.measures.measured(problem, {"table": same}) == {"score": 1.0, "downstream": 1.0}
+    groups = np.array([0, 0, 1, 1])
+    labels = np.array([0, 1, 1, 1])
+    problem = SimpleNamespace(sizes=None, n_classes=2, y_test=labels, group_test=groups)
+    found = {"labels": np.array([0, 0, 1, 1]), "probabilities": np.eye(2)[[0, 0, 1, 1]]}
+    measured = field.measures.measured(problem, found)
+    assert measured["score"] == 0.5
+    assert measured["calibration"] == pytest.approx(0.25, abs=1e-5)
+    assert measured["auc"] == pytest.approx(5 / 6)
