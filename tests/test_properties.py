@@ -16,11 +16,27 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 import skdpsco.base.private_estimator as private_estimator
-from skdpsco import Ledger, PrivateLasso, PrivateLogisticRegression, PrivateRidge
+from skdpsco import (
+    Ledger,
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMoments,
+    PrivateMonotoneGLM,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+)
 from skdpsco._random import generator
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
 )
@@ -49,9 +65,28 @@ LINEAR = {
     "conditioning": st.sampled_from(["auto", None]),
     "clip_features": st.booleans(),
 }
+TARGETS = {"target_bound": st.none() | st.floats(1e-6, 1e6)}
+PENALISED = {**LINEAR, "feature_bound": st.none() | BOUND["feature_bound"]}
+ALPHA = {"alpha": st.floats(0.0, 1e3)}
+TABLE = {**PENALISED, "row_norm": st.none() | st.floats(1e-3, 10.0)}
+for name in ("fit_intercept", "clip_features"):
+    del TABLE[name]
+BALL = {**LINEAR, "calibration": st.sampled_from(["auto", None])}
+L_P = {**BALL, "p": st.sampled_from([1.0, 1.5, 2.0]), "row_norm": st.none() | st.floats(0.1, 10.0)}
 ESTIMATORS = {
-    PrivateRidge: {**LINEAR, "alpha": st.floats(0.0, 1e3), "target_bound": st.floats(1e-6, 1e6)},
-    PrivateLogisticRegression: {**LINEAR, "C": st.floats(1e-3, 1e3)},
+    PrivateRidge: {**PENALISED, **ALPHA, **TARGETS},
+    PrivateElasticNet: {**PENALISED, **ALPHA, **TARGETS, "l1_ratio": st.floats(0.0, 1.0)},
+    PrivateHuberRegressor: {**PENALISED, **ALPHA, **TARGETS, "threshold": st.floats(0.01, 10.0)},
+    PrivateQuantileRegressor: {**PENALISED, **ALPHA, **TARGETS, "quantile": st.floats(0.01, 0.99)},
+    PrivateLogisticRegression: {**PENALISED, "C": st.floats(1e-3, 1e3)},
+    PrivateLinearSVC: {**PENALISED, "C": st.floats(1e-3, 1e3)},
+    PrivateLinearRegressor: {**L_P, **TARGETS},
+    PrivateLinearClassifier: L_P,
+    PrivateMinimaxRegressor: {**BALL, **TARGETS},
+    PrivateMinimaxClassifier: BALL,
+    PrivateMonotoneGLM: BALL,
+    PrivateMoments: {**TABLE, **TARGETS},
+    PrivatePCA: {**TABLE, "whiten": st.booleans()},
     PrivateLasso: {**LINEAR, "radius": st.floats(1e-3, 1e3), "n_iter": st.integers(1, 5)},
     PrivateStandardScaler: {**BUDGETS, "with_std": st.booleans()},
     PrivateQuantileClipper: {**BUDGETS, "upper": st.sampled_from([1.0, 1e6])},

@@ -153,7 +153,7 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
             "init must be None for this fit",
         ),
         (PrivateRidge, X, Y, LogisticRegression(), {}, "fitted linear model"),
-        (PrivateRidge, X, Y, TWO, {}, "several targets"),
+        (PrivateRidge, X, Y, TWO, {}, "of one target"),
         (PrivateRidge, X[:, :3], Y, START, {}, "one coefficient for each of 3 columns"),
         (PrivateRidge, X, Y, START, {"feature_bound": None}, "feature_bound must be declared"),
         (
@@ -162,7 +162,25 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
             Y,
             SimpleNamespace(coef_=np.full(4, np.nan), intercept_=0.0),
             {},
-            "Coefficients of init",
+            "Numbers of init",
+        ),
+        (
+            PrivateRidge,
+            X,
+            Y,
+            SimpleNamespace(coef_=np.zeros(4), intercept_=np.nan),
+            {},
+            "Numbers of init",
+        ),
+        *(
+            (PrivateRidge, X, Y, SimpleNamespace(coef_=coef, intercept_=0.0), {}, message)
+            for coef, message in (
+                (1.0, "a vector coef_"),
+                ([], "one coefficient for each"),
+                (None, "of real numbers"),
+                (np.full(4, 1j), "of real numbers"),
+                (list("abcd"), "of real numbers"),
+            )
         ),
         (PrivateLogisticRegression, X, np.digitize(Y, [-1, 1]), START, {}, "more than two classes"),
         (PrivateLogisticRegression, X, LABELS, START, {"class_weight": {True: 2.0}}, "weights"),
@@ -170,8 +188,10 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
     ],
 )
 def test_what_is_refused(Model, records, y, init, params, message):
+    ledger = Ledger(2.0, 1e-5)
     with pytest.raises((ValueError, TypeError), match=message):
-        Model(**params).fit(records, y, init=init)
+        Model(**params, ledger=ledger).fit(records, y, init=init)
+    assert ledger.charges() == []
 
 
 def test_moments_are_refused():

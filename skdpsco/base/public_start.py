@@ -54,7 +54,7 @@ def checked_start(init: Any) -> PublicStart:
     Raises
     ------
     TypeError
-        If it has none.
+        If it has none, or they are not real numbers.
     ValueError
         If they are those of several targets or classes, or are not finite or too large.
     """
@@ -62,13 +62,15 @@ def checked_start(init: Any) -> PublicStart:
         raise TypeError(
             f"{LEGAL_INIT}, got {type(init).__name__}. In a pipeline, pass that of its last step."
         )
-    coef, intercept = (np.asarray(part, dtype=np.float64) for part in (init.coef_, init.intercept_))
-    if intercept.size != 1 or coef.size != coef.shape[-1]:
-        raise ValueError(f"{LEGAL_INIT}: several targets, or more than two classes, are not possible.")
-    if not max(np.abs(coef).max(), np.abs(intercept).max()) <= LARGEST:
-        raise ValueError(f"Coefficients of init must be in [-{LARGEST:g}, {LARGEST:g}].")
+    coef, intercept = np.asarray(init.coef_), np.asarray(init.intercept_)
+    if not {coef.dtype.kind, intercept.dtype.kind} <= set("biuf"):
+        raise TypeError(f"{LEGAL_INIT}, of real numbers.")
+    if intercept.size != 1 or coef.ndim == 0 or coef.size != coef.shape[-1]:
+        raise ValueError(f"{LEGAL_INIT}: of one target, or of two classes.")
+    if not (np.abs(np.append(coef, intercept)) <= LARGEST).all():
+        raise ValueError(f"Numbers of init must be finite, in [-{LARGEST:g}, {LARGEST:g}].")
     names = getattr(init, "feature_names_in_", None)
-    return PublicStart(coef.ravel(), float(intercept.ravel()[0]), names)
+    return PublicStart(coef.ravel().astype(np.float64), float(intercept.ravel()[0]), names)
 
 
 def clip_columns(X: Any, low: np.ndarray, high: np.ndarray) -> Any:

@@ -300,7 +300,7 @@ def fails_for(step: Any, bounded: bool) -> str:
         return "values far beyond its knots; set extrapolation"
     if kind in (PolynomialFeatures, PolynomialCountSketch) and np.max(step.degree) > 2:
         return "large values, whose powers overflow; set degree to at most 2"
-    if kind is PolynomialCountSketch and not max(abs(step.gamma), abs(step.coef0)) <= 1e90:
+    if kind is PolynomialCountSketch and not (abs(step.gamma) <= 1e90 and abs(step.coef0) <= 1e90):
         return "large values, which overflow; set gamma and coef0 to at most 1e90"
     if kind in OVERFLOW and not bounded:
         return "large values, which overflow; put a ColumnClipper before it"
