@@ -1,9 +1,11 @@
 """Random bits: where they come from, how kernels read them, and all warnings."""
 
 import os
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from numbers import Integral
 from typing import Any
@@ -20,7 +22,15 @@ from skdpsco._upstream import next_word
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
 
 
-_SILENCE = ("ignore", None, Warning, None, 0)  # what ``simplefilter("ignore")`` sets
+_filters = ExitStack()  # restores the filters of warnings
+_silent: list[bool] = []  # one entry for every `without_warnings` that is entered
+_entering = threading.RLock()
+if hasattr(os, "register_at_fork"):  # so that no child inherits a lock that nobody releases
+    os.register_at_fork(
+        before=_entering.acquire,
+        after_in_parent=_entering.release,
+        after_in_child=_entering.release,
+    )
 
 
 class PrivacyWarning(UserWarning):
@@ -93,15 +103,26 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 def without_warnings():
     """Show none within: their number would tell how many fits there are.
 
-    For a whole process, since threads share the filters. In a thread of a search that does so
-    nothing is left to set: to restore it might undo what others have set.
+    Threads share the filters of warnings, unless Python was told otherwise. The first that enters
+    silences all of them, and the last that leaves restores the filters: no earlier one may.
     """
-    if warnings.filters[:1] == [_SILENCE]:
-        yield
+    if getattr(sys.flags, "context_aware_warnings", False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _entering:
+        if not _silent:
+            _filters.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        _silent.append(True)
+    try:
         yield
+    finally:
+        with _entering:
+            _silent.pop()
+            if not _silent:
+                _filters.close()
 
 
 @contextmanager

@@ -256,6 +256,7 @@ def test_charges_that_are_refused(arguments, error, match):
         *(({"delta": v}, TypeError, r"delta .* \(0, 1\)") for v in (True, "1", None)),
         *(({"dataset": v}, TypeError, "dataset must be a str") for v in (None, 3, b"a", ["a"])),
         *(({"dataset": v}, ValueError, "dataset must be a name") for v in ("", "\ud800")),
+        ({"dataset": "cafe\u0301"}, ValueError, "dataset must be composed"),
         *(({"path": v}, TypeError, "path must be a str or path-like") for v in (3, True, ["a"])),
         ({"path": "a\0b"}, ValueError, "path must not contain null characters"),
         *(

@@ -25,7 +25,16 @@ from skdpsco import (
 from skdpsco._validation import check_target
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import Dense, as_design
-from skdpsco.data.pieces import FAN_IN, LEAST_ROWS, PIECE_ROWS, PIECE_WORK, pieces, sum_error, work
+from skdpsco.data.pieces import (
+    FAN_IN,
+    LEAST_ROWS,
+    PIECE_ROWS,
+    PIECE_WORK,
+    pieces,
+    sum_error,
+    tree_sum,
+    work,
+)
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.losses import Logistic, Squared
 from skdpsco.scaling import column_scales as _scales
@@ -134,6 +143,11 @@ def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
     X = layout(np.zeros((len(y), 1)))
     total = _refit.sum_over(X, y, Logistic(), 1.0, columns, W, one_term, ())
     assert total[0].depth <= 2 * (FAN_IN - 1) + 1
+
+
+def test_a_sum_of_nothing_ends():
+    with pytest.raises(ValueError, match="nothing to add up"):
+        tree_sum(iter([]))
 
 
 def test_small_arrays_stay_whole():

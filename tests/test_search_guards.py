@@ -599,6 +599,17 @@ def test_threads_leave_the_filters_of_warnings_alone():
     assert warnings.filters is filters
 
 
+def test_searches_in_threads_of_the_user_stay_silent_until_the_last_has_ended(recwarn):
+    """The first to end would else restore the filters for those that still run."""
+    filters, first, second = warnings.filters, without_warnings(), without_warnings()
+    with first:
+        second.__enter__()
+    warnings.warn("a second fit", stacklevel=1)
+    assert not recwarn
+    second.__exit__(None, None, None)
+    assert warnings.filters is filters
+
+
 class Callback:
     """Follows the protocol of scikit-learn's callbacks."""
 

@@ -75,12 +75,20 @@ def add(terms: Iterable[Any]) -> Any:
 
 
 def tree_sum(terms: Iterable[Any]) -> Any:
-    """Add up runs of `FAN_IN` terms, then runs of such sums, until one sum is left."""
+    """Add up runs of `FAN_IN` terms, then runs of such sums, until one sum is left.
+
+    Raises
+    ------
+    ValueError
+        If there is no term: a sum of none has no shape.
+    """
     while True:
         iterator = iter(terms)
         sums: list[Any] = []
         while (total := add(islice(iterator, FAN_IN))) is not None:
             sums.append(total)
+        if not sums:
+            raise ValueError("There is nothing to add up.")
         if len(sums) == 1:
             return sums[0]
         terms = sums

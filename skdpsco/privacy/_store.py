@@ -6,6 +6,7 @@ import random
 import sqlite3
 import threading
 import time
+import unicodedata
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +226,10 @@ def check_dataset(dataset: object) -> None:
         raise TypeError(f"dataset must be a str, got {dataset!r}.")
     if not dataset or any("\ud800" <= character <= "\udfff" for character in dataset):
         raise ValueError(f"dataset must be a name in Unicode, got {dataset!r}.")
+    if not unicodedata.is_normalized("NFC", dataset):  # two names that look alike, two budgets
+        raise ValueError(
+            f"dataset must be composed, unicodedata.normalize('NFC', ...), got {ascii(dataset)}."
+        )
 
 
 _USE_A_PATH = (

@@ -89,7 +89,8 @@ class Ledger:
         support locks.) None keeps the ledger in the memory of this process, and other processes are
         refused.
     dataset : str, default="data"
-        Name of the data set. One file holds the ledgers of any number of data sets.
+        Name of the data set, in Unicode's normal form C, so that names that look alike are equal.
+        One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. The estimators of this library need the default. Some charge
         for "replace-one within groups"; `weakest_relation` then holds for all charges together.
