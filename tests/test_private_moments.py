@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import ElasticNet, Lasso, Ridge, enet_path
 from sklearn.pipeline import make_pipeline
 
@@ -27,7 +28,7 @@ from skdpsco import (
 from skdpsco.inspection import privacy_report
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
-from skdpsco.privacy import Budget, NoOpEvent, mu_of
+from skdpsco.privacy import Budget, NoOpEvent, compose, mu_of, rho_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 RNG = np.random.default_rng(0)
@@ -192,7 +193,19 @@ def test_models_cost_nothing(moments):
         assert model.privacy_.seeded
     assert [charge.rho for charge in ledger.charges()] == [0.0, 0.0]
     assert [charge.estimator for charge in ledger.charges()] == ["PrivateRidge", "PrivatePCA"]
-    assert privacy_report(PrivateRidge().fit(moments)).rho == 0.0
+
+
+def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):
+    """Else a step that follows from moments would seem to add nothing to a fit to the records."""
+    pca, model = PrivatePCA(3).fit(moments), PrivateRidge(epsilon=1.0, target_bound=1.0)
+    pipeline = make_pipeline(FrozenEstimator(pca), model).fit(X, Y)
+    report = privacy_report(pipeline)
+    charged = moments.privacy_.event, pipeline[-1].privacy_.event
+    assert report.rho == rho_of(compose(*charged))
+    assert report.epsilon > max(moments.privacy_.epsilon, 1.0)
+    assert "whose release is counted" in report.steps[0].note
+    assert privacy_report(pca).rho == moments.privacy_.rho
+    assert privacy_report(pca).epsilon == moments.privacy_.epsilon
 
 
 def test_one_charge_within_the_budget():

@@ -17,7 +17,7 @@ from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
-from skdpsco.privacy import Event
+from skdpsco.privacy import Event, rho_of
 from skdpsco.privacy.relations import WITHIN_GROUPS
 from skdpsco.privacy.report import PrivacyReport
 
@@ -56,6 +56,7 @@ MEMORY = (
     "its memory returns the same noise again, uncharged, if all records are what they were, and so "
     "tells whether they are: set memory=None"
 )
+FOLLOWS = "follows from moments, whose release is counted"
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
@@ -231,16 +232,18 @@ class Walk:
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
             known = report.relation in ("replace-one", WITHIN_GROUPS)
+            event = report.event if report.released is None else report.released
+            follows = "" if report.released is None else FOLLOWS
             self.add(
                 name,
                 step,
                 PRIVATE if known else NOT_PRIVATE,
-                joined(seed, about(report.relation), note),
+                joined(seed, about(report.relation), follows, note),
                 epsilon=report.epsilon,
                 delta=report.delta,
-                rho=report.rho,
+                rho=report.rho if report.released is None else rho_of(event),
                 relation=report.relation,
-                event=report.event,
+                event=event,
             )
             return True
         if not isinstance(step, PrivateEstimator):

@@ -162,7 +162,8 @@ def privacy_report(
       ``sparse_threshold`` where a part of its output is sparse. So is a `Pipeline` whose ``memory``
       holds a private step: for the same records it returns the same noise again.
 
-    Frozen steps count as if they were fitted on the same records, those in a search too. Costs
+    Frozen steps count as if they were fitted on the same records, those in a search too. So do
+    steps that were fitted to moments, each as if these had been released for it alone. Costs
     add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
     The order of the steps does not matter. If a step is private for "replace-one within groups",
     as `PrivateGroupDRO` with public membership is, so is the whole, and not for more.

@@ -322,4 +322,7 @@ class ReleasedMoments(MomentAnswers):
             f"post-processing of moments that were released for rho={self.privacy_.rho:.6g}",
             *self.privacy_.assumptions,
         )
-        return replace(self.privacy_, rho=0.0, event=NoOpEvent(), assumptions=said)
+        released = self.privacy_.event
+        return replace(
+            self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said
+        )

@@ -226,9 +226,9 @@ def check_dataset(dataset: object) -> None:
         raise TypeError(f"dataset must be a str, got {dataset!r}.")
     if not dataset or any("\ud800" <= character <= "\udfff" for character in dataset):
         raise ValueError(f"dataset must be a name in Unicode, got {dataset!r}.")
-    if not unicodedata.is_normalized("NFC", dataset):  # two names that look alike, two budgets
+    if unicodedata.normalize("NFC", dataset) != dataset:  # two names that look alike, two budgets
         raise ValueError(
-            f"dataset must be composed, unicodedata.normalize('NFC', ...), got {ascii(dataset)}."
+            f"dataset must be composed, unicodedata.normalize('NFC', ...), got {dataset!a}."
         )
 
 

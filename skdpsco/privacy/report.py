@@ -40,6 +40,9 @@ class PrivacyReport:
     relation : str
         Which data sets are neighbours. With "replace-one" they differ in one record; with
         "replace-one within groups" this record is also in the same groups in both.
+    released : Event or None
+        For a fit that is post-processing of an earlier release, and cost nothing more: the event of
+        that release, which sums with fits to the same records have to count.
     """
 
     epsilon: float
@@ -49,6 +52,7 @@ class PrivacyReport:
     seeded: bool
     assumptions: tuple[str, ...] = ()
     relation: str = "replace-one"
+    released: Event | None = None
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values of the table."""
@@ -62,8 +66,10 @@ class PrivacyReport:
         return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON knows them; ``event`` as the text that a ledger stores."""
-        return {**vars(self), "event": repr(self.event), "assumptions": list(self.assumptions)}
+        """The fields, as JSON knows them; events as the text that a ledger stores."""
+        released = None if self.released is None else repr(self.released)
+        events = {"event": repr(self.event), "released": released}
+        return {**vars(self), **events, "assumptions": list(self.assumptions)}
 
     def to_json(self) -> str:
         """`to_dict` as a JSON object."""
