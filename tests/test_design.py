@@ -8,6 +8,7 @@ from skdpsco._kernels import njit
 from skdpsco._validation import check_feature_bound
 from skdpsco.data.design import CSR, Dense, add_column, as_design, clip_scale, columns_of
 from skdpsco.data.products import correlate, predict
+from skdpsco.scaling.conditioning import Conditioning
 
 FORMATS = ["dense", "int32", "int64"]
 SHAPES = [(1, 1), (1, 4), (7, 1), (12, 6)]
@@ -259,6 +260,18 @@ def test_nothing_is_copied(intercept):
             strict=True,
         ):
             assert np.shares_memory(mine, theirs)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_every_design_is_read_only(checked):
+    """So that a kernel is compiled once for a layout; the user's own arrays stay as they are."""
+    X, bounds = data(12, 6), np.ones(6)
+    conditioning = Conditioning(np.zeros(6), bounds)
+    for records, fields in ((X, ["values"]), (csr(X), ["data", "indices", "indptr"])):
+        wrapped = as_design(records, bounds, True, checked)
+        for seen in (wrapped, conditioning.apply(wrapped)):
+            assert not any(getattr(seen, field).flags.writeable for field in fields)
+    assert X.flags.writeable
 
 
 def test_kernels_leave_the_data_alone():

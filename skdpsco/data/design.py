@@ -51,6 +51,17 @@ class CentredCSR(NamedTuple):
     centre: np.ndarray
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view that nobody can write to.
+
+    Kernels are compiled once more for an array that is not read-only, or for one that is, such as
+    a memory map: all designs of this package hold read-only arrays.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def as_design(
     X: MatrixLike, bounds: np.ndarray, intercept: bool, checked: bool = False
 ) -> Dense | CSR:
@@ -64,9 +75,9 @@ def as_design(
         If a CSR matrix has columns that do not exist, or arrays whose lengths disagree.
     """
     if not sparse.issparse(X):
-        return Dense(np.ascontiguousarray(X), bounds, int(intercept))
+        return Dense(read_only(np.ascontiguousarray(X)), bounds, int(intercept))
     if checked:
-        return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
+        return CSR(*map(read_only, (X.data, X.indices, X.indptr)), bounds, int(intercept))
     try:
         # SciPy caches whether a matrix is canonical, so make a new matrix around the same arrays.
         # It also drops entries beyond the last row, which no check looks at.
@@ -87,7 +98,7 @@ def as_design(
         X.sum_duplicates()
         if not np.isfinite(X.data).all():
             raise ValueError("X has duplicate entries whose sum is infinite.")
-    return CSR(X.data, X.indices, X.indptr, bounds, int(intercept))
+    return as_design(X, bounds, intercept, checked=True)
 
 
 class Columns(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
+from skdpsco.data.design import read_only
 
 WORDS = 512  # words of 64 bits in a chunk; the first cache holds a chunk beside two keys
 
@@ -40,9 +41,8 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
         words = content[:whole].view(np.uint64)
         if not words.flags.aligned:
             words = words.copy()
-        words.flags.writeable = False  # so for all arrays: then the kernel is compiled once
         sums = np.empty((-(-len(words) // WORDS), 2), dtype=np.uint64)
-        _add_up(words, halves.reshape(2, WORDS), sums)
+        _add_up(read_only(words), halves.reshape(2, WORDS), sums)
         total.update(sums.tobytes())
         total.update(content[whole:].tobytes())
     return total.digest()

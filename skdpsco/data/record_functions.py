@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco.data.design import read_only
+
 Data = tuple[Any, ...]  # arrays with one entry per record along their first axes
 
 
@@ -38,7 +40,9 @@ def real_numbers(
     """
     n = len(data[0])
     with np.errstate(all="ignore"):  # a warning would tell something about the data
-        found = np.asarray(function(*map(_read_only, data)))
+        # A function that changed records would depend on earlier calls.
+        views = (read_only(array) if isinstance(array, np.ndarray) else array for array in data)
+        found = np.asarray(function(*views))
         if found.dtype.kind == "c":  # this must affect none but the records that are complex
             found = np.where(found.imag == 0.0, found.real, np.nan)
         if found.shape != (n, *shape) or found.dtype.kind not in "biufO":
@@ -69,12 +73,3 @@ def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: 
             return np.full((n, *(given[0] if given else ())), np.nan)
     halves = [tuple(array[: n // 2] for array in data), tuple(array[n // 2 :] for array in data)]
     return np.concatenate([numbers_or_nan(name, function, half, *given) for half in halves])
-
-
-def _read_only(array: Any) -> Any:
-    """Return a read-only view: a function that changed records would depend on earlier calls."""
-    if not isinstance(array, np.ndarray):
-        return array
-    view = array.view()
-    view.flags.writeable = False
-    return view

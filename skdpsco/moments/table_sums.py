@@ -12,7 +12,7 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined_kernel, njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, GATHERED_ROWS, Dense
+from skdpsco.data.design import CSR, GATHERED_ROWS, Dense, as_design
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.scaling.column_scales import tallied
 from skdpsco.scaling.feature_bounds import without_bounds
@@ -147,7 +147,7 @@ def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: boo
     if unknown[:d].any():
         counts.append(tallied(X, y, 1 if pooled else d, 1 if pooled else d)[0])
     if unknown[d:].any():
-        targets = Dense(y[:, None], X.bounds[:1], 0)
+        targets = as_design(y[:, None], X.bounds[:1], False)
         counts.append(tallied(targets, y, 1, 1)[0])
     total = np.vstack(counts)
     return total.sum(axis=0, keepdims=True) if pooled else total

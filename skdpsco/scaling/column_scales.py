@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import kernel, njit
-from skdpsco.data.design import CSR, Dense, clip_scale
+from skdpsco.data.design import CSR, Dense, as_design, clip_scale
 from skdpsco.data.pieces import depth_of
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import (
@@ -263,7 +263,7 @@ def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.n
 
 def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
     """Histogram and sum of squares of the targets over ``bound``."""
-    return tallied(Dense(y.reshape(-1, 1), np.array([bound]), 0), None, 1, 1)
+    return tallied(as_design(y.reshape(-1, 1), np.array([bound]), False), None, 1, 1)
 
 
 @njit

@@ -15,7 +15,7 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, CentredCSR, Dense, clipped
+from skdpsco.data.design import CSR, CentredCSR, Dense, clipped, read_only
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import (
     add_rows,
@@ -99,7 +99,7 @@ class Conditioning(NamedTuple):
             return sparse_less(X, data, self.centre / self.scale)
         values = np.empty_like(X.values)
         write_centred(X, self.centre, values)
-        return Dense(values, self.scale, X.intercept)
+        return Dense(read_only(values), self.scale, X.intercept)
 
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
         """Interval to which every column is clipped, in the user's units."""
@@ -344,7 +344,7 @@ def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.n
 
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
     """Rows of the same layout with other entries, less a centre."""
-    data = data.astype(X.data.dtype)
+    data = read_only(data.astype(X.data.dtype))
     return CentredCSR(data, X.indices, X.indptr, np.ones(len(centre)), X.intercept, centre)
 
 
