@@ -62,7 +62,8 @@ PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
     "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]]
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
-    "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
+    "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
+    "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
 TABLE_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_BOUND_CONSTRAINTS,

@@ -67,7 +67,8 @@ def test_kernels_are_those_of_the_loss_times_the_weight(weighted, loss):
     rng = np.random.default_rng(1)
     n, K = 300, loss.n_outputs
     index, weights = rng.integers(0, max(K, 2), n), rng.uniform(0.0, 1.0, n)
-    weights[:4] = 0.0, 1.0, 1e-9, 1.0
+    weights[:4] = 0.0, 1.0, 2.0**-24, 1.0
+    weights = np.round(weights * 2.0**24) / 2.0**24
     Z = rng.normal(0.0, 5.0, (n, K))
     plain, with_weights = targets_of(loss, index), targets_of(loss, index, weights)
     for kernel in (values, derivatives, curvatures)[: 2 if isinstance(loss, Hinge) else 3]:

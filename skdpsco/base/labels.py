@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
 from skdpsco._validation import declared
+from skdpsco.losses.library import with_weights
 
 _LABELS = "y must hold one label per record, all numbers or all strings."
 
@@ -92,7 +93,7 @@ def as_targets(
     """
     if len(classes) == 2:
         signs = 2.0 * index - 1.0
-        return signs if weights is None else signs * weights
+        return signs if weights is None else with_weights(signs, weights)
     return index.astype(np.float64) if weights is None else index + weights / 2.0
 
 

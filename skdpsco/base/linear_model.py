@@ -25,6 +25,7 @@ from skdpsco._validation import (
     check_feature_bound,
     check_fit_params,
     check_n_iter,
+    check_weights,
     check_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
@@ -37,6 +38,7 @@ from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.scaling.calibration import (
     TargetCurve,
@@ -149,6 +151,7 @@ class PrivateLinearModel(PrivateEstimator):
     # Whether a given radius rules out what would change its ball: other units of targets than their
     # declared bound, and calibration.
     _keeps_given_balls: ClassVar[bool] = False
+    max_weight: Any  # only of models that take weights of records
     _sample_weight: Any = None  # of a draft: as it was passed
     _takes_init: ClassVar[bool] = False  # whether a fit may begin at a model of other records
     _init: PublicStart | None = None  # of a draft: that model
@@ -210,6 +213,8 @@ class PrivateLinearModel(PrivateEstimator):
                 raise ValueError(_REFUSED_INIT)
             draft._init = checked_start(init)
         if hasattr(type(X), "_released"):
+            if weights is not None:
+                raise ValueError("sample_weight must be None where X holds moments.")
             draft._learn_from_moments(X._released, y)
             return self._accept(draft)
         draft._sample_weight = weights
@@ -427,9 +432,11 @@ class PrivateLinearModel(PrivateEstimator):
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
+        weights = self._target_weights(loss, y, n) if regression else None
+        seen = loss if weights is None else Weighted(loss)  # what the solver sees
         self._sparse = _is_sparse(X)
         self._conditioned = self._conditions(X, budget.mu)
-        solver = self._resolved_solver(loss, n, d, budget.rho)
+        solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
                 f"solver={self.solver!r} cannot sum over blocks of records. Pass X and y as "
@@ -453,6 +460,8 @@ class PrivateLinearModel(PrivateEstimator):
 
         def problem_in(units: Units) -> Any:
             problem = self._problem(loss, n, units.features, units.target)
+            if weights is not None:
+                problem = replace(problem, loss=Weighted(problem.loss))
             return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []
@@ -469,7 +478,7 @@ class PrivateLinearModel(PrivateEstimator):
             )
             stages.append(replace(centring, width=min(centring.width, self._widest)))
         calibration = None
-        curve, n_known = self._curve(loss), self._known_weight(n)
+        curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
                 lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
@@ -501,6 +510,8 @@ class PrivateLinearModel(PrivateEstimator):
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
                 units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
+                if weights is not None:
+                    y = with_weights(y, weights)
                 if not isinstance(released, NoOpEvent):
                     problem = problem_in(units)
                     plan = planned_for(problem)
@@ -514,7 +525,7 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (*notes, *assumptions, *assumed_of(solver, plan))
+                said = (*notes, *assumptions, *self._weight_notes(), *assumed_of(solver, plan))
                 said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -532,6 +543,33 @@ class PrivateLinearModel(PrivateEstimator):
             unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
         return units.unscale(result.coef, **shape)
+
+    def _target_weights(self, loss: Any, y: Any, n_samples: int) -> np.ndarray | None:
+        """Weights in [0, 1] of the targets of a regression, or None.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they or ``max_weight`` are not legal, or the records are not in memory, or the loss
+            is not one of this package.
+        """
+        if self._sample_weight is None:
+            return None
+        if y is None:
+            raise ValueError("sample_weight must be None where X is in blocks.")
+        if not is_proven(loss):
+            raise ValueError(f"sample_weight is for losses of this package, not {loss!r}.")
+        return check_weights(self._sample_weight, self.max_weight, n_samples)
+
+    def _weight_notes(self) -> tuple[str, ...]:
+        """Lines of the report."""
+        if self._sample_weight is None:
+            return ()
+        return (f"weights of records are clipped to {self.max_weight:g}",)
+
+    def _largest_weight(self) -> float:
+        """What the largest weight of the kernels, 1, is to the user."""
+        return 1.0 if self._sample_weight is None else float(self.max_weight)
 
     def _set_ranges(self, units: Units) -> None:
         """Fitted attributes about the ranges of features and targets, which were released."""

@@ -109,7 +109,6 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
 
     classes: Any
     class_weight: Any
-    max_weight: Any
 
     def _learn(self, X, y):
         self._allow_weights(not is_blocks(X))
@@ -137,10 +136,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
 
     def _label_notes(self) -> tuple[str, ...]:
         """Lines of the report."""
-        labels = labels_note(self.classes_, self.classes)
-        if self._sample_weight is None:
-            return (labels,)
-        return labels, f"weights of records are clipped to {self.max_weight:g}"
+        return (labels_note(self.classes_, self.classes),)
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         """Targets of the labels in an array, of which `classes_` are set.
@@ -196,9 +192,8 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         return Weighted(loss)
 
     def _largest_weight(self) -> float:
-        """What the largest weight of the kernels, 1, is to the user."""
         largest = float(class_factors(self.class_weight, self.classes_).max())
-        return largest if self._sample_weight is None else largest * float(self.max_weight)
+        return largest * super()._largest_weight()
 
 
 class LogisticClassifier(LinearClassifier):

@@ -79,6 +79,11 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
+        of mean 1. "moments" takes none, and scores are not calibrated.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -176,6 +181,7 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -194,12 +200,14 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
         self.conditioning = conditioning
         self.calibration = calibration
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
     def _penalty(self, n_samples):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
-        return mixed_penalty(check_weight("alpha", self.alpha), ratio)
+        alpha = check_weight("alpha", self.alpha) / self._largest_weight()
+        return mixed_penalty(alpha, ratio)
 
     def _coefficients(self, moments):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
@@ -272,6 +280,11 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. "moments" takes none, and scores are
+        not calibrated.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -364,6 +377,7 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -381,12 +395,14 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
         self.conditioning = conditioning
         self.calibration = calibration
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
     def _penalty(self, n_samples):
         # Half the mean over records, against half of alpha / n times the square.
-        return mixed_penalty(check_weight("alpha", self.alpha) / n_samples, 0.0)
+        total = n_samples * self._largest_weight()
+        return mixed_penalty(check_weight("alpha", self.alpha) / total, 0.0)
 
     def _coefficients(self, moments):
         return self._ridge_of(moments, check_weight("alpha", self.alpha) / moments.n_samples)

@@ -78,6 +78,10 @@ class PrivateHuberRegressor(LinearRegressor, RobustModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -154,6 +158,7 @@ class PrivateHuberRegressor(LinearRegressor, RobustModel):
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -170,6 +175,7 @@ class PrivateHuberRegressor(LinearRegressor, RobustModel):
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -184,4 +190,5 @@ class PrivateHuberRegressor(LinearRegressor, RobustModel):
         return replace(problem, loss=Huber(check_bound("threshold / target_bound", threshold)))
 
     def _penalty(self, n_samples):
-        return mixed_penalty(check_weight("alpha", self.alpha) / n_samples, 0.0)
+        total = n_samples * self._largest_weight()
+        return mixed_penalty(check_weight("alpha", self.alpha) / total, 0.0)

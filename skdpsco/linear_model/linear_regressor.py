@@ -104,6 +104,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
         those of the linear map everywhere.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. Scores are not
+        calibrated, and only losses of this package take weights.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -199,6 +204,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -219,6 +225,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.conditioning = conditioning
         self.calibration = calibration
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 

@@ -107,6 +107,11 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
+        of mean 1.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -186,6 +191,7 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -202,6 +208,7 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -231,4 +238,4 @@ class PrivateQuantileRegressor(LinearRegressor, RobustModel):
         )
 
     def _penalty(self, n_samples):
-        return mixed_penalty(check_weight("alpha", self.alpha), 1.0)
+        return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 1.0)

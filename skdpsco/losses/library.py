@@ -283,12 +283,12 @@ class Multinomial(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """A loss for targets -1 and +1, times the weight of a record: targets are ``weight * sign``.
+    """A loss of one prediction, times the weight of a record: targets are `with_weights`.
 
     Parameters
     ----------
     loss : NamedTuple of this module
-        What is proven of it holds for weights in [0, 1], too.
+        For targets in [-1, 1]. What is proven of it holds for weights in [0, 1], too.
     """
 
     loss: Any
@@ -435,6 +435,27 @@ for _loss in _OF_ONE_PREDICTION:
     _loss.n_outputs = 1
 for _loss in (*_OF_ONE_PREDICTION, Multinomial, WeightedMultinomial, OneVsRest):
     _loss.proven = True
+
+WEIGHT_STEPS = 2.0**24  # a weight in [0, 1] is a multiple of one over this
+
+
+def with_weights(targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Targets in [-1, 1] and weights in [0, 1], both in one number: targets of `Weighted`.
+
+    Weights are rounded to multiples of 2**-24, and targets to multiples of 2**-26 or finer ones.
+    """
+    return targets + 4.0 * np.round(WEIGHT_STEPS * weights)
+
+
+def without_weights(targets: np.ndarray) -> np.ndarray:
+    """The targets in [-1, 1] that are in `with_weights`."""
+    return targets - 4.0 * np.floor(0.25 * targets + 0.5)
+
+
+def unweighted(loss: Any) -> Any:
+    """The loss that `Weighted` multiplies by weights; any other loss as it is."""
+    return loss.loss if type(loss) is Weighted else loss
+
 
 # Derivatives are probabilities less a label, times a weight; losses whose targets hold weights.
 SOFTMAX, WEIGHTED = (Multinomial, WeightedMultinomial), (Weighted, WeightedMultinomial)
@@ -651,19 +672,27 @@ def _sign(y):
     return 1.0 if y > 0.0 else -1.0
 
 
+@inner
+def _weight_steps(y):
+    return math.floor(0.25 * y + 0.5)
+
+
 @value.register(Weighted)
 def _(loss, z, y):
-    return abs(y) * value(loss.loss, z, _sign(y))
+    steps = _weight_steps(y)
+    return steps / WEIGHT_STEPS * value(loss.loss, z, y - 4.0 * steps)
 
 
 @derivative.register(Weighted)
 def _(loss, z, y):
-    return abs(y) * derivative(loss.loss, z, _sign(y))
+    steps = _weight_steps(y)
+    return steps / WEIGHT_STEPS * derivative(loss.loss, z, y - 4.0 * steps)
 
 
 @curvature.register(Weighted)
 def _(loss, z, y):
-    return abs(y) * curvature(loss.loss, z, _sign(y))
+    steps = _weight_steps(y)
+    return steps / WEIGHT_STEPS * curvature(loss.loss, z, y - 4.0 * steps)
 
 
 @inner

@@ -15,6 +15,7 @@ from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSR, Dense, as_design, clip_scale
 from skdpsco.data.pieces import depth_of
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.library import Weighted, without_weights
 from skdpsco.mechanisms.samplers import (
     gaussian_grid,
     gaussian_mechanism,
@@ -94,6 +95,8 @@ class ScalePlan:
     target_bound : float
     target_grids : tuple of float or None
         None if the targets are not measured.
+    weighted : bool
+        Whether targets hold weights, which are not measured.
     """
 
     event: Event
@@ -105,6 +108,7 @@ class ScalePlan:
     grids: tuple[float, float]
     target_bound: float
     target_grids: tuple[float, float] | None
+    weighted: bool = False
 
 
 def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
@@ -165,6 +169,7 @@ def plan_scales(
         grids=(counts(columns if pooled else 1), square_grid(columns if merged else 1)),
         target_bound=problem.target_bound,
         target_grids=(counts(1), square_grid(1)) if target else None,
+        weighted=type(problem.loss) is Weighted,
     )
 
 
@@ -179,11 +184,11 @@ def release_scales(
     target = plan.target_bound
     if plan.target_grids is not None:
         # In units of the bound; and the bound of the squares follows the histogram.
-        counts, squares = map_reduce(X, y, tallied_targets, target)
+        counts, squares = map_reduce(X, y, tallied_targets, target, plan.weighted)
         typical, top = _typical(counts, plan.target_grids[0], n, rng)
         bound = min(1.0, 2.0 * float(top[0]))
         if bound < 1.0:
-            _, squares = map_reduce(X, y, tallied_targets, target * bound)
+            _, squares = map_reduce(X, y, tallied_targets, target * bound, plan.weighted)
         square = _mean_squares(squares, plan.target_grids[1], n, rng)
         target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
     return Scales(scales[0], scales[1], target)
@@ -261,8 +266,11 @@ def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.n
     return counts, squares
 
 
-def tallied_targets(X: Any, y: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
+def tallied_targets(
+    X: Any, y: np.ndarray, bound: float, weighted: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Histogram and sum of squares of the targets over ``bound``."""
+    y = without_weights(y) if weighted else y
     return tallied(as_design(y.reshape(-1, 1), np.array([bound]), False), None, 1, 1)
 
 

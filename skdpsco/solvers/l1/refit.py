@@ -18,7 +18,7 @@ from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_o
 from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
-from skdpsco.losses.library import Huber, Squared, lipschitz_l2
+from skdpsco.losses.library import Huber, Squared, lipschitz_l2, unweighted
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, share_mu
@@ -278,7 +278,7 @@ class Refit:
         self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
         self.slope = lipschitz_l2(problem.loss)
-        if isinstance(problem.loss, Squared | Huber):
+        if isinstance(unweighted(problem.loss), Squared | Huber):
             self.slope *= min(1.0, REFIT.reach * plan.growth)
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])

@@ -19,6 +19,7 @@ from skdpsco.losses.library import (
     derivative,
     derivatives,
     lipschitz_l2,
+    unweighted,
 )
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
@@ -467,7 +468,7 @@ def release_coordinates(
     rng: np.random.Generator,
 ) -> Coordinates:
     """Release the scales that are planned; decide on the coordinates and the clipping norm."""
-    loss, d = problem.loss, problem.n_features
+    loss, d = unweighted(problem.loss), problem.n_features
     scale, target = np.ones(d), problem.target_bound
     mean_square: Any = problem.mean_square
     if plan.scales is not None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.library import Huber, Squared
+from skdpsco.losses.library import Huber, Squared, unweighted
 from skdpsco.penalties import checked
 from skdpsco.solvers.base import Problem
 
@@ -73,4 +73,4 @@ class CompositeProblem(Problem):
     @property
     def has_residuals(self) -> bool:
         """Whether derivatives are residuals, whose size follows the targets'."""
-        return isinstance(self.loss, Squared | Huber)
+        return isinstance(unweighted(self.loss), Squared | Huber)
