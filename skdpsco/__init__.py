@@ -8,6 +8,7 @@ from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
@@ -16,6 +17,7 @@ from skdpsco.linear_model import (
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "Ledger",
     "PrivacyWarning",
     "PrivateElasticNet",
+    "PrivateGammaRegressor",
     "PrivateGridSearchCV",
     "PrivateGroupDRO",
     "PrivateHuberRegressor",
@@ -47,6 +50,7 @@ __all__ = [
     "PrivateMinimaxRegressor",
     "PrivateMoments",
     "PrivateMonotoneGLM",
+    "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSynthesizer",

@@ -19,6 +19,7 @@ from scipy import sparse
 from skdpsco._random import without_warnings
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
@@ -26,6 +27,7 @@ from skdpsco.linear_model import (
     PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -39,6 +41,8 @@ OF_NUMBERS = (
     PrivateLinearRegressor,
     PrivateHuberRegressor,
     PrivateQuantileRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
     PrivateMoments,
 )
 OF_LABELS = (

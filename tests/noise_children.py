@@ -19,11 +19,13 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -378,6 +380,8 @@ FITS = {
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivatePoissonRegressor": lambda: PrivatePoissonRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivateGammaRegressor": lambda: PrivateGammaRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateLinearSVC": lambda: PrivateLinearSVC(**LITTLE).fit(X, np.arange(N) % 3),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateLinearRegressor": lambda: PrivateLinearRegressor(

@@ -27,6 +27,7 @@ from skdpsco import (
 from skdpsco.group_dro import group_report
 from skdpsco.inspection import GroupLossDisplay
 from skdpsco.linear_model.links import resolve_link
+from skdpsco.linear_model.log_link import LogLinkModel
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -252,6 +253,8 @@ REGRESSORS = {
     "Ridge": skdpsco.PrivateRidge,
     "HuberRegressor": skdpsco.PrivateHuberRegressor,
     "QuantileRegressor": skdpsco.PrivateQuantileRegressor,
+    "PoissonRegressor": skdpsco.PrivatePoissonRegressor,
+    "GammaRegressor": skdpsco.PrivateGammaRegressor,
     "LinearRegressor": skdpsco.PrivateLinearRegressor,
     "MinimaxRegressor": PrivateMinimaxRegressor,
     "MonotoneGLM": PrivateMonotoneGLM,
@@ -309,6 +312,8 @@ def fitted(make):
         model.link_ = resolve_link("logistic", None)
     if "classes" in model.get_params():
         model.classes_ = classes
+    if isinstance(model, LogLinkModel):
+        model.target_range_ = np.array([0.1, 10.0])
     if hasattr(model, "clip_features"):
         model.feature_range_ = (np.full(d, -1.0), np.full(d, 1.0))
     model.n_features_in_ = d
@@ -322,7 +327,7 @@ def test_predictions_and_scores_do_not_tell(name):
     methods = ("predict", "decision_function", "predict_proba")
     methods = [getattr(model, method) for method in methods if hasattr(model, method)]
     calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
-    assert np.isfinite(model.score(GOOD, BINARY))
+    assert np.isfinite(model.score(GOOD, BINARY + 1))  # gamma laws are of positive numbers
     calls += [(f"score: {case}", lambda y=y: model.score(GOOD, y)) for case, y in vectors()]
     calls += [
         (f"report: {case}", lambda y=y: group_report(model, GOOD, y, sensitive_features=BINARY))

@@ -26,9 +26,11 @@ from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder,
 
 from skdpsco import (
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -73,6 +75,8 @@ def fitted(Estimator, X, y, **params):
         PrivateLinearSVC(),
         PrivateHuberRegressor(),
         PrivateQuantileRegressor(),
+        PrivatePoissonRegressor(),
+        PrivateGammaRegressor(),
     ],
 )
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")

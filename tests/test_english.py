@@ -22,8 +22,8 @@ NOT_OURS = {
     "studentized_range", "value_discretization_interval",
     "Binarizer", "CountVectorizer", "HashingVectorizer", "Normalizer", "RandomizedSearchCV",
     "TfidfVectorizer", "Minimization", "minimization", "Optimization", "optimization",
-    "Regularization", "generalized", "penalized", "_penalized", "synthesizer", "PrivateSynthesizer",
-    "tupleize_cols",
+    "Generalized", "Regularization", "generalized", "penalized", "_penalized", "synthesizer",
+    "PrivateSynthesizer", "tupleize_cols",
 }  # fmt: skip
 
 

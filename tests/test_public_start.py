@@ -20,6 +20,7 @@ from skdpsco import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateMoments,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -144,6 +145,7 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
     ("Model", "records", "y", "init", "params", "message"),
     [
         (PrivateLasso, X, Y, START, {}, "init must be None for this fit"),
+        (PrivatePoissonRegressor, X, abs(Y), START, {}, "init must be None for this fit"),
         (
             PrivateRidge,
             RowBlocks([lambda: (X, Y)], 600, 4),

@@ -542,7 +542,7 @@ class PrivateLinearModel(PrivateEstimator):
         if result.path is not None:
             unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
-        return units.unscale(result.coef, **shape)
+        return self._of_predictions(units).unscale(result.coef, **shape)
 
     def _target_weights(self, loss: Any, y: Any, n_samples: int) -> np.ndarray | None:
         """Weights in [0, 1] of the targets of a regression, or None.
@@ -575,6 +575,10 @@ class PrivateLinearModel(PrivateEstimator):
         """Fitted attributes about the ranges of features and targets, which were released."""
         if hasattr(self, "clip_features"):
             self.feature_range_ = units.feature_range
+
+    def _of_predictions(self, units: Units) -> Units:
+        """The units of linear predictions, where they are not those of targets."""
+        return units
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         """What the solver reads records from."""

@@ -7,6 +7,7 @@ from .linear_classifier import PrivateLinearClassifier
 from .linear_regressor import PrivateLinearRegressor
 from .linear_svc import PrivateLinearSVC
 from .links import Link
+from .log_link import PrivateGammaRegressor, PrivatePoissonRegressor
 from .logistic import PrivateLogisticL1
 from .logistic_regression import PrivateLogisticRegression
 from .monotone_glm import PrivateMonotoneGLM
@@ -15,6 +16,7 @@ from .quantile_regressor import PrivateQuantileRegressor
 __all__ = [
     "Link",
     "PrivateElasticNet",
+    "PrivateGammaRegressor",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearClassifier",
@@ -23,6 +25,7 @@ __all__ = [
     "PrivateLogisticL1",
     "PrivateLogisticRegression",
     "PrivateMonotoneGLM",
+    "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
     "PrivateRidge",
 ]

@@ -169,13 +169,13 @@ class CompositeModel(PrivateLinearModel):
         )
 
 
-class RobustModel(CompositeModel):
-    """A loss of residuals that is linear where they are large; see the subclasses."""
+class ShrunkModel(CompositeModel):
+    """A loss whose coefficients are shrunk, and not calibrated; see the subclasses."""
 
     order = "cyclic"
 
     def _curve(self, loss: Any) -> None:
-        """No curve: the best prediction is no mean."""
+        """No curve: the best linear prediction is no mean."""
         return
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:

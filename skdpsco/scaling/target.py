@@ -87,6 +87,8 @@ class TargetPlan:
     event : Event
     n_centres : int
         Number of choices of the centre, one around the other.
+    least_scale : float, default=0.0
+        What neither a magnitude nor a scale that is found is below.
     """
 
     bound: float
@@ -98,6 +100,7 @@ class TargetPlan:
     penalties: tuple[float, float]
     event: Event
     n_centres: int = 0
+    least_scale: float = 0.0
 
     part: ClassVar[str] = "target"
 
@@ -109,7 +112,8 @@ class TargetPlan:
         low = high = self.bound
         if self.magnitude_grid is not None:
             low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
-        scales = (low * float(SCALES[0] * FINE_SCALES[0]), 2.0 * high)
+        least = max(low * float(SCALES[0] * FINE_SCALES[0]), self.least_scale)
+        scales = (least, max(2.0 * high, least))
         return tuple(Target(high, 0.0, scale) for scale in scales)
 
     def release(self, X: Any, y: Any, rng: Any) -> Target:
@@ -240,6 +244,7 @@ def release_target(
         up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
         scores = quantile_scores_of(up_to, n, plan.quantile)
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
+        bound = max(bound, plan.least_scale)
     if plan.centre_grid is not None:
         for k in range(plan.n_centres):
             candidates = centre + bound * ZOOM**k * CENTRES
@@ -254,6 +259,7 @@ def release_target(
             up_to, n = counts(bound, centre, True, covers)
             scores = cover_scores_of(up_to, n, plan.tail, penalty)
             scale = choose(scores, covers, plan.scale_grid, rng)
+        scale = max(scale, plan.least_scale)
     return Target(bound, centre, scale)
 
 

@@ -21,6 +21,7 @@ from skdpsco.losses.library import (
     lipschitz_l2,
     unweighted,
 )
+from skdpsco.losses.log_link import LogLink, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -46,6 +47,8 @@ class GradientDescentTuning(NamedTuple):
         Passes that would be worth their noise, from which more than ``passes`` are made.
     plenty : float
         n mu per feature, from which clipping norms grow, and the number of passes over samples.
+    skewed : float
+        How much sooner clipping norms grow for residuals that are skewed, whose mean they move.
     max_passes : int
         Chosen by hand, for time.
     length : float
@@ -94,6 +97,7 @@ class GradientDescentTuning(NamedTuple):
     sampled_noise: float = 8.0
     many: float = 200.0
     plenty: float = 3000.0
+    skewed: float = 75.0
     max_passes: int = 5000
     length: float = 2.0
     intercept: float = 0.4
@@ -150,9 +154,12 @@ class GradientDescentPlan(Plan):
         """Deviation of a coefficient where the mean of the last noisy gradients is 0.
 
         It is that of the noise in units of the targets' root mean square, for columns of mean
-        square 1, and None unless the clipping norm follows from the targets.
+        square 1, and None unless the clipping norm follows from the targets, of which predictions
+        are means.
         """
         if self.scales is None or self.scales.target_grids is None:
+            return None
+        if isinstance(problem.loss, LogLink):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = averaged_passes(self.n_iter, 0.0)
@@ -236,6 +243,7 @@ class GradientDescent:
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
         wide = is_wide(problem, mu)
+        sooner = GRADIENT_DESCENT.skewed if isinstance(problem.loss, LogLink) else 1.0
         n_passes = n_iter or full_passes(problem, mu, wide)
         scales, mu_steps = share_scales(self, problem, mu)
         parts, share = {}, GRADIENT_DESCENT.spread_share if wide else 0.0
@@ -251,7 +259,7 @@ class GradientDescent:
             scales=scales,
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 2.0),
-            slack=max(1.0, ratio**0.25),
+            slack=max(1.0, (ratio * sooner) ** 0.25),
             spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
             if wide
             else None,
@@ -273,7 +281,8 @@ class GradientDescent:
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
         noise = deviation_on(grid) / n  # standard deviation in every coordinate
-        step = GRADIENT_DESCENT.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
+        curvature = typical_curvature(problem.loss) / GRADIENT_DESCENT.curved
+        step = GRADIENT_DESCENT.length / (curvature * coordinates.mean_square_norm)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
@@ -339,11 +348,18 @@ def shrink_features(
 ) -> None:
     """Shrink features' coordinates in place: noise of gradients made them longer than they are."""
     features = u.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features - problem.intercept]
-    curvature = GRADIENT_DESCENT.curved * problem.loss.smoothness()
+    curvature = typical_curvature(problem.loss)
     T, n_averaged, step, momentum = steps
     variance = noise_gain(T, n_averaged, step * curvature, momentum) * (noise / curvature) ** 2
     square = max(float((features**2).sum()), 1e-300)
     features *= max(0.0, 1.0 - features.size * variance / square)
+
+
+def typical_curvature(loss: Any) -> float:
+    """A guess of the mean second derivative of a loss."""
+    if isinstance(loss, LogLink):
+        return usual_mean(loss)
+    return GRADIENT_DESCENT.curved * loss.smoothness()
 
 
 def noise_gain(n_iter: int, n_averaged: int, length: float, most_momentum: float) -> float:
@@ -483,8 +499,9 @@ def release_coordinates(
     # shrink. (Targets of regressions are centred.)
     most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
     ones = 1.0 if problem.has_residuals else most_ones
-    if isinstance(loss, SmoothQuantile):  # whose targets are centred at their median
-        far = abs(2.0 * loss.level - 1.0) * min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
+    if isinstance(loss, SmoothQuantile | LogLink):  # whose targets are centred at their median
+        far = abs(2.0 * loss.level - 1.0) if isinstance(loss, SmoothQuantile) else 1.0
+        far *= min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
         ones = max(ones, GRADIENT_DESCENT.off_centre * d * far)
     if problem.intercept:
         scale[-1] = ones**-0.5

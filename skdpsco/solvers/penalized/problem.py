@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco.losses.library import Huber, Squared, unweighted
+from skdpsco.losses.log_link import LogLink
 from skdpsco.penalties import checked
 from skdpsco.solvers.base import Problem
 
@@ -72,5 +73,5 @@ class CompositeProblem(Problem):
 
     @property
     def has_residuals(self) -> bool:
-        """Whether derivatives are residuals, whose size follows the targets'."""
-        return isinstance(unweighted(self.loss), Squared | Huber)
+        """Whether derivatives are residuals, at least at first, whose size follows the targets'."""
+        return isinstance(unweighted(self.loss), Squared | Huber | LogLink)

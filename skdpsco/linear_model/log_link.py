@@ -1,0 +1,385 @@
+"""Private Poisson and gamma regression."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import d2_tweedie_score
+
+from skdpsco._quiet import score_by
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
+from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS, HasMethods, StrOptions
+from skdpsco.base.linear_model import refuse_blocks
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._penalized import ShrunkModel, check_weight, mixed_penalty
+from skdpsco.losses.log_link import (
+    LEAST_MEAN,
+    GammaDeviance,
+    LogLink,
+    PoissonDeviance,
+    highest,
+    usual_mean,
+)
+from skdpsco.scaling.stages import Units
+from skdpsco.scaling.target import Target
+
+
+class LogLinkModel(LinearRegressor, ShrunkModel):
+    """Means that are exponentials of linear predictions; see the subclasses."""
+
+    target_range_: np.ndarray
+
+    _law: ClassVar[type[LogLink]]
+    _power: ClassVar[int]  # of the mean in the variance of a target
+    _least_scale: ClassVar[float] = 0.0  # of targets, in their unit
+    _predicts_scores = False  # but their exponentials
+    _takes_init = False  # residuals are of no use
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMPOSITE_CONSTRAINTS,
+        **TARGET_CONSTRAINTS,
+        "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
+    }
+    _planned_with = ("alpha", "n_iter")
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        alpha: float = 0.01,
+        feature_bound: ArrayLike | None = 1.0,
+        target_bound: float | None = None,
+        solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
+        n_iter: int | Auto = "auto",
+        clip: float | Auto = "auto",
+        fit_intercept: bool = True,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.alpha = alpha
+        self.feature_bound = feature_bound
+        self.target_bound = target_bound
+        self.solver = solver
+        self.n_iter = n_iter
+        self.clip = clip
+        self.fit_intercept = fit_intercept
+        self.conditioning = conditioning
+        self.clip_features = clip_features
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def _loss(self, n_samples, n_features):
+        return self._of(Target(1.0, 0.0, 1.0))
+
+    def _of(self, target: Target) -> LogLink:
+        """The loss of targets in these units."""
+        centre = target.centre / target.scale
+        loss = self._law(centre, 1.0 / target.scale)
+        return loss._replace(start=usual_mean(loss)) if self.fit_intercept else loss
+
+    def _plan_target(self, loss, bound, n_samples, rho):
+        plan = super()._plan_target(loss, bound, n_samples, rho)
+        least = self._least_scale if bound is None else min(self._least_scale, bound)
+        return replace(plan, least_scale=least)
+
+    def _penalty(self, n_samples):
+        return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
+
+    def _problem(self, loss, n_samples, bounds, target):
+        # Predictions are logarithms: targets' units are not theirs.
+        problem = super()._problem(loss, n_samples, bounds, Target(1.0, 0.0, 1.0))
+        loss = self._of(target)
+        weight = usual_mean(loss) if self._power == 2 else 1.0 / target.scale
+        return replace(problem, loss=loss, weight=weight)
+
+    def _of_predictions(self, units: Units) -> Units:
+        scale, loss = units.target.scale, self._of(units.target)
+        self.target_range_ = scale * np.array([LEAST_MEAN, highest(loss)])
+        return units._replace(target=Target(1.0, math.log(scale) + math.log(loss.start), 1.0))
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Expected targets: exponentials of the linear predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Clipped to ``target_range_``.
+        """
+        z = self._predictions(X)
+        return np.exp(np.clip(z, *np.log(self.target_range_)))
+
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """D^2, the share of the deviance that is explained, as scikit-learn has it, without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Has to be given.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+            At most 1; 0 for the constant that is best.
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        refuse_blocks(X)
+        metric = partial(d2_tweedie_score, power=self._power)
+        return score_by(metric, y, self.predict(X), sample_weight)
+
+
+class PrivatePoissonRegressor(LogLinkModel):
+    """Differentially private Poisson regression: counts whose mean is an exponential.
+
+    It minimises ``1 / n_samples * sum_i (m_i - y_i log(m_i)) + alpha / 2 * ||w||^2`` with the means
+    ``m_i = exp(x_i'w + b)``, as scikit-learn's `PoissonRegressor` does. The coefficients are
+    (epsilon, delta)-differentially private: replacing one record, features and target, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    alpha : float, default=0.01
+        Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
+        coefficients of X as given. scikit-learn's default, 1, leaves little of a model where
+        columns have deviations of about 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    target_bound : float, Schema or None, default=None
+        Public bound on y: targets are clipped to [0, target_bound]. It may be generous: with enough
+        records a centre and the spread of y are found privately. None also finds the magnitude of
+        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
+        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
+    solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
+        noise has made them long.
+    n_iter : int or "auto", default="auto"
+        Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
+        from public sizes, never from the data.
+    clip : float or "auto", default="auto"
+        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
+        noisy scales.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and scales of features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
+        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
+        moments; they stay sparse. None takes columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
+        the predictions themselves are clipped.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        They are those of the logarithm of the mean.
+    intercept_ : float
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped: up to the largest target that the fit has seen,
+        as far as noise tells, and down to a ten-thousandth of the scale of y. A release.
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
+    n_iter_ : int
+        Number of private rounds, passes or steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    See Also
+    --------
+    PrivateGammaRegressor : For positive numbers whose deviation grows with their mean.
+    PrivateMonotoneGLM : For other links.
+    sklearn.linear_model.PoissonRegressor : The model without privacy.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. The loss is
+    linear where a mean exceeds the largest target, as none should. The unit of y matters: counts
+    have the unit 1, below which no scale of y is taken to be, since most of them may be 0.
+    Proofs: docs/proofs/gradient_descent.md.
+
+    References
+    ----------
+    J. A. Nelder, R. W. M. Wedderburn. Generalized Linear Models. Journal of the Royal Statistical
+    Society A 135, 1972.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivatePoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = rng.poisson(np.exp(0.5 + X[:, 0] - 0.5 * X[:, 3]))
+    >>> model = PrivatePoissonRegressor(epsilon=1.0, target_bound=100).fit(X, y)
+    >>> bool(abs(model.coef_ - [1, 0, 0, -0.5, 0]).max() < 0.15)
+    True
+    """
+
+    _law, _power = PoissonDeviance, 1
+    _least_scale = 1.0
+
+
+class PrivateGammaRegressor(LogLinkModel):
+    """Differentially private gamma regression: positive numbers whose mean is an exponential.
+
+    It minimises ``1 / n_samples * sum_i (y_i / m_i + log(m_i)) + alpha / 2 * ||w||^2`` with the
+    means ``m_i = exp(x_i'w + b)``, as scikit-learn's `GammaRegressor` does. The coefficients are
+    (epsilon, delta)-differentially private: replacing one record, features and target, changes the
+    law of everything that `fit` stores by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    alpha : float, default=0.01
+        Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
+        coefficients of X as given. scikit-learn's default, 1, leaves little of a model where
+        columns have deviations of about 1.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    target_bound : float, Schema or None, default=None
+        Public bound on y: targets are clipped to [0, target_bound]. It may be generous: with enough
+        records a centre and the spread of y are found privately. None also finds the magnitude of
+        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
+        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
+    solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
+        noise has made them long.
+    n_iter : int or "auto", default="auto"
+        Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
+        from public sizes, never from the data.
+    clip : float or "auto", default="auto"
+        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
+        noisy scales.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and scales of features privately, for at most a sixth of the
+        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
+        are records enough: columns on one side of 0, or that use a small part of their bounds, then
+        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
+        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
+        moments; they stay sparse. None takes columns as they are.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
+        the predictions themselves are clipped.
+    verbose : int, default=0
+        With 1, fits longer than a second show a progress bar.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        They are those of the logarithm of the mean.
+    intercept_ : float
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped: up to the largest target that the fit has seen,
+        as far as noise tells, and down to a ten-thousandth of the scale of y. A release.
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
+    n_iter_ : int
+        Number of private rounds, passes or steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    See Also
+    --------
+    PrivatePoissonRegressor : For counts.
+    PrivateHuberRegressor : For numbers of any sign, without a link.
+    sklearn.linear_model.GammaRegressor : The model without privacy.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. The loss is
+    linear where a target exceeds its mean by more than the largest target exceeds a typical one.
+    Targets below a ten-thousandth of the scale of y, which is found privately, count as that.
+    Proofs: docs/proofs/gradient_descent.md.
+
+    References
+    ----------
+    J. A. Nelder, R. W. M. Wedderburn. Generalized Linear Models. Journal of the Royal Statistical
+    Society A 135, 1972.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateGammaRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 5))
+    >>> y = np.exp(3 + X[:, 0] - 0.5 * X[:, 3]) * rng.gamma(2.0, 0.5, size=20000)
+    >>> model = PrivateGammaRegressor(epsilon=1.0, target_bound=1000).fit(X, y)
+    >>> bool(abs(model.coef_ - [1, 0, 0, -0.5, 0]).max() < 0.15)
+    True
+    """
+
+    _law, _power = GammaDeviance, 2

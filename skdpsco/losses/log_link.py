@@ -1,0 +1,144 @@
+"""Losses of means that are exponentials of predictions, linear where these are extreme.
+
+The units are those in which a solver sees targets: t in [-1, 1] stands for the target
+``y = centre + t``, and the prediction z for the mean ``start * exp(z)``. Both deviances would have
+slopes without bound, but no target exceeds a public number, and means that do need not pay for it.
+"""
+
+import math
+from typing import ClassVar, NamedTuple
+
+from skdpsco._kernels import inner
+from skdpsco.losses.kernels import curvature, derivative, value
+
+LEAST_MEAN = 1e-4  # least target of a gamma law, and least mean that is predicted, in units of t
+
+
+LEAST, SKEW = 0.15, 0.08  # of a usual mean, in these units: above the centre, which is a median
+
+
+class LogLink(NamedTuple):
+    """What the deviances of targets and means share.
+
+    Parameters
+    ----------
+    centre : float
+        The target for which t is 0.
+    start : float
+        The mean for which z is 0, > 0.
+    """
+
+    centre: float
+    start: float
+
+    def lipschitz(
+        self, prediction_bound: float = math.inf, target_bound: float = math.inf
+    ) -> float:
+        """Bound on ``|derivative|`` where ``|z| <= prediction_bound, |t| <= target_bound``."""
+        return max(
+            derivative(self, prediction_bound, -target_bound),
+            -derivative(self, -prediction_bound, target_bound),
+        )
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction: the highest target."""
+        return highest(self)
+
+    def curvature_constant(self, diameter: float) -> float:
+        """Frank-Wolfe curvature, as of `skdpsco.losses.Squared`."""
+        return self.smoothness() * diameter * diameter
+
+    def baseline(self, target_bound: float = math.inf) -> float:
+        """Largest loss of the prediction 0."""
+        return max(value(self, 0.0, -target_bound), value(self, 0.0, target_bound))
+
+
+class PoissonDeviance(LogLink):
+    """Half the Poisson deviance, ``m - y + y log(y / m)``, linear in z for means that no y has."""
+
+    __slots__ = ()
+    n_outputs: ClassVar[int] = 1
+    proven: ClassVar[bool] = True
+
+
+class GammaDeviance(LogLink):
+    """Half the gamma deviance times a `usual_mean` u, ``u * (y / m - 1 - log(y / m))``.
+
+    It is linear in z where ``u * y / m`` is higher than any target. Targets below `LEAST_MEAN`
+    count as that.
+    """
+
+    __slots__ = ()
+    n_outputs: ClassVar[int] = 1
+    proven: ClassVar[bool] = True
+
+
+@inner
+def highest(loss):
+    """The highest target, whatever t is."""
+    return max(loss.centre, 0.0) + 1.0
+
+
+@inner
+def usual_mean(loss):
+    """A guess of the mean of all targets."""
+    return max(loss.centre + SKEW, LEAST)
+
+
+@inner
+def _decoded(loss, t, low):
+    return min(max(loss.centre + t, low), highest(loss))
+
+
+@inner
+def _bend(loss):
+    """The prediction of the highest target."""
+    return math.log(highest(loss) / loss.start)
+
+
+@value.register(PoissonDeviance)
+def _(loss, z, t):
+    y, bend = _decoded(loss, t, 0.0), _bend(loss)
+    mean = loss.start * math.exp(min(z, bend)) * (1.0 + max(z - bend, 0.0))
+    own = y * (math.log(y / loss.start) - z) if y > 0.0 else 0.0
+    return max(mean - y + own, 0.0)
+
+
+@derivative.register(PoissonDeviance)
+def _(loss, z, t):
+    return loss.start * math.exp(min(z, _bend(loss))) - _decoded(loss, t, 0.0)
+
+
+@curvature.register(PoissonDeviance)
+def _(loss, z, t):
+    return min(loss.start * math.exp(min(z, _bend(loss))), highest(loss))
+
+
+@inner
+def _log_of(loss, t):
+    """The prediction whose mean is the target."""
+    return math.log(_decoded(loss, t, LEAST_MEAN) / loss.start)
+
+
+@inner
+def _bounded_ratio(loss, r):
+    """``u * y / m`` for a residual ``r = log(m / y)``, at most the highest target."""
+    u = usual_mean(loss)
+    return min(u * math.exp(-max(r, math.log(u / highest(loss)))), highest(loss))
+
+
+@value.register(GammaDeviance)
+def _(loss, z, t):
+    u, r = usual_mean(loss), z - _log_of(loss, t)
+    ratio = _bounded_ratio(loss, r) * (1.0 + max(math.log(u / highest(loss)) - r, 0.0))
+    return max(ratio + u * (r - 1.0), 0.0)
+
+
+@derivative.register(GammaDeviance)
+def _(loss, z, t):
+    return usual_mean(loss) - _bounded_ratio(loss, z - _log_of(loss, t))
+
+
+@curvature.register(GammaDeviance)
+def _(loss, z, t):
+    return _bounded_ratio(loss, z - _log_of(loss, t))

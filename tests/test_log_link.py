@@ -1,0 +1,214 @@
+"""Poisson and gamma regression: their losses, their optima, and what noise leaves of them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import GammaRegressor, PoissonRegressor
+
+from skdpsco import Ledger, PrivateGammaRegressor, PrivatePoissonRegressor, RowBlocks
+from skdpsco.data.design import as_design
+from skdpsco.inspection import plan
+from skdpsco.losses import curvature, derivative, is_proven, value
+from skdpsco.losses.log_link import LEAST_MEAN, GammaDeviance, PoissonDeviance, highest
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+
+MODELS = {PrivatePoissonRegressor: PoissonRegressor, PrivateGammaRegressor: GammaRegressor}
+each_model = pytest.mark.parametrize("Model", MODELS)
+LOSSES = [
+    law(*fields)
+    for law in (PoissonDeviance, GammaDeviance)
+    for fields in ((0.4, 0.48), (-0.2, 0.15), (0.0, 3.0), (20.0, 20.1), (0.3, 1e-3))
+]
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+ALMOST_NONE = 1e6  # epsilon without noise
+
+
+def planted(Model, n, seed=0, d=3, factor=1.0, size=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    mean = size * np.exp(factor * (X[:, :3] @ [0.8, -0.6, 0.4]))
+    y = rng.poisson(mean) if Model is PrivatePoissonRegressor else mean * rng.gamma(3.0, 1 / 3, n)
+    return X, y.astype(float)
+
+
+# ---- losses
+
+
+@each_loss
+def test_losses_are_convex_and_have_the_slopes_they_say(loss):
+    assert is_proven(loss)
+    grid, h = np.linspace(-12.0, 12.0, 481), 1e-6
+    for t in (-1.0, -0.3, 0.0, 0.2, 1.0):
+        values = np.array([value(loss, z, t) for z in grid])
+        slopes = np.array([derivative(loss, z, t) for z in grid])
+        assert (values >= 0.0).all()
+        assert (np.diff(slopes) >= 0.0).all()
+        for z, slope in zip(grid, slopes, strict=True):
+            quotient = (value(loss, z + h, t) - value(loss, z - h, t)) / (2.0 * h)
+            assert quotient == pytest.approx(slope, abs=1e-5 * highest(loss))
+            bend = (derivative(loss, z + h, t) - derivative(loss, z - h, t)) / (2.0 * h)
+            assert bend <= curvature(loss, z, t) * (1.0 + 1e-5) + 1e-5
+            assert 0.0 <= curvature(loss, z, t) <= loss.smoothness()
+
+
+@each_loss
+def test_public_constants_are_those_of_all_records(loss):
+    targets = np.linspace(-1.0, 1.0, 21)
+    for bound in (0.0, 0.5, 3.0, 800.0, math.inf):
+        largest = max(abs(derivative(loss, z, t)) for z in (-bound, bound) for t in targets)
+        assert largest <= loss.lipschitz(bound, 1.0) <= largest + 1e-12
+    assert loss.lipschitz(math.inf, 1.0) <= loss.lipschitz() <= highest(loss)
+    assert loss.baseline(1.0) == max(value(loss, 0.0, t) for t in targets)
+    steepest = max(curvature(loss, z, 1.0) for z in np.linspace(-30.0, 30.0, 60001))
+    assert steepest == pytest.approx(loss.smoothness(), rel=1e-3)
+    assert loss.curvature_constant(2.0) == 4.0 * loss.smoothness()
+
+
+@pytest.mark.parametrize("loss", LOSSES[::5], ids=str)
+def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
+    """For all replacements among extreme records."""
+    bound, sums = 0.2, []
+    for x, t in itertools.product(([1.0, 1.0], [-1.0, 1.0], [1e9, -1.0], [0.0, 0.0]), (-1.0, 1.0)):
+        design = as_design(np.array([x, [0.2, 0.1]]), np.ones(2), True)
+        w = np.array([0.3, -0.2, 0.1])
+        sums.append(clipped_gradient_sum(design, np.array([t, 0.5]), loss, w, np.ones(3), bound))
+    changes = np.linalg.norm(np.array(sums)[:, None] - np.array(sums), axis=2)
+    assert 0.9 * 2.0 * bound < changes.max() <= 2.0 * bound * (1.0 + 1e-12)
+
+
+# ---- optima
+
+
+@each_model
+@pytest.mark.parametrize(("alpha", "intercept"), [(0.0, True), (0.3, True), (0.1, False)])
+def test_without_noise_models_are_those_of_scikit_learn(Model, alpha, intercept):
+    X, y = planted(Model, 2000, size=3.0 if intercept else 1.0)
+    params = {"alpha": alpha, "fit_intercept": intercept}
+    expected = MODELS[Model](max_iter=1000, tol=1e-8, **params).fit(X, y)
+    model = Model(epsilon=ALMOST_NONE, target_bound=100.0, **params).fit(X, y)
+    assert_allclose(model.coef_, expected.coef_, atol=0.05)
+    assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.05)
+    assert_allclose(model.predict(X), expected.predict(X), rtol=0.1)
+    assert model.score(X, y) == pytest.approx(expected.score(X, y), abs=0.01)
+
+
+@each_model
+def test_units_make_no_difference(Model):
+    X, y = planted(Model, 2000)
+    params = {"epsilon": 1e4, "alpha": 0.0}
+    plain = Model(target_bound=100.0, **params).fit(X, y)
+    large = Model(target_bound=1e6, **params).fit(X, 1e4 * y)
+    assert_allclose(large.coef_, plain.coef_, atol=0.03)
+    assert large.intercept_ == pytest.approx(plain.intercept_ + np.log(1e4), abs=0.03)
+    wide = Model(target_bound=100.0, feature_bound=[1.0, 1.0, 1e3], **params).fit(
+        X * [1.0, 1.0, 1e3], y
+    )
+    assert_allclose(wide.coef_ * [1.0, 1.0, 1e3], plain.coef_, atol=0.03)
+
+
+@each_model
+def test_blocks_and_other_solvers(Model):
+    X, y = planted(Model, 900)
+    model = Model(epsilon=30.0, target_bound=50.0)
+    whole = model.fit(X, y).score(X, y)
+    parts = clone(model).fit(RowBlocks.from_arrays(X, y, block_size=300)).score(X, y)
+    assert parts == pytest.approx(whole, abs=0.05)
+    assert clone(model).set_params(solver="sgd").fit(X, y).score(X, y) > whole - 0.2
+
+
+@each_model
+def test_predictions_stay_in_a_released_range(Model):
+    X, y = planted(Model, 900)
+    model = Model(epsilon=30.0, target_bound=50.0)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, y)
+    low, high = model.target_range_
+    assert 0.0 < low < high <= 100.0
+    model.clip_features = False
+    found = model.predict(1e6 * X)
+    assert set(found.round(9)) == set(model.target_range_.round(9))
+    assert low * 0.9 < LEAST_MEAN * high
+    assert not hasattr(model, "to_sklearn")
+
+
+def test_counts_of_which_most_are_0():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (8000, 3))
+    y = rng.poisson(0.1 * np.exp(X @ [1.0, -1.0, 0.5]))
+    model = PrivatePoissonRegressor(epsilon=4.0).fit(X, y)
+    assert model.target_range_[1] >= 1.0
+    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.25)
+    assert model.score(X, y) > 0.05
+
+
+# ---- what noise leaves
+
+
+@each_model
+@pytest.mark.parametrize("kind", ["planted", "nothing", "raw nothing"])
+def test_fits_are_hardly_worse_than_a_constant(Model, kind):
+    """At epsilon 1/2 with 1000 records; and a larger budget makes up for the noise."""
+    medians = []
+    for epsilon in (0.5, 2.0, 50.0):
+        scores = []
+        for seed in range(9):
+            X, y = planted(Model, 3000, seed, d=5, factor="nothing" not in kind)
+            bound = 1.0
+            if "raw" in kind:
+                X, bound = (X + 1.5) * [1.0, 10.0, 100.0, 5.0, 1.0], [5.0, 50.0, 500.0, 20.0, 4.0]
+            model = Model(epsilon=epsilon, feature_bound=bound).fit(X[:1000], y[:1000])
+            scores.append(model.score(X[1000:], y[1000:]))
+        medians.append(np.median(scores))
+    assert min(medians) > -0.05
+    assert medians[0] <= medians[1] + 0.03 <= medians[2] + 0.06
+    assert medians[2] > (-0.02 if "nothing" in kind else 0.3)
+
+
+# ---- input
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"alpha": -1.0}, "alpha"),
+        ({"solver": "moments"}, "solver"),
+        ({"target_bound": 0.0}, "target_bound"),
+        ({"target_bound": 1e200}, "target_bound"),
+        ({"alpha": 1e200}, "alpha"),
+        ({"feature_bound": 1e-200}, "feature_bound"),
+    ],
+)
+def test_bad_parameters_cost_nothing(Model, params, match):
+    X, y = planted(Model, 300)
+    ledger = Ledger(9.0, 1e-5)
+    with pytest.raises(ValueError, match=match):
+        Model(ledger=ledger, **params).fit(X, y)
+    assert ledger.charges() == []
+
+
+@each_model
+@pytest.mark.parametrize("bound", [1e-100, 1e-3, 1e100])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_extreme_bounds_and_targets(Model, bound, intercept):
+    X, _ = planted(Model, 400)
+    model = Model(epsilon=3.0, target_bound=bound, fit_intercept=intercept)
+    for y in (np.zeros(400), np.full(400, -1e300), np.full(400, bound), 1e300 * X[:, 0]):
+        model.fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+        assert (model.predict(X) > 0.0).all()
+
+
+@each_model
+def test_no_coefficient_s_noise_is_claimed_and_scores_hide_targets(Model):
+    assert plan(Model(), 3000, 5).coefficient_noise is None
+    X, y = planted(Model, 400)
+    with pytest.raises(ValueError, match="y must hold one target per record") as error:
+        Model(epsilon=5.0).fit(X, y).score(X, y - 1e6)
+    assert "1000" not in str(error.value)
