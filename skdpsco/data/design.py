@@ -77,7 +77,8 @@ def as_design(
     if not sparse.issparse(X):
         return Dense(read_only(np.ascontiguousarray(X)), bounds, int(intercept))
     if checked:
-        return CSR(*map(read_only, (X.data, X.indices, X.indptr)), bounds, int(intercept))
+        data, indices, indptr = map(read_only, (X.data, X.indices, X.indptr))
+        return CSR(data, indices, indptr, bounds, int(intercept))
     try:
         # SciPy caches whether a matrix is canonical, so make a new matrix around the same arrays.
         # It also drops entries beyond the last row, which no check looks at.

@@ -234,7 +234,7 @@ class Walk:
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
             known = report.relation in ("replace-one", WITHIN_GROUPS)
-            event = report.event if report.released is None else report.released
+            counted = report.event if report.released is None else report.released
             follows = "" if report.released is None else FOLLOWS
             self.add(
                 name,
@@ -243,9 +243,9 @@ class Walk:
                 joined(seed, about(report.relation), follows, note),
                 epsilon=report.epsilon,
                 delta=report.delta,
-                rho=report.rho if report.released is None else rho_of(event),
+                rho=report.rho if report.released is None else rho_of(counted),
                 relation=report.relation,
-                event=event,
+                event=counted,
             )
             return True
         if not isinstance(step, PrivateEstimator):
