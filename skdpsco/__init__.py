@@ -5,6 +5,7 @@ from skdpsco._versions import __version__ as __version__
 from skdpsco._versions import show_versions
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
+from skdpsco.data.units import draw_records
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -58,6 +59,7 @@ __all__ = [
     "Schema",
     "TableEncoder",
     "UtilityWarning",
+    "draw_records",
     "make_private_pipeline",
     "show_versions",
     "solve_variational_inequality",

@@ -27,6 +27,8 @@ class PublicNumbers(NamedTuple):
         is known about it.
     conditioning : bool
         Whether features would be conditioned if there were enough records.
+    max_records_per_unit : int
+        For how many records at once epsilon holds.
     """
 
     n_samples: int
@@ -36,6 +38,7 @@ class PublicNumbers(NamedTuple):
     delta: float
     reach: float | None = None
     conditioning: bool = False
+    max_records_per_unit: int = 1
 
 
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:
@@ -45,11 +48,11 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     models on planted data (5 and 20 features, 500 records) reach a median of .00 at n mu = 2.5
     sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
-    n, d, mu, epsilon, delta, reach, conditioning = public
+    n, d, mu, epsilon, delta, reach, conditioning, k = public
     lines = []
     needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
     if n * mu < needed:
-        enough = epsilon_of(GaussianEvent(n / needed), delta)
+        enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
         lines.append(

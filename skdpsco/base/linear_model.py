@@ -324,7 +324,18 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         conditioning = getattr(self, "conditioning", None) == "auto"
         budget, reach = self._budget(), self._largest_prediction(d)
-        return advice_on(PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditioning))
+        return advice_on(
+            PublicNumbers(
+                n,
+                d,
+                mu,
+                budget.epsilon,
+                budget.delta,
+                reach,
+                conditioning,
+                budget.max_records_per_unit,
+            )
+        )
 
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""

@@ -17,7 +17,8 @@ from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
-from skdpsco.privacy.relations import WITHIN_GROUPS
+from skdpsco.privacy.accounting import for_units
+from skdpsco.privacy.relations import REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
@@ -29,21 +30,31 @@ MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 VERSION_KEY = "_skdpsco_version"  # in the state of a pickled estimator
 
 
-def check_budget(epsilon: Any, delta: Any) -> Budget:
+def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
     """The budget, after a check that noise can be calibrated to it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    ledger : object with ``charge``, or None
+        It knows how many records a unit has, which are 1 without it.
 
     Raises
     ------
     TypeError
-        If ``epsilon`` or ``delta`` is not a number.
+        If ``epsilon`` or ``delta`` is not a number, or ``ledger`` is a class.
     ValueError
-        If a number is out of range, or both together allow too little or too much zCDP.
+        If a number is out of range, or all together allow too little or too much zCDP.
     """
-    budget = Budget(epsilon, delta)
+    if isinstance(ledger, type):
+        raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
+    budget = Budget(epsilon, delta, getattr(ledger, "max_records_per_unit", 1))
     if not MIN_RHO <= budget.rho <= MAX_RHO:
         size = "small" if budget.rho < MIN_RHO else "large"
+        k = budget.max_records_per_unit
+        units = f" for units of {k} records" if k > 1 else ""
         raise ValueError(
-            f"epsilon={epsilon!r} is too {size} with delta={delta!r}: they allow "
+            f"epsilon={epsilon!r} is too {size} with delta={delta!r}{units}: they allow "
             f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
         )
     return budget
@@ -100,13 +111,13 @@ class Payer(NamedTuple):
     parameters : dict
         Its parameters, as returned by `public_only`.
     relation : str
-        Which data sets are neighbours.
+        Which record may replace another.
     """
 
     ledger: Any
     name: str
     parameters: dict[str, Any]
-    relation: str = "replace-one"
+    relation: str = REPLACE_ONE
 
 
 @dataclass
@@ -165,6 +176,11 @@ def warn_of_uncounted_fits() -> None:
     )
 
 
+def guaranteed(relation: str, budget: Budget) -> str:
+    """Which data sets are neighbours, where events are stated for one record of a unit."""
+    return unit_relation(budget.max_records_per_unit) if relation == REPLACE_ONE else relation
+
+
 @contextmanager
 def releasing(
     payer: Payer,
@@ -185,9 +201,9 @@ def releasing(
     ----------
     payer : Payer
     event : Event
-        The whole cost, known before the release.
+        The whole cost, known before the release, for the replacement of one record.
     budget : Budget
-        The guarantee that the report states.
+        The guarantee that the report states, for the replacement of one unit.
     random_state : None, int or numpy.random.RandomState
         None for secret noise.
     assumptions : tuple of str
@@ -236,6 +252,7 @@ def releasing(
     release = Release(rng, seeded, assumptions)
     with np.errstate(all="ignore"):  # a warning about underflow would reveal data
         yield release
+    event = for_units(event, budget.max_records_per_unit)
     release.privacy = PrivacyReport(
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -243,7 +260,7 @@ def releasing(
         event=event,
         seeded=seeded,
         assumptions=release.assumptions,
-        relation=relation,
+        relation=guaranteed(relation, budget),
     )
 
 
@@ -303,14 +320,12 @@ class PrivateEstimator(Documented, BaseEstimator):
         super().__setstate__(state)
 
     def _budget(self) -> Budget:
-        if isinstance(self.ledger, type):
-            raise TypeError(f"ledger must be an instance, not the class {self.ledger.__name__}.")
-        return check_budget(self.epsilon, self.delta)
+        return check_budget(self.epsilon, self.delta, self.ledger)
 
     @property
     def _relation(self) -> str:
-        """Which data sets are neighbours, for the charge and the report of a fit."""
-        return "replace-one"
+        """Which record may replace another: for this relation a fit states its events."""
+        return REPLACE_ONE
 
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
         """The estimators that a fit may fit in place of a parameter, with the parameter's name."""

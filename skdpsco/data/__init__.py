@@ -6,12 +6,14 @@ from .record_stream import one_pass
 from .record_sums import map_reduce
 from .row_blocks import RowBlocks
 from .schema import Schema
+from .units import draw_records
 
 __all__ = [
     "RowBlocks",
     "Schema",
     "as_design",
     "columns_of",
+    "draw_records",
     "map_reduce",
     "one_pass",
     "replace_one",

@@ -10,6 +10,7 @@ from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
 
 from skdpsco.base.private_estimator import PrivateEstimator, check_budget
 from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import weakest
 
 SMALL_DELTA = 1e-6
@@ -105,7 +106,7 @@ def planned(step: PrivateEstimator) -> Event | None:
     """
     budget = step._budget()
     if getattr(step, "ledger", None) is not None:  # which is charged in zCDP
-        return ZCDPEvent(budget.rho)
+        return for_units(ZCDPEvent(budget.rho), budget.max_records_per_unit)
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
         return None
     solver = getattr(step, "solver", None)

@@ -14,11 +14,11 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsco._upstream import callbacks_of
-from skdpsco.base.private_estimator import PrivateEstimator, fitted_names
+from skdpsco.base.private_estimator import PrivateEstimator, fitted_names, guaranteed
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.privacy import Event, rho_of
-from skdpsco.privacy.relations import WITHIN_GROUPS
+from skdpsco.privacy.relations import WITHIN_GROUPS, records_of_unit
 from skdpsco.privacy.report import PrivacyReport
 
 from ._cost import frozen_steps, planned, private_steps, search_cost
@@ -233,7 +233,7 @@ class Walk:
         report = _report_of(step) if self.fitted else None
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
-            known = report.relation in ("replace-one", WITHIN_GROUPS)
+            known = report.relation == WITHIN_GROUPS or records_of_unit(report.relation)
             counted = report.event if report.released is None else report.released
             follows = "" if report.released is None else FOLLOWS
             self.add(
@@ -254,7 +254,7 @@ class Walk:
             self.add(name, step, NOT_PRIVATE, "was fitted without a report of its cost")
             return True
         try:
-            event, relation = planned(step), step._relation
+            event, relation = planned(step), guaranteed(step._relation, step._budget())
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name or 'estimator'}: {error}") from error
         is_seeded = getattr(step, "random_state", None) is not None

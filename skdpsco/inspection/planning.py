@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from skdpsco._validation import check_bound
 from skdpsco.base.advice import LARGEST_EPSILON, rounded_up
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
     Event,
@@ -22,6 +22,7 @@ from skdpsco.privacy import (
     mu_of,
     rho_of,
 )
+from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.calibration import CalibrationPlan
 from skdpsco.solvers.base import Plan
@@ -301,7 +302,9 @@ def plan(
     kept = {type(one): one for one in plans}  # of a solver, the last rehearsal
     order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
-    total = rho_of(event)
+    k = budget.max_records_per_unit
+    whole = for_units(event, k)
+    total = rho_of(whole)
     return PrivacyPlan(
         estimator=type(estimator).__name__,
         n_samples=shape.n_samples,
@@ -309,21 +312,21 @@ def plan(
         epsilon=budget.epsilon,
         delta=budget.delta,
         rho=total,
-        mu=mu_of(event) if is_gaussian(event) else None,
-        event=event,
-        relation=estimator._relation,
-        releases=tuple(r for one in order for r in _releases(one, shape.n_samples, total)),
+        mu=mu_of(whole) if is_gaussian(whole) else None,
+        event=whole,
+        relation=guaranteed(estimator._relation, budget),
+        releases=tuple(r for one in order for r in _releases(one, shape.n_samples, total, k)),
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
         coefficient_noise=_coefficient_noise(solver, problems),
     )
 
 
-def _releases(made: Any, n_samples: int, total: float) -> Iterator[PlannedRelease]:
+def _releases(made: Any, n_samples: int, total: float, k: int) -> Iterator[PlannedRelease]:
     stage = getattr(made, "part", type(made).__name__.removesuffix("Plan"))
     stage = "calibration" if isinstance(made, CalibrationPlan) else stage
     for event, count in leaves(made.event):
-        rho = count * rho_of(event)
+        rho = k**2 * count * rho_of(event)
         if rho == 0.0:
             continue
         mechanism, noise_of = _NOISE.get(type(event), ("other", lambda event: math.nan))

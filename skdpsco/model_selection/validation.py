@@ -13,6 +13,7 @@ from skdpsco.base.private_estimator import Payer, check_budget, public_only, rel
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
+from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.report import PrivacyReport
 
 from . import _allotment as allotment
@@ -131,21 +132,22 @@ def private_cross_val_score(
     >>> bool(result.score > 0.9), bool(result.privacy.epsilon < 0.8)
     (True, True)
     """
-    budget = check_budget(epsilon, delta)
+    ledger = allotment.ledger_of([estimator], ledger)
+    budget = check_budget(epsilon, delta, ledger)
+    k = budget.max_records_per_unit
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
     score_by = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
-    allotment.check_private([estimator], data, record_wise)
-    rho_fit = float(declared_rho(estimator).sum())
+    rho_fit = float(declared_rho(estimator).sum()) / k**2
+    allotment.check_private([estimator], data, record_wise, [rho_fit])
     n = len(data.y)
     if isinstance(cv, (bool, np.bool_)) or not isinstance(cv, Integral):
         raise TypeError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
     if not 2 <= cv <= n:
         raise ValueError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
-    ledger = allotment.ledger_of([estimator], ledger)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)
     scores = plan_scores(score_by, target_bound_of([estimator]), n, budget.rho)
@@ -169,7 +171,7 @@ def private_cross_val_score(
     frozen = allotment.frozen_notes([estimator], record_wise)
     parameters = public_only({"estimator": estimator, "cv": int(cv)})
     payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
-    guarantee = Budget(epsilon_of(event, budget.delta), budget.delta)
+    guarantee = Budget(epsilon_of(for_units(event, k), budget.delta), budget.delta, k)
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(payer, event, guarantee, seed, warnings=advice) as release:
         rng, seeded = release.rng, release.seeded

@@ -241,7 +241,14 @@ def release_moments_of(
         n,
         d,
     )
-    public = PublicNumbers(n, len(bounds), available.mu, budget.epsilon, budget.delta)
+    public = PublicNumbers(
+        n,
+        len(bounds),
+        available.mu,
+        budget.epsilon,
+        budget.delta,
+        max_records_per_unit=budget.max_records_per_unit,
+    )
     with (
         threadpool_limits(1, user_api="blas"),  # pieces have threads already
         opened(records, np.ones(d)) as design,

@@ -14,6 +14,7 @@ import numpy as np
 from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
+from skdpsco.privacy.relations import weakest
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers.base import worst_of
 
@@ -275,6 +276,7 @@ class ReleasedMoments(MomentAnswers):
             event=worst_of([report.event for report in reports]),
             seeded=any(report.seeded for report in reports),
             assumptions=tuple(assumed),
+            relation=weakest(report.relation for report in reports),
         )
         return replace(
             self,

@@ -90,6 +90,17 @@ def rho_of(event: Event) -> float:
     return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
 
 
+def for_units(event: Event, max_records_per_unit: int) -> Event:
+    """Return what `event`, which is stated for one record, costs if a unit of them is replaced.
+
+    A mechanism that is rho-zCDP for one record is k^2 rho-zCDP for k of them [1]_, Proposition 1.9.
+    """
+    rho = rho_of(event)
+    if max_records_per_unit == 1 or rho == 0:
+        return event
+    return ZCDPEvent(max_records_per_unit**2 * rho)
+
+
 def is_gaussian(event: Event) -> bool:
     """Return whether `event` is Gaussian noise only, so that `mu_of` is defined."""
     return all(type(leaf) in (GaussianEvent, NoOpEvent) for leaf, _ in _known_leaves(event))
@@ -164,9 +175,10 @@ def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
 def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
     """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else.
 
-    What the budget has ``spent``, if it has this attribute, is added to the event.
+    What the budget has ``spent``, if it has this attribute, is added to the event. A budget for
+    units of several records counts in zCDP.
     """
-    if not hasattr(budget, "delta"):
+    if not hasattr(budget, "delta") or getattr(budget, "max_records_per_unit", 1) > 1:
         return rho_of(event) <= budget.rho
     event = compose(getattr(budget, "spent", _NOTHING), event)
     # "rdp" first: it is the faster one, and none is larger than "rdp".

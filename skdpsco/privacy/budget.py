@@ -1,11 +1,12 @@
 """The privacy budget, as users state it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ._cache import cached
-from ._checks import check_real
+from ._checks import check_count, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
+from .relations import LARGEST_UNIT
 
 # A plan asks for them many times.
 _rho, _mu = cached(64)(zcdp_rho), cached(64)(gaussian_mu)
@@ -13,7 +14,7 @@ _rho, _mu = cached(64)(zcdp_rho), cached(64)(gaussian_mu)
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta)-differential privacy budget; neighbours replace one record.
+    """An (epsilon, delta)-differential privacy budget; neighbours replace one unit of records.
 
     Parameters
     ----------
@@ -21,6 +22,17 @@ class Budget:
         Finite number > 0.
     delta : float
         Number in the open interval (0, 1), which should be far below 1 / n_samples.
+    max_records_per_unit : int, default=1
+        How many records are replaced at once, at most: 1 protects each record by itself, and k all
+        records of a person who has at most k. `rho` and `mu` are what a release may cost if one
+        record is replaced, so that the replacement of k keeps to epsilon and delta.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not a number, or ``max_records_per_unit`` not an integer.
+    ValueError
+        If a parameter is out of range.
 
     Examples
     --------
@@ -28,15 +40,19 @@ class Budget:
     >>> budget = Budget(epsilon=1.0, delta=1e-6)
     >>> f"{budget.rho:.6f} {budget.mu:.6f}"
     '0.024356 0.236704'
+    >>> f"{Budget(epsilon=1.0, delta=1e-6, max_records_per_unit=2).rho:.6f}"
+    '0.006089'
     """
 
     epsilon: float
     delta: float
+    max_records_per_unit: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         # Stored as floats, so that equal budgets hash and print alike.
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, 0, math.inf))
         object.__setattr__(self, "delta", check_real("delta", self.delta, 0, 1))
+        object.__setattr__(self, "max_records_per_unit", check_unit(self.max_records_per_unit))
 
     @classmethod
     def from_rho(cls, rho: float, delta: float) -> "Budget":
@@ -54,13 +70,29 @@ class Budget:
 
     @property
     def rho(self) -> float:
-        """Largest rho such that rho-zCDP implies this budget (Canonne, Kamath & Steinke 2020)."""
-        return _rho(self.epsilon, self.delta)
+        """Largest rho such that rho-zCDP implies this budget (Canonne, Kamath & Steinke 2020).
+
+        For units of k records it is divided by k^2 (Bun & Steinke 2016, Proposition 1.9).
+        """
+        return _rho(self.epsilon, self.delta) / self.max_records_per_unit**2
 
     @property
     def mu(self) -> float:
         """Largest mu such that mu-GDP implies this budget (Balle & Wang 2018; Dong et al. 2019).
 
-        It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho).
+        It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho). For units
+        of several records it is sqrt(2 rho): what such a budget pays for counts in zCDP.
         """
+        if self.max_records_per_unit > 1:
+            return math.sqrt(2 * self.rho)
         return _mu(self.epsilon, self.delta)
+
+
+def check_unit(max_records_per_unit: object) -> int:
+    """Return the number of records of a unit as an int, after a check."""
+    count = check_count("max_records_per_unit", max_records_per_unit)
+    if not 1 <= count <= LARGEST_UNIT:
+        raise ValueError(
+            f"max_records_per_unit must be an integer in [1, {LARGEST_UNIT}], got {count}."
+        )
+    return count

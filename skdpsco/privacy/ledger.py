@@ -35,9 +35,17 @@ from ._rows import (
 )
 from ._store import IN_MEMORY, Store, absolute, check_dataset, is_database
 from .accounting import rho_of, zcdp_delta, zcdp_epsilon
-from .budget import Budget
+from .budget import Budget, check_unit
 from .events import Event
-from .relations import WITHIN_GROUPS, check_relation, weakest
+from .relations import (
+    REPLACE_ONE,
+    WITHIN_GROUPS,
+    check_relation,
+    records_of_unit,
+    replacements,
+    unit_relation,
+    weakest,
+)
 from .report import html_table
 
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
@@ -94,6 +102,12 @@ class Ledger:
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. The estimators of this library need the default. Some charge
         for "replace-one within groups"; `weakest_relation` then holds for all charges together.
+    max_records_per_unit : int, default=1
+        How many records a unit has at most, such as the visits of a person. Above 1 the budget
+        protects all records of a unit at once, and ``relation`` is "replace one unit of at most k
+        records". Estimators with this ledger then draw k times as much noise, and each charge for
+        the replacement of one record costs k^2 times its rho. See `draw_records` for tables in
+        which units may have more records.
 
     Raises
     ------
@@ -132,6 +146,7 @@ class Ledger:
     path: str | None
     dataset: str
     relation: str
+    max_records_per_unit: int
 
     def __init__(
         self,
@@ -140,8 +155,15 @@ class Ledger:
         path: Any = None,
         dataset: str = "data",
         relation: str = "replace-one",
+        max_records_per_unit: int = 1,
     ) -> None:
-        self._attach(epsilon, delta, path, dataset, relation, None)
+        k = check_unit(max_records_per_unit)
+        if k > 1 and relation not in (REPLACE_ONE, unit_relation(k)):
+            raise ValueError(
+                f"max_records_per_unit must be 1 with relation={relation!r}, got {k}; units need "
+                f"{REPLACE_ONE!r}."
+            )
+        self._attach(epsilon, delta, path, dataset, relation if k == 1 else unit_relation(k), None)
         self._store.run(self._register, create=True, thoroughly=True)
 
     def _attach(self, epsilon, delta, path, dataset, relation, part) -> None:
@@ -154,6 +176,7 @@ class Ledger:
         limit = self.rho * (1 + _SUM_ROUNDING)
         self._limit = limit if zcdp_delta(limit, self.epsilon) <= self.delta else self.rho
         self.path, self.dataset, self.relation = path, dataset, relation
+        self.max_records_per_unit = records_of_unit(relation) or 1
         self._store = Store(path)
         self._part = part
 
@@ -205,9 +228,11 @@ class Ledger:
         parameters : mapping of str or None, default=None
             Public parameters for the history, which shortens them.
         relation : str, default="replace-one"
-            The neighbouring relation for which ``event`` is stated. It must be that of the ledger.
-            If that is "replace-one", "replace-one within groups" is allowed too, which weakens the
-            guarantee of the whole ledger.
+            The neighbouring relation for which ``event`` is stated. It must be that of the ledger,
+            or one of the other relations that replace records: a ledger for units of k records is
+            charged k^2 times the rho of an event that is stated for one. If the ledger's is
+            "replace-one", "replace-one within groups" is allowed too, which weakens the guarantee
+            of the whole ledger.
 
         Raises
         ------
@@ -224,8 +249,10 @@ class Ledger:
             raise TypeError(f"estimator must be a str, got {estimator!r}.")
         if relation != WITHIN_GROUPS:
             check_relation(relation)
-        within = (WITHIN_GROUPS,) if self.relation == "replace-one" else ()
-        if relation not in (self.relation, *within):
+        weakens = relation == WITHIN_GROUPS and self.relation == REPLACE_ONE
+        counted = relation if weakens else self.relation
+        n_replacements = replacements(counted, by=relation)
+        if n_replacements is None:
             raise ValueError(
                 f"The guarantee of {estimator or 'this release'} is for {relation!r} "
                 f"neighbours, and the ledger of {self.dataset!r} is for {self.relation!r} "
@@ -235,12 +262,12 @@ class Ledger:
         if not isinstance(parameters, Mapping | None):
             raise TypeError(f"parameters must be a mapping or None, got {brief(parameters)}.")
         try:
-            rho = rho_of(event)
+            rho = n_replacements**2 * rho_of(event)
         except OverflowError:
             rho = math.inf
         shown = {brief(name): plain(value) for name, value in (parameters or {}).items()}
         now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        entry = Charge(now, brief(estimator), shown, brief(event, 1000), rho, None, relation)
+        entry = Charge(now, brief(estimator), shown, brief(event, 1000), rho, None, counted)
         self._store.run(lambda connection: self._record(connection, entry))
 
     def spent(self) -> Spent:
@@ -375,8 +402,8 @@ class Ledger:
         Raises
         ------
         ValueError, TypeError
-            If parts overlap, if this ledger is itself a part, or if its relation is not
-            "replace-one".
+            If parts overlap, if this ledger is itself a part, or if records may be absent by its
+            relation.
 
         Examples
         --------
@@ -390,7 +417,7 @@ class Ledger:
         """
         if self._part is not None:
             raise ValueError("A part of the data cannot be partitioned again.")
-        if self.relation != "replace-one":
+        if records_of_unit(self.relation) is None:
             raise ValueError(f"relation must be 'replace-one' for parts, got {self.relation!r}.")
         n_parts = check_partition(partition)
         number = self._store.run(lambda c: self._open_partition(c, n_parts))

@@ -20,11 +20,23 @@ def unit_relation(max_records_per_unit: int) -> str:
 
 
 def records_of_unit(relation: object) -> int | None:
-    """How many records neighbours replace at most: the inverse of `unit_relation`; None for others."""
+    """How many records neighbours replace at most; None where a relation does not say so."""
     if relation == REPLACE_ONE:
         return 1
     found = _UNIT.fullmatch(relation) if isinstance(relation, str) else None
     return int(found[1]) if found and found[1] != "1" else None
+
+
+def replacements(of: str, by: str) -> int | None:
+    """How many neighbours by one relation lead to any neighbour of another one; None if none do.
+
+    A guarantee that is rho-zCDP for ``by`` is then rho times the square of this number for ``of``:
+    docs/proofs/units.md.
+    """
+    if by == of:
+        return 1
+    k, at_once = records_of_unit(of), records_of_unit(by)
+    return None if k is None or at_once is None else -(-k // at_once)
 
 
 def weakest(relations: Iterable[str], otherwise: str = REPLACE_ONE) -> str:

@@ -31,7 +31,7 @@ class PrivacyReport:
     rho : float
         The charge in zero-concentrated differential privacy.
     event : Event
-        What was released, as the accountant sees it.
+        What was released, as the accountant sees it; for units of several records its cost only.
     seeded : bool
         Whether the noise was reproducible. If so, the guarantee holds only against those who do not
         know the seed.
@@ -39,7 +39,8 @@ class PrivacyReport:
         What must be public, or true, for the guarantee to hold.
     relation : str
         Which data sets are neighbours. With "replace-one" they differ in one record; with
-        "replace-one within groups" this record is also in the same groups in both.
+        "replace-one within groups" this record is also in the same groups in both, and with
+        "replace one unit of at most k records" they differ in up to k records.
     released : Event or None
         For a fit that is post-processing of an earlier release, and cost nothing more: the event of
         that release, which sums with fits to the same records have to count.

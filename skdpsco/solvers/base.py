@@ -141,6 +141,11 @@ class Remainder(NamedTuple):
         return self.budget.delta
 
     @property
+    def max_records_per_unit(self) -> int:
+        """Of the budget."""
+        return self.budget.max_records_per_unit
+
+    @property
     def rho(self) -> float:
         """What is left in zCDP."""
         return self.budget.rho - rho_of(self.spent)

@@ -264,7 +264,7 @@ def solve_variational_inequality(
     >>> print(solution.z.shape)
     (2,)
     """
-    budget = check_budget(epsilon, delta)
+    budget = check_budget(epsilon, delta, ledger)
     if not callable(operator):
         raise TypeError(f"operator must be callable, got {type(operator).__name__}.")
     clipped = _operator(operator, blocks, saddle, smoothness, monotone)

@@ -1,0 +1,90 @@
+"""As many records of every unit, drawn at random: docs/proofs/units.md."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsco._random import generator
+from skdpsco.privacy.budget import check_unit
+
+
+def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
+    """Draw as many records of every unit, such as every person, in random order.
+
+    A unit with more records has some of them drawn, without replacement. Of one with fewer all are
+    taken, several times: as often as each other, but for one. Every unit thus has the same weight,
+    whatever the number of its records, and the number of rows is that of the units times
+    ``max_records_per_unit``.
+
+    Parameters
+    ----------
+    units : array-like of shape (n_records,)
+        The unit of every record: numbers, strings or other hashable values, none of them missing.
+    max_records_per_unit : int, default=1
+        How many records are drawn of every unit, in [1, 999999]. Decide on it without looking at
+        the data.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_units * max_records_per_unit,)
+        Numbers of the drawn records, for ``X[rows]`` or ``X.iloc[rows]``. They are private: fit to
+        the records that they select, and do not publish them.
+
+    Raises
+    ------
+    TypeError
+        If ``max_records_per_unit`` is not an integer.
+    ValueError
+        If it is out of range, or ``units`` is not one-dimensional, is empty or holds what is
+        missing or not hashable. No message shows a value.
+
+    See Also
+    --------
+    Ledger : Its ``max_records_per_unit`` protects all records of a unit at once.
+
+    Notes
+    -----
+    Neighbours replace all records of one unit by those of another one, which may have more or
+    fewer. The number of units is public, and that of the records of a unit is not. What is
+    rho-zCDP for the replacement of one row is k^2 rho-zCDP for such neighbours, k being
+    ``max_records_per_unit``; a `Ledger` with the same number counts so. Random bits are keyed by
+    the operating system in every call. Privacy holds for every outcome of the draw, but rests on
+    the random order where a solver reads records one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import draw_records
+    >>> person = np.array([7, 7, 7, 8])
+    >>> rows = draw_records(person, 2)
+    >>> sorted(person[rows].tolist())
+    [7, 7, 8, 8]
+    """
+    k = check_unit(max_records_per_unit)
+    number = _numbers(units)
+    rng, _ = generator()
+    order = rng.permutation(len(number))
+    order = order[np.argsort(number[order], kind="stable")]  # in every unit a random order
+    counts = np.bincount(number)
+    starts = np.cumsum(counts) - counts
+    rows = order[starts[:, None] + np.arange(k) % counts[:, None]]
+    return rng.permutation(rows.ravel())
+
+
+def _numbers(units: Any) -> np.ndarray:
+    """The units as consecutive numbers."""
+    problem = "units must be one-dimensional, not empty, and hold hashable values, none missing."
+    known: dict[Any, int] = {}
+    try:
+        values = np.asarray(units)
+        missing = values.dtype.kind in "mM" and bool(np.isnat(values).any())
+        if values.ndim != 1 or not len(values) or missing:
+            raise ValueError
+        numbers = np.empty(len(values), np.int64)
+        for i, value in enumerate(values.view(np.int64) if values.dtype.kind in "mM" else values):
+            if value is None or not value == value:
+                raise ValueError
+            numbers[i] = known.setdefault(value, len(known))
+    except (TypeError, ValueError):  # its text may show a value
+        raise ValueError(problem) from None
+    return numbers

@@ -1,0 +1,383 @@
+"""Neighbours that replace all records of a unit at once: budgets, ledgers, fits, and draws."""
+
+import itertools
+import math
+from collections import Counter
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsco import (
+    Budget,
+    BudgetExceededError,
+    Ledger,
+    PrivateGridSearchCV,
+    PrivateGroupDRO,
+    PrivateLogisticRegression,
+    PrivateMoments,
+    PrivateRidge,
+    draw_records,
+)
+from skdpsco.base.private_estimator import check_budget
+from skdpsco.data import as_design
+from skdpsco.inspection import plan, privacy_report
+from skdpsco.mechanisms.samplers import deviation_on
+from skdpsco.model_selection import private_cross_val_score
+from skdpsco.moments.release import ONE, plan_matrix
+from skdpsco.moments.table_sums import TableSums
+from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
+from skdpsco.privacy import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    NoOpEvent,
+    PoissonSampledGaussianEvent,
+    RandomStoppingEvent,
+    TruncatedNegativeBinomial,
+    ZCDPEvent,
+    allows,
+    rho_of,
+    zcdp_epsilon,
+)
+from skdpsco.privacy.accounting import for_units
+from skdpsco.privacy.relations import WITHIN_GROUPS, records_of_unit, replacements, unit_relation
+from skdpsco.solvers import Remainder
+from skdpsco.solvers.moments.second_moments import upper_triangle
+
+RECORD, ADD = "replace-one", "add-or-remove-one"
+UNIT = unit_relation(3)
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (600, 3))
+Y = X @ [1.0, -0.5, 0.0]
+
+
+def ledger(k=3, **options):
+    return Ledger(2.0, 1e-6, max_records_per_unit=k, **options)
+
+
+def divergence(p, q, order):
+    return math.log(sum(p**order * q ** (1 - order))) / (order - 1)
+
+
+# --- relations, budgets and ledgers
+
+
+def test_relations_are_texts_that_can_be_read():
+    assert unit_relation(1) == RECORD
+    for k in (1, 2, 17, 999_999):
+        assert records_of_unit(unit_relation(k)) == k
+    for text in (ADD, WITHIN_GROUPS, None, UNIT + " ", UNIT.replace("3", "03"),
+                 UNIT.replace("3", "1"), UNIT.replace("3", "0")):  # fmt: skip
+        assert records_of_unit(text) is None
+    assert [replacements(unit_relation(7), by=unit_relation(k)) for k in (1, 3, 7, 9)] == [
+        7, 3, 1, 1,
+    ]  # fmt: skip
+    assert replacements(ADD, by=ADD) == replacements(WITHIN_GROUPS, by=WITHIN_GROUPS) == 1
+    assert replacements(RECORD, by=WITHIN_GROUPS) is replacements(RECORD, by=ADD) is None
+    assert replacements(UNIT, by=WITHIN_GROUPS) is replacements(ADD, by=RECORD) is None
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_budget_pays_for_all_records_of_a_unit(k):
+    whole, budget = Budget(1.0, 1e-6), Budget(1.0, 1e-6, k)
+    assert budget.rho == pytest.approx(whole.rho / k**2, rel=1e-15)
+    assert zcdp_epsilon(k**2 * budget.rho, 1e-6) <= 1.0
+    for event in (ZCDPEvent(budget.rho), GaussianEvent((1 + 1e-12) / budget.mu)):
+        assert allows(budget, event)
+        assert rho_of(for_units(event, k)) <= whole.rho * (1.2 if k == 1 else 1 + 1e-11)
+        assert not allows(budget, for_units(event, 2))
+    spent = ZCDPEvent(0.6 * budget.rho)
+    assert not allows(Remainder(budget, spent), spent)
+
+
+def test_what_a_unit_costs_is_known_for_every_event():
+    """Also for those whose own curves hold for one record only."""
+    tries = TruncatedNegativeBinomial(1.0, 0.1)
+    for event in (
+        RandomStoppingEvent(0.01, tries),
+        PoissonSampledGaussianEvent(2.0, 0.01),
+        ExponentialMechanismEvent(0.1),
+    ):
+        assert for_units(event, 3) == ZCDPEvent(9 * rho_of(event))
+        assert for_units(event, 1) == event
+        epsilon = zcdp_epsilon(9 * rho_of(event), 1e-6)
+        assert not allows(Budget(0.99 * epsilon, 1e-6, 3), event)
+        assert allows(Budget(1.01 * epsilon, 1e-6, 3), event)
+    assert for_units(NoOpEvent(), 3) == NoOpEvent()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_k_draws_of_the_exponential_mechanism_cost_no_more_than_is_charged(k):
+    """Brute force: all ways in which k of four records change the scores, which are counts."""
+    tables = list(itertools.product(range(3), repeat=4))
+    epsilon0 = 0.7
+    charged = rho_of(for_units(ExponentialMechanismEvent(epsilon0), k))
+    most = 0.0
+    for one, other in itertools.product(tables, repeat=2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) > k:
+            continue
+        p, q = (np.exp(0.5 * epsilon0 * np.bincount(table, minlength=3)) for table in (one, other))
+        p, q = p / p.sum(), q / q.sum()
+        most = max(most, *(divergence(p, q, a) / a for a in (1.01, 2.0, 8.0, 40.0)))
+    assert 0.5 * charged < most <= charged
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_moments_lose_no_more_than_is_charged(k):
+    """Brute force: all ways in which k of three records change the sums, over the planned noise."""
+    planned = plan_matrix(3, 2, check_budget(2.0, 1e-6, ledger(k)).mu, False, None)
+    corners = [(-1.0, -1.0), (-1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]
+    tables = list(itertools.product(range(4), repeat=3))
+    unit, zero = np.ones(2), np.zeros(2)
+    sums = []
+    for table in tables:
+        design = as_design(np.array([corners[i] for i in table]), unit, False)
+        records = TableSums(design, np.zeros(3), unit)
+        sums.append(upper_triangle(records.matrix(zero, unit, planned.row_norm, ONE)))
+    change = max(
+        np.linalg.norm(sums[i] - sums[j])
+        for i, j in itertools.product(range(len(tables)), repeat=2)
+        if sum(a != b for a, b in zip(tables[i], tables[j], strict=True)) <= k
+    )
+    lost = 0.5 * (change / deviation_on(planned.matrix_grid)) ** 2
+    charged = rho_of(for_units(planned.event, k))
+    assert charged <= Budget(2.0, 1e-6).rho * (1.2 if k == 1 else 1.0)
+    assert 0.3 * charged < lost <= charged
+
+
+def test_a_ledger_charges_for_units():
+    mine = ledger()
+    assert (mine.relation, mine.max_records_per_unit) == (UNIT, 3)
+    mine.charge(ZCDPEvent(1e-4))
+    mine.charge(ZCDPEvent(1e-4), relation=UNIT)
+    mine.charge(ZCDPEvent(1e-4), relation=unit_relation(2))
+    mine.charge(ZCDPEvent(1e-4), relation=unit_relation(9))
+    assert [c.rho for c in mine.charges()] == pytest.approx([9e-4, 1e-4, 4e-4, 1e-4])
+    assert {c.relation for c in mine.charges()} == {mine.weakest_relation()} == {UNIT}
+    assert UNIT in repr(mine)
+    assert UNIT in mine._repr_html_()
+    for relation in (WITHIN_GROUPS, ADD):
+        with pytest.raises(ValueError, match="ledger of 'data' is for"):
+            mine.charge(NoOpEvent(), relation=relation)
+    with pytest.raises(BudgetExceededError):
+        mine.charge(ZCDPEvent(mine.rho / 8))
+    # A guarantee for units is one for records, too.
+    records = Ledger(2.0, 1e-6)
+    records.charge(ZCDPEvent(1e-4), relation=UNIT)
+    assert (records.charges()[0].rho, records.weakest_relation()) == (1e-4, RECORD)
+
+
+def test_parts_of_a_ledger_for_units():
+    """Records of a unit may be in several parts: the sum of squares is at most that of the sum."""
+    mine = ledger()
+    with mine.parallel(2) as parts:
+        for part in parts:
+            part.charge(ZCDPEvent(1e-4))
+    assert mine.spent().rho == pytest.approx(9e-4)
+
+
+def test_a_file_keeps_its_units(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger(path=path).charge(ZCDPEvent(1e-4))
+    for again in (Ledger.open(path), ledger(path=path), Ledger(2.0, 1e-6, path, relation=UNIT)):
+        assert (again.max_records_per_unit, again.relation) == (3, UNIT)
+        assert again.spent().rho == pytest.approx(9e-4)
+    for k in (1, 2):
+        with pytest.raises(ValueError, match="holds another budget"):
+            ledger(k, path=path)
+
+
+@pytest.mark.parametrize(
+    ("k", "error"), [(0, ValueError), (10**6, ValueError), (2.0, TypeError), (True, TypeError)]
+)
+def test_bad_units(k, error):
+    for use in (ledger, lambda k: Budget(1.0, 1e-6, k), lambda k: draw_records([1], k)):
+        with pytest.raises(error, match="max_records_per_unit must be an integer"):
+            use(k)
+
+
+def test_units_are_of_replacement():
+    with pytest.raises(ValueError, match="max_records_per_unit must be 1"):
+        ledger(relation=ADD)
+    with pytest.raises(ValueError, match="for units of 999999 records"):
+        PrivateStandardScaler(lower=-1, upper=1, ledger=ledger(999_999)).fit(X)
+
+
+# --- fits
+
+FITS = {
+    "ridge": lambda **o: PrivateRidge(feature_bound=1, target_bound=2, **o).fit(X, Y),
+    "found": lambda **o: PrivateRidge(feature_bound=None, target_bound=None, **o).fit(X, Y),
+    "logistic": lambda **o: PrivateLogisticRegression(
+        feature_bound=1, classes=[False, True], **o
+    ).fit(X, Y > 0),
+    "sgd": lambda **o: PrivateLogisticRegression(
+        feature_bound=1, classes=[False, True], solver="sgd", n_iter=3, **o
+    ).fit(X, Y > 0),
+    "moments": lambda **o: PrivateMoments(feature_bound=1, target_bound=2, **o).fit(X, Y),
+    "scaler": lambda **o: PrivateStandardScaler(lower=-1, upper=1, **o).fit(X),
+    "selector": lambda **o: PrivateFeatureSelector(
+        n_features_to_select=2, feature_bound=1, classes=[False, True], **o
+    ).fit(X, Y > 0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_costs_what_a_unit_may(name):
+    whole = Budget(1.0, 1e-6).rho
+    mine = ledger()
+    model = FITS[name](epsilon=1.0, ledger=mine)
+    (charge,) = mine.charges()
+    report = model.privacy_
+    assert whole * 0.9 <= charge.rho <= whole * (1 + 1e-9)
+    assert report.rho == pytest.approx(charge.rho, rel=1e-12)
+    assert (report.epsilon, report.delta, report.relation) == (1.0, 1e-6, UNIT)
+    assert report.event == ZCDPEvent(report.rho)
+    assert UNIT in str(report)
+    listed = privacy_report(model)
+    assert (listed.relation, listed.rho) == (UNIT, report.rho)
+    assert listed.private
+    assert privacy_report(model.__class__(**model.get_params())).relation == UNIT
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_a_plan_is_what_a_fit_costs():
+    model = PrivateRidge(epsilon=1.0, feature_bound=1, target_bound=2, ledger=ledger())
+    planned = plan(model, *X.shape)
+    report = model.fit(X, Y).privacy_
+    assert (planned.rho, planned.relation) == (report.rho, UNIT)
+    assert sum(one.share for one in planned.releases) == pytest.approx(1.0)
+    assert sum(one.rho for one in planned.releases) == pytest.approx(planned.rho)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_models_of_moments_have_the_guarantee_of_the_moments():
+    mine = ledger()
+    moments = PrivateMoments(epsilon=1.0, feature_bound=1, target_bound=2, ledger=mine).fit(X, Y)
+    for other in (mine, Ledger(1.0, 1e-6), None):
+        model = PrivateRidge(ledger=other).fit(moments)
+        assert model.privacy_.relation == UNIT
+    single = PrivateMoments(epsilon=1.0, feature_bound=1, target_bound=2).fit(X, Y)
+    both = moments._released.merged(single._released)
+    assert both.privacy_.relation == RECORD
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+@pytest.mark.parametrize("strategy", ["composition", "random-stopping"])
+def test_a_search_costs_what_a_unit_may(strategy):
+    mine = ledger()
+    model = PrivateRidge(feature_bound=1, target_bound=2)
+    grid = {"alpha": [0.1, 1.0]}
+    search = PrivateGridSearchCV(model, grid, epsilon=2.0, ledger=mine, strategy=strategy)
+    report = search.fit(X, Y).privacy_
+    (charge,) = mine.charges()
+    assert charge.rho == pytest.approx(report.rho)
+    assert report.rho <= mine.rho * (1 + 1e-9)
+    assert (report.relation, report.epsilon) == (UNIT, 2.0)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_cross_validation_costs_what_a_unit_may():
+    model = PrivateRidge(epsilon=0.5, feature_bound=1, target_bound=2)
+    without = private_cross_val_score(model, X, Y, epsilon=0.2, cv=2).privacy
+    mine = ledger()
+    result = private_cross_val_score(model, X, Y, epsilon=0.2, cv=2, ledger=mine).privacy
+    (charge,) = mine.charges()
+    assert charge.rho == pytest.approx(result.rho, rel=1e-9)
+    assert result.rho == pytest.approx(without.rho, rel=0.1)
+    assert result.epsilon == pytest.approx(without.epsilon, rel=0.1)
+    assert result.relation == UNIT
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_public_groups_are_refused():
+    group = np.arange(600) % 2
+    mine = ledger()
+    model = PrivateGroupDRO(feature_bound=1, classes=[False, True], groups=[0, 1], ledger=mine)
+    with pytest.raises(ValueError, match="PrivateGroupDRO is for 'replace-one within groups'"):
+        model.fit(X, Y > 0, sensitive_features=group)
+    assert mine.charges() == []
+
+
+# --- draws
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_every_unit_has_k_rows(k):
+    units = np.array(["a", "b", "b", "c", "c", "c", "c", "c", "c", "c"])
+    rows = draw_records(units, k)
+    assert Counter(units[rows]) == dict.fromkeys("abc", k)
+    times = Counter(rows.tolist())
+    for unit in "abc":
+        own = [times[i] for i in np.flatnonzero(units == unit)]
+        assert max(own) - min(own) <= 1
+
+
+def test_draws_of_one_unit_do_not_depend_on_others():
+    """The law of what is drawn of the first unit, whatever the second one has."""
+    for second in ([1], [1, 1, 1], [1] * 6):
+        units = np.array([0, 0, 0, *second])
+        drawn = Counter(
+            tuple(sorted(r for r in draw_records(units, 2).tolist() if r < 3)) for _ in range(1500)
+        )
+        assert set(drawn) == {(0, 1), (0, 2), (1, 2)}
+        assert all(abs(n - 500) < 110 for n in drawn.values())  # 6 standard deviations
+
+
+def test_places_are_random():
+    first = Counter(draw_records([5, 5, 6, 7], 1).tolist()[0] in (0, 1) for _ in range(1500))
+    assert abs(first[True] - 500) < 110
+
+
+def test_a_unit_has_k_rows_in_any_places():
+    k = 2
+    table = np.array([10, 11, 12, 20, 30, 31])
+    units = table // 10
+    positions = Counter()
+    for _ in range(300):
+        rows = table[draw_records(units, k)]
+        positions[tuple(np.flatnonzero(rows // 10 == 1))] += 1
+        assert (rows // 10 == 1).sum() == k
+    assert len(positions) == math.comb(3 * k, k)  # any places, whatever the unit is called
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        pd.Series(["x", "y", "x"]),
+        pd.Series(["x", "y", "x"], dtype="category"),
+        pd.Series([1, 2, 1], dtype="Int64"),
+        pd.to_datetime(pd.Series(["2026-01-01", "2026-01-02", "2026-01-01"])),
+        ["u", 7, "u"],
+        [1.5, 2.5, 1.5],
+        [True, False, True],
+        [datetime(2026, 1, 1), datetime(2026, 1, 2), datetime(2026, 1, 1)],
+    ],
+)
+def test_units_of_all_kinds(units):
+    rows = draw_records(units)
+    assert len(rows) == 2
+    assert sorted(rows.tolist()) in ([0, 1], [1, 2])
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        [],
+        7,
+        [[1, 2]],
+        [1.0, math.nan],
+        np.array(["s3cret", None], dtype=object),
+        pd.Series(["s3cret", pd.NA]),
+        pd.Series(pd.to_datetime(["2026-01-01", None])),
+        np.array([["s3cret"], "b"], dtype=object),
+        [["s3cret"], ["s3cret", "b"]],
+    ],
+)
+def test_bad_identifiers(units):
+    with pytest.raises(ValueError, match="units must be one-dimensional") as caught:
+        draw_records(units)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
