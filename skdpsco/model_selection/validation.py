@@ -132,13 +132,13 @@ def private_cross_val_score(
     >>> bool(result.score > 0.9), bool(result.privacy.epsilon < 0.8)
     (True, True)
     """
-    ledger = allotment.ledger_of([estimator], ledger)
-    budget = check_budget(epsilon, delta, ledger)
-    k = budget.max_records_per_unit
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
+    ledger = allotment.ledger_of([estimator], ledger)
+    budget = check_budget(epsilon, delta, ledger)
+    k = budget.max_records_per_unit
     score_by = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
     rho_fit = float(declared_rho(estimator).sum()) / k**2
