@@ -12,7 +12,13 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpsco import Ledger, PrivateLinearClassifier, PrivateLogisticL1, PrivateRidge
+from skdpsco import (
+    Ledger,
+    PrivateLinearClassifier,
+    PrivateLogisticL1,
+    PrivateMoments,
+    PrivateRidge,
+)
 from skdpsco.data import columns_of
 from skdpsco.inspection import _audit as module
 from skdpsco.inspection import audit
@@ -166,6 +172,32 @@ def test_what_is_released_is_seen_wherever_it_is():
     result = audit(pipeline, X, neighbour={"X": X + np.eye(4)[:, :1]}, n_fits=60, random_state=1)
     assert result.convicted
     assert result.hits == (0, 30) or result.hits == (30, 0)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda x: {"of": {"the first": x}},
+        lambda x: [(0.0, x)],
+        lambda x: sparse.csr_array([[0.0, x]]),
+        lambda x: Plan(GaussianEvent(1.0), int(np.sign(x))),
+    ],
+    ids=["dict", "list", "sparse", "dataclass"],
+)
+def test_parts_of_attributes_are_seen_too(kept):
+    class Leaking(PrivateStandardScaler):
+        def fit(self, X, y=None):
+            super().fit(X)
+            self.kept_ = kept(float(np.mean(X[0])))
+            return self
+
+    assert audit(Leaking(epsilon=0.5), X, n_fits=60, random_state=1).convicted
+
+
+def test_moments_are_seen():
+    moments = PrivateMoments(epsilon=16.0, conditioning=None)
+    result = audit(moments, np.zeros((20, 1)), n_fits=200, random_state=0)
+    assert 0.3 * result.mu < result.mu_lower < result.mu
 
 
 def test_an_event_needs_no_fits_to_be_chosen():

@@ -150,7 +150,11 @@ def test_sums_are_those_of_all_records(moments):
     assert both.privacy_.epsilon == 1e7
     assert both.privacy_.rho == first.privacy_.rho
     assert any("no record in common" in line for line in both.privacy_.assumptions)
-    assert len((both + first).measured) == 3
+    other = PrivateMoments(**{**WIDE, "random_state": 1}).fit(X[:900], Y[:900])
+    assert len((both + other).measured) == 3
+    for copy in (first, pickle.loads(pickle.dumps(first)).moments_):
+        with pytest.raises(ValueError, match="added to themselves"):
+            first + copy
     wider = PrivateMoments(**{**WIDE, "feature_bound": 50.0}).fit(X, Y)
     assert (wider + first).bounds.tolist() == [50.0] * D + [40.0]
     with pytest.raises(ValueError, match="same columns"):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,13 +308,31 @@ def _released(fitted: Any) -> dict[str, np.ndarray]:
     for step in getattr(fitted, "steps", ()):
         parts[step[0]] = step[1]
     for name, value in parts.items():
-        if isinstance(value, BaseEstimator):
-            found |= {f"{name}.{inner}": one for inner, one in _released(value).items()}
-        elif name.endswith("_") and isinstance(value, (np.ndarray, np.generic, int, float)):
-            numbers = np.asarray(value)
-            if numbers.dtype.kind in "biuf":
-                found[name] = np.nan_to_num(numbers.ravel().astype(float))
+        if name.endswith("_") or isinstance(value, BaseEstimator):
+            found |= _numbers_in(name, value)
     return found
+
+
+def _numbers_in(name: str, value: Any) -> dict[str, np.ndarray]:
+    """The numbers in a value and, if it has parts, in these, by their names."""
+    if sparse.issparse(value):
+        value = value.toarray()
+    if isinstance(value, (np.ndarray, np.generic, int, float)):
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "biuf":
+            return {}
+        return {name: np.nan_to_num(numbers.ravel().astype(float))}
+    parts: Mapping[Any, Any] = {}
+    if isinstance(value, BaseEstimator):
+        parts = _released(value)
+    elif is_dataclass(value):
+        parts = vars(value)
+    elif isinstance(value, Mapping):
+        parts = value
+    elif isinstance(value, (list, tuple)):
+        parts = dict(enumerate(value))
+    inside = (_numbers_in(f"{name}.{part}", one) for part, one in parts.items())
+    return {key: numbers for found in inside for key, numbers in found.items()}
 
 
 # ------------------------------------------------------------------------------ neighbours
@@ -445,7 +463,7 @@ def _discriminant(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     spread = np.vstack([first, second]).std(axis=0)
     scale = np.where(spread > 0.0, spread, math.inf)
     apart = (first - second).mean(axis=0) / scale
-    used = np.argsort(-np.abs(apart), kind="stable")[:_N_COORDINATES]
+    used = np.argsort(-np.abs(apart), kind="stable")[: min(_N_COORDINATES, (spread > 0.0).sum())]
     within = [((one - one.mean(axis=0)) / scale)[:, used] for one in (first, second)]
     n = len(first) + len(second)
     covariance = sum(one.T @ one for one in within) / n

@@ -106,6 +106,11 @@ class MomentAnswers:
         """Moments of two data sets together, which have no record in common.
 
         Both have the same columns; bounds may differ, and the larger ones are those of the sum.
+
+        Raises
+        ------
+        ValueError
+            If they do not have the same columns, or are of the same release.
         """
         if not isinstance(other, MomentAnswers):
             return NotImplemented
@@ -251,8 +256,10 @@ class ReleasedMoments(MomentAnswers):
         Raises
         ------
         ValueError
-            If they do not have the same columns.
+            If they do not have the same columns, or are of the same release.
         """
+        if np.array_equal(self.mean, other.mean):
+            raise ValueError("Moments cannot be added to themselves: records would count twice.")
         if self.names != other.names or self.has_target != other.has_target:
             raise ValueError(
                 f"Moments can only be added if they have the same columns, got {self.names} and "
