@@ -26,6 +26,7 @@ from skdpsco import (
     UtilityWarning,
 )
 from skdpsco.inspection import privacy_report
+from skdpsco.moments.inference import mean_above_0
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import Budget, NoOpEvent, compose, mu_of, rho_of
@@ -398,6 +399,57 @@ def test_doubtful_coverage_is_said(moments):
     with pytest.raises(AttributeError, match="no standard errors"):
         PrivateElasticNet().fit(moments).confint()
     assert not hasattr(PrivateRidge(), "coef_covariance_")
+
+
+def test_intervals_of_targets(moments):
+    """Without noise they are those of least squares; sparse features have the same ones."""
+    model = PrivateRidge(alpha=0.0).fit(moments)
+    table = np.column_stack([X, np.ones(N)])
+    solution, squares, *_ = np.linalg.lstsq(table, Y, rcond=None)
+    variance = float(squares[0]) / (N - D)
+    new = X[:9] * 3.0
+    rows = np.column_stack([np.clip(new, -30.0, 30.0), np.ones(9)])
+    spread = ((rows @ np.linalg.inv(table.T @ table)) * rows).sum(axis=1) * variance
+    low, high = model.predict_interval(new, 0.9).T
+    assert 0.5 * (low + high) == pytest.approx(rows @ solution, abs=0.01)
+    assert high - low == pytest.approx(2.0 * 1.6449 * np.sqrt(variance + spread), rel=0.02)
+    assert model.predict_interval(sparse.csr_matrix(new), 0.9) == pytest.approx(
+        np.column_stack([low, high])
+    )
+    assert (
+        (model.predict_interval(X)[:, 0] < Y) & (model.predict_interval(X)[:, 1] > Y)
+    ).mean() > 0.9
+    through_zero = PrivateRidge(alpha=0.0, fit_intercept=False).fit(moments)
+    assert np.ptp(through_zero.predict_interval(0.0 * new), axis=1) == pytest.approx(
+        2.0 * 1.96 * np.sqrt(through_zero.uncertainty_.residual_variance) * np.ones(9), rel=1e-3
+    )
+    with pytest.raises(ValueError, match="level"):
+        model.predict_interval(X, 2.0)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.predict_interval(X[:, :3])
+    with pytest.raises(AttributeError, match="no standard errors"):
+        PrivateElasticNet().fit(moments).predict_interval(X)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
+def test_targets_are_covered_where_their_variance_is_noisy():
+    rng, covered = np.random.default_rng(0), []
+    for seed in range(60):
+        rows = rng.uniform(-1.0, 1.0, (900, 2))
+        y = rows @ [0.5, -0.5] + 0.3 * rng.normal(size=900)
+        make = PrivateMoments(epsilon=4.0, target_bound=2.0, random_state=seed)
+        model = PrivateRidge(alpha=0.0).fit(make.fit(rows[:800], y[:800]))
+        low, high = model.predict_interval(rows[800:]).T
+        covered.append(((low < y[800:]) & (y[800:] < high)).mean())
+    assert 0.93 < np.mean(covered) < 0.995
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(1.0, 0.5), (-2.0, 1.0), (0.0, 1.0)])
+def test_a_mean_above_0(mean, deviation):
+    draws = np.random.default_rng(0).normal(mean, deviation, 400_000)
+    assert mean_above_0(mean, deviation) == pytest.approx(draws[draws > 0].mean(), rel=0.02)
+    assert mean_above_0(mean, 0.0) == max(mean, 0.0)
+    assert 0.0 < mean_above_0(-1e6, deviation) < 1e-3
 
 
 def test_noise_as_large_as_variances_is_said():

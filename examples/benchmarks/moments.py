@@ -4,7 +4,8 @@ Speed and coverage of released moments
 
 Prints how long a release of the moments of 10^6 records of 100 columns takes beside NumPy's
 ``X.T @ X``, how long a path of 100 weights takes from 500 columns, and how often intervals of
-nominally 95 % cover their coefficients, over 400 repetitions at each size::
+nominally 95 % cover their coefficients, and the targets of new records, over 400 repetitions at
+each size::
 
     python examples/benchmarks/moments.py [speed] [coverage]
 """
@@ -18,9 +19,11 @@ from scipy.stats import norm
 
 from skdpsco import PrivateMoments, PrivateRidge, UtilityWarning
 
-REPETITIONS = 400
+REPETITIONS, N_NEW = 400, 100
 # The law of the features, records, features and epsilon.
 SIZES = [
+    ("normal", 500, 2, 4.0),
+    ("uniform", 500, 2, 1.0),
     ("normal", 2000, 2, 1.0),
     ("normal", 5000, 10, 4.0),
     ("normal", 20_000, 5, 0.5),
@@ -78,16 +81,21 @@ def drawn(law, n, d, rng):
 def coverage():
     width = norm.isf(0.025)
     print(f"Share of 95 % intervals that cover, {REPETITIONS} repetitions:")
-    print(f"{'features':<9} {'n':>6} {'d':>3} {'epsilon':>7} {'slopes':>7} {'intercept':>9} warned")
+    print(
+        f"{'features':<9} {'n':>6} {'d':>3} {'epsilon':>7} {'slopes':>7} {'intercept':>9} "
+        "targets warned"
+    )
     for law, n, d, epsilon in SIZES:
-        rng, covered, warned = np.random.default_rng(0), [], 0
+        rng, covered, warned, targets = np.random.default_rng(0), [], 0, []
         for _ in range(REPETITIONS):
-            X, y, coef, bound = drawn(law, n, d, rng)
+            X, y, coef, bound = drawn(law, n + N_NEW, d, rng)
             moments = PrivateMoments(epsilon=epsilon, feature_bound=bound, target_bound=10.0)
-            model = PrivateRidge(alpha=0.0).fit(moments.fit(X, y))
+            model = PrivateRidge(alpha=0.0).fit(moments.fit(X[:n], y[:n]))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UtilityWarning)
                 low, high = model.confint().T
+                from_, to = model.predict_interval(X[n:]).T
+            targets.append(((from_ < y[n:]) & (y[n:] < to)).mean())
             error = np.sqrt(model.uncertainty_.covariance[-1, -1])
             covered.append(
                 [*((low < coef) & (coef < high)), abs(model.intercept_ - 1) < width * error]
@@ -96,6 +104,7 @@ def coverage():
         shares = np.mean(covered, axis=0)
         print(
             f"{law:<9} {n:>6} {d:>3} {epsilon:>7g} {shares[:-1].mean():>7.3f} {shares[-1]:>9.3f} "
+            f"{np.mean(targets):>7.3f} "
             f"{warned / REPETITIONS:.2f}",
             flush=True,
         )

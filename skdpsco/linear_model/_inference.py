@@ -3,9 +3,14 @@
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.stats import norm
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import safe_sparse_dot
 
 from skdpsco._random import warn_utility
+from skdpsco._typing import MatrixLike
+from skdpsco._validation import check_X
 from skdpsco.moments.inference import Uncertainty, uncertainty
 from skdpsco.moments.least_squares import check_within
 
@@ -29,23 +34,23 @@ class MomentInference:
         self.uncertainty_ = uncertainty(moments, problem, coef, weight, intercept)
         return coef, problem.intercept(coef)
 
-    def _covariance(self) -> np.ndarray:
+    def _known(self) -> Uncertainty:
         if not hasattr(self, "uncertainty_"):
             raise AttributeError(
                 f"This {type(self).__name__} has no standard errors: fit it to moments, "
                 "PrivateMoments().fit(X, y), and without an l1 penalty."
             )
-        return self.uncertainty_.covariance
+        return self.uncertainty_
 
     @property
     def coef_covariance_(self) -> np.ndarray:
         """Covariance of the coefficients, shape (n_features, n_features)."""
-        return self._covariance()[:-1, :-1]
+        return self._known().covariance[:-1, :-1]
 
     @property
     def coef_standard_error_(self) -> np.ndarray:
         """Standard errors of the coefficients, shape (n_features,)."""
-        return np.sqrt(self._covariance().diagonal()[:-1])
+        return np.sqrt(self._known().covariance.diagonal()[:-1])
 
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals of the coefficients, by the normal law.
@@ -76,7 +81,7 @@ class MomentInference:
         UtilityWarning
             If the noise is so large that the coverage is doubtful, as far as the release tells.
         """
-        return self._intervals(level)[:-1]
+        return self._intervals(self._quantile(level))[:-1]
 
     def summary(self, level: float = 0.95) -> Any:
         """Coefficients and their errors as a data frame.
@@ -108,8 +113,8 @@ class MomentInference:
         """
         from pandas import DataFrame
 
-        intervals = self._intervals(level)
-        errors = np.sqrt(self._covariance().diagonal())
+        intervals = self._intervals(self._quantile(level))
+        errors = np.sqrt(self._known().covariance.diagonal())
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(errors) - 1)])
         rows = []
         for name, value, error, (low, high) in zip(
@@ -120,18 +125,68 @@ class MomentInference:
                 rows.append((name, value, error, z, 2.0 * norm.sf(abs(z)), low, high))
         return DataFrame(rows, columns=SUMMARY)
 
-    def _intervals(self, level: Any) -> np.ndarray:
-        errors = np.sqrt(self._covariance().diagonal())
+    def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
+        """Intervals for the targets of new records, by the normal law.
+
+        They count the variance of the residuals, as the release tells it, and the errors of the
+        coefficients, by sampling and by noise: ``residual + x' cov x``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.95
+            Probability that an interval covers the target of its record, in [1e-9, 1 - 1e-9], if
+            residuals are near normal and have one variance everywhere.
+
+        Returns
+        -------
+        intervals : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        AttributeError
+            If the model was not fitted to moments, or has an l1 penalty.
+        NotFittedError
+            If it was not fitted at all.
+        ValueError
+            If ``level`` or X is out of range.
+
+        Warns
+        -----
+        UtilityWarning
+            As for `confint`.
+        """
+        quantile, (covariance, *_, residual) = self._quantile(level), self._known()
+        middle = self.predict(X)
+        X = self._as_fitted(check_X(self, X))
+        spread = covariance[-1, -1] + 2.0 * (X @ covariance[:-1, -1])
+        for rows in gen_batches(X.shape[0], 4096):
+            part = X[rows]
+            turned = safe_sparse_dot(part, covariance[:-1, :-1], dense_output=True)
+            product = part.multiply(turned) if sparse.issparse(part) else part * turned
+            spread[rows] += np.asarray(product.sum(axis=1)).ravel()
+        width = quantile * np.sqrt(residual + np.maximum(spread, 0.0))
+        return np.column_stack([middle - width, middle + width])
+
+    def _intervals(self, quantile: float) -> np.ndarray:
+        errors = np.sqrt(self._known().covariance.diagonal())
         values = np.append(self.coef_, self.intercept_)
-        width = norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))) * errors
-        if self.uncertainty_.repaired or self.uncertainty_.curvature_noise > DOUBTFUL:
+        width = quantile * errors
+        return np.column_stack([values - width, values + width])
+
+    def _quantile(self, level: Any) -> float:
+        """The deviations of a normal law that an interval reaches, and a warning if it may not."""
+        quantile = float(norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))))
+        known = self._known()
+        if known.repaired or known.curvature_noise > DOUBTFUL:
             warn_utility(
                 "The noise in the covariances of the features is not small beside them, so that "
                 "the coverage of these intervals is doubtful. Use fewer features, more records or "
                 "a larger epsilon.",
                 4,
             )
-        return np.column_stack([values - width, values + width])
+        return quantile
 
 
 SUMMARY = ["name", "coef", "standard_error", "z", "p_value", "low", "high"]

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import erfcx
 
 from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.release import ONE
@@ -20,11 +21,15 @@ class Uncertainty(NamedTuple):
         coefficients are not nearly linear in the noise.
     repaired : bool
         Whether noise had made these covariances smaller than it is itself, in some direction.
+    residual_variance : float
+        Variance of the target around predictions: what it is on average given what was released, if
+        all variances were as likely before. Noise may make the released one negative.
     """
 
     covariance: np.ndarray
     curvature_noise: float
     repaired: bool
+    residual_variance: float
 
 
 def uncertainty(
@@ -47,7 +52,7 @@ def uncertainty(
     inverse = np.linalg.inv(problem.A + np.diag(weight / unit**2)) / np.outer(unit, unit)
     residual = np.append(-coef, 1.0)
     # Of the gradient, and of the mean residual behind it.
-    noise, curvature_noise = np.zeros((d + 1, d + 1)), 0.0
+    noise, curvature_noise, residual_noise = np.zeros((d + 1, d + 1)), 0.0, 0.0
     for share, (centre, scale, deviation) in moments.measured:
         # Columns less their means are this times (ONE, v), with noise in second moments of that.
         P = np.column_stack([(centre - problem.mean) / ONE, np.diag(scale)])
@@ -57,12 +62,15 @@ def uncertainty(
         K[0, 0] -= h[0] ** 2  # the mean of a constant has no noise
         variance = (share * deviation) ** 2
         noise += variance * Q @ K @ Q.T
+        residual_noise += variance * ((h @ h) ** 2 - h[0] ** 4)
         curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
     spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
-    left = max(spread + 2.0 * problem.objective(coef), 0.0)
+    left = spread + 2.0 * problem.objective(coef)
     # The fit has made the residual's variance smaller, by what it took for signal.
     n = problem.n_samples
-    left = (left + float((inverse * noise[:d, :d]).sum())) / max(1.0 - d / n, 1.0 / n)
+    taken, kept = float((inverse * noise[:d, :d]).sum()), max(1.0 - d / n, 1.0 / n)
+    residual = mean_above_0((left + taken) / kept, float(np.sqrt(residual_noise)) / kept)
+    left = (max(left, 0.0) + taken) / kept
     noise[:d, :d] += left * A / n
     noise[d, d] += left / n
     J = np.zeros((d + 1, d + 1))  # from the gradient and the mean residual to the model
@@ -74,4 +82,13 @@ def uncertainty(
     _, deviation = moments.features_alone().noise
     floor = deviation * np.sqrt(2.0 * d)
     repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
-    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired)
+    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired, residual)
+
+
+def mean_above_0(mean: float, deviation: float) -> float:
+    """The mean of a normal law, given that it is positive."""
+    if deviation <= 0.0:
+        return max(mean, 0.0)
+    # The ratio of density and probability, without underflow far below 0.
+    ratio = np.sqrt(2.0 / np.pi) / erfcx(-mean / deviation / np.sqrt(2.0))
+    return max(mean + deviation * float(ratio), 0.0)
