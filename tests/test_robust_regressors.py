@@ -14,7 +14,6 @@ from skdpsco.losses import Huber, Quantile, SmoothQuantile, lipschitz_l2, value
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import GradientDescent
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
-from skdpsco.solvers.penalized.gradient_descent import noise_gain, shrink_features
 
 MODELS = [PrivateHuberRegressor, PrivateQuantileRegressor]
 each_model = pytest.mark.parametrize("Model", MODELS)
@@ -59,41 +58,7 @@ def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
     assert bound < lipschitz_l2(loss)  # so that clipping matters
 
 
-# ---- shares of the target
-
-
-@pytest.mark.parametrize(("n_iter", "length"), [(1, 0.3), (4, 0.2), (50, 0.1), (50, 0.01)])
-def test_the_gain_is_the_variance_of_the_steps(n_iter, length):
-    rng = np.random.default_rng(0)
-    n_averaged, most = max(1, round(0.25 * n_iter)), max(0.9, 1.0 - 5.0 / n_iter)
-    point = old = np.zeros(20_000)
-    sums = np.zeros((2, len(point)))
-    for t in range(n_iter):
-        gradient = point + rng.normal(size=len(point))
-        if t >= n_iter - n_averaged:
-            sums += point, gradient
-        new = point - length * gradient
-        point, old = new + min(most, (t + 1.0) / (t + 4.0)) * (new - old), new
-    found = (sums[0] - length * sums[1]) / n_averaged
-    assert noise_gain(n_iter, n_averaged, length, most) == pytest.approx(found.var(), rel=0.05)
-
-
-def test_what_is_noise_shrinks_and_what_is_not_stays():
-    model = PrivateHuberRegressor()
-    problem = model._problem(Huber(0.3), 1000, np.ones(50), Target(1.0, 0.0, 1.0))
-    steps = (20, 5, 0.1, 0.9)
-    gain = noise_gain(20, 5, 0.05, 0.9) * (0.1 / 0.5) ** 2
-    noise = np.random.default_rng(0).normal(0.0, gain**0.5, 51)
-    u = noise.copy()
-    shrink_features(problem, u, 0.1, steps)
-    assert np.linalg.norm(u[:50]) < 0.6 * np.linalg.norm(noise[:50])
-    assert u[50] == noise[50]  # the intercept
-    u = np.full(51, 100.0)
-    shrink_features(problem, u, 0.1, steps)
-    assert_allclose(u, 100.0, rtol=1e-3)
-    u = np.zeros(51)
-    shrink_features(problem, u, 0.1, steps)
-    assert (u == 0.0).all()
+# ---- shrinkage
 
 
 def test_shrinkage_is_a_switch():

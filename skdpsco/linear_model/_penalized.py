@@ -5,6 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -51,15 +52,15 @@ def automatic(
     return "gradient-descent"
 
 
-def make_solver(name: str, clip: float | str, order: str) -> Any:
-    """The solver with a name other than "auto"."""
+def make_solver(name: str, clip: float | str, order: str, shrunk: bool) -> Any:
+    """The solver with a name other than "auto"; gradient descent may shrink coefficients."""
     if name == "moments":
         return Moments()
     if name == "coordinate-descent":
         return CoordinateDescent(order=order, clip=clip)
     if name == "greedy-coordinate-descent":
         return GreedyCoordinateDescent(clip=clip)
-    return GradientDescent(clip=clip) if name == "gradient-descent" else SGD(clip=clip)
+    return GradientDescent(clip, shrunk=shrunk) if name == "gradient-descent" else SGD(clip=clip)
 
 
 def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
@@ -143,10 +144,9 @@ class CompositeModel(PrivateLinearModel):
             raise ValueError("solver='moments' does not take class_weight, sample_weight or init.")
         if not isinstance(solver, str):
             return solver
-        made = make_solver(solver, clip, self.order)
-        # Noise should not lead away from the model that the fit begins at.
-        away = self._init is not None and isinstance(made, GradientDescent)
-        return GradientDescent(clip, shrunk=True) if away else made
+        # Noise should not lead away from a constant, or from the model that the fit begins at.
+        shrunk = is_regressor(self) or self._init is not None
+        return make_solver(solver, clip, self.order, shrunk)
 
     def _problem(
         self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
@@ -169,16 +169,11 @@ class CompositeModel(PrivateLinearModel):
         )
 
 
-class ShrunkModel(CompositeModel):
-    """A loss whose coefficients are shrunk, and not calibrated; see the subclasses."""
+class UncalibratedModel(CompositeModel):
+    """A regression whose scores are not calibrated; see the subclasses."""
 
     order = "cyclic"
 
     def _curve(self, loss: Any) -> None:
         """No curve: the best linear prediction is no mean."""
         return
-
-    def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        solver = super()._resolved_solver(loss, n_samples, n_features, rho)
-        shrunk = isinstance(self.solver, str) and isinstance(solver, GradientDescent)
-        return GradientDescent(solver.clip, shrunk=True) if shrunk else solver

@@ -16,13 +16,13 @@ from skdpsco._validation import (
     check_bound,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._penalized import ShrunkModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import Huber
 
 AUTO_THRESHOLD = 0.3  # in units of the target's scale
 
 
-class PrivateHuberRegressor(LinearRegressor, ShrunkModel):
+class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: the Huber loss, with an l2 penalty.
 
     It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, where huber(r) is

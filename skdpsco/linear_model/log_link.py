@@ -14,7 +14,7 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, Targ
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS, HasMethods, StrOptions
 from skdpsco.base.linear_model import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._penalized import ShrunkModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.log_link import (
     LEAST_MEAN,
     GammaDeviance,
@@ -27,7 +27,7 @@ from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 
 
-class LogLinkModel(LinearRegressor, ShrunkModel):
+class LogLinkModel(LinearRegressor, UncalibratedModel):
     """Means that are exponentials of linear predictions; see the subclasses."""
 
     target_range_: np.ndarray

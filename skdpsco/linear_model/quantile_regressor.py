@@ -17,7 +17,7 @@ from skdpsco._validation import (
     check_n_iter,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._penalized import ShrunkModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
 from skdpsco.solvers.penalized.gradient_descent import full_passes
 
@@ -50,7 +50,7 @@ class QuantileTuning(NamedTuple):
 QUANTILE = QuantileTuning()
 
 
-class PrivateQuantileRegressor(LinearRegressor, ShrunkModel):
+class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     """Differentially private quantile regression: the pinball loss, with an l1 penalty.
 
     It minimises ``1 / n_samples * sum_i pinball(y_i - x_i'w - b) + alpha * ||w||_1``, as

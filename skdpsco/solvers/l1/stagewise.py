@@ -368,7 +368,8 @@ class Stagewise:
             support = intercepts
         if plan.descent is not None:
             composite = unpenalised(problem)
-            coef = GradientDescent().run(plan.descent, composite, X, y, rng, progress).coef
+            solver = GradientDescent(shrunk=composite.has_residuals)
+            coef = solver.run(plan.descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
             move_into(L1Ball(radius), inside)
             coef[np.setdiff1d(support, intercepts)] = inside

@@ -30,6 +30,7 @@ from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.shrinkage import GradientSteps, shrink_result
 
 
 class GradientDescentTuning(NamedTuple):
@@ -87,8 +88,6 @@ class GradientDescentTuning(NamedTuple):
         Length of a step, over that which smoothness and the spread suggest,
     wide_scores : float
         and the largest spread of scores after the first step: noise should move none of them far.
-    curved : float
-        Typical curvature of a loss over its largest, by which noise is reckoned that is shrunk.
     """
 
     noise: float = 6.0
@@ -117,7 +116,6 @@ class GradientDescentTuning(NamedTuple):
     spread_deviations: float = 1.28
     wide_length: float = 0.5
     wide_scores: float = 0.5
-    curved: float = 0.5
 
 
 GRADIENT_DESCENT = GradientDescentTuning()
@@ -176,14 +174,18 @@ class Coordinates(NamedTuple):
         Bound on the l2 norm of a record's gradient.
     mean_square_norm : float
         Mean squared norm of the records in these coordinates.
-    shrinkage : float
-        Share of the penalty in the curvature, in [0, 1).
+    shrinkage, penalty : float
+        Share of the penalty in the curvature, in [0, 1), and the mean of its curvatures.
+    target : float
+        Root mean square of the targets, or a bound.
     """
 
     scale: np.ndarray
     clip: float
     mean_square_norm: float
     shrinkage: float
+    penalty: float = 0.0
+    target: float = 1.0
 
 
 class GradientDescent:
@@ -205,8 +207,8 @@ class GradientDescent:
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
     shrunk : bool, default=False
-        Whether coefficients are shrunk towards 0 as far as noise has made them long, by the factor
-        of James and Stein: what is only noise then predicts about as well as a constant does.
+        Whether coefficients are shrunk towards 0 as far as noise has made them long: what is only
+        noise then predicts about as well as a constant does. Regressions do so by themselves.
 
     References
     ----------
@@ -281,8 +283,9 @@ class GradientDescent:
         n, T = problem.n_samples, plan.n_iter
         grid = plan.grid * coordinates.clip
         noise = deviation_on(grid) / n  # standard deviation in every coordinate
-        curvature = typical_curvature(problem.loss) / GRADIENT_DESCENT.curved
-        step = GRADIENT_DESCENT.length / (curvature * coordinates.mean_square_norm)
+        step = GRADIENT_DESCENT.length / (
+            likely_smoothness(problem.loss) * coordinates.mean_square_norm
+        )
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, old = point, point, point
@@ -309,7 +312,8 @@ class GradientDescent:
         mean_point, mean_gradient = sums / n_averaged
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
         if self.shrunk:
-            shrink_features(problem, u, noise, (T, n_averaged, step, largest_momentum))
+            steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
+            shrink_result(problem, u, noise, coordinates.target, steps)
         return Result(unscaled(problem, coordinates, u), T)
 
 
@@ -343,47 +347,10 @@ def averaged_passes(n_iter: int, shrinkage: float) -> int:
     return max(1, round(share * n_iter))
 
 
-def shrink_features(
-    problem: CompositeProblem, u: np.ndarray, noise: float, steps: tuple[int, int, float, float]
-) -> None:
-    """Shrink features' coordinates in place: noise of gradients made them longer than they are."""
-    features = u.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features - problem.intercept]
-    curvature = typical_curvature(problem.loss)
-    T, n_averaged, step, momentum = steps
-    variance = noise_gain(T, n_averaged, step * curvature, momentum) * (noise / curvature) ** 2
-    square = max(float((features**2).sum()), 1e-300)
-    features *= max(0.0, 1.0 - features.size * variance / square)
-
-
-def typical_curvature(loss: Any) -> float:
-    """A guess of the mean second derivative of a loss."""
-    if isinstance(loss, LogLink):
-        return usual_mean(loss)
-    return GRADIENT_DESCENT.curved * loss.smoothness()
-
-
-def noise_gain(n_iter: int, n_averaged: int, length: float, most_momentum: float) -> float:
-    """Variance of a coordinate of the result where the loss is ``u**2 / 2`` and noise has 1.
-
-    The steps are those of `GradientDescent.run`, of this length and without restarts; the state is
-    linear in the noise: the last step, the point, and sums of points and of gradients.
-    """
-    covariance = np.zeros((4, 4))
-    for t in range(n_iter):
-        last = float(t >= n_iter - n_averaged)
-        momentum, kept = min(most_momentum, (t + 1.0) / (t + 4.0)), 1.0 - length
-        move = np.array(
-            [
-                [0.0, kept, 0.0, 0.0],
-                [-momentum, (1.0 + momentum) * kept, 0.0, 0.0],
-                [0.0, last, 1.0, 0.0],
-                [0.0, last, 0.0, 1.0],
-            ]
-        )
-        own = np.array([-length, -(1.0 + momentum) * length, 0.0, last])
-        covariance = move @ covariance @ move.T + np.outer(own, own)
-    result = np.array([0.0, 0.0, 1.0, -length]) / n_averaged
-    return float(result @ covariance @ result)
+def likely_smoothness(loss: Any) -> float:
+    """The largest curvature; of a mean that is an exponential, twice the usual one."""
+    loss = unweighted(loss)
+    return 2.0 * usual_mean(loss) if isinstance(loss, LogLink) else loss.smoothness()
 
 
 def is_wide(problem: CompositeProblem, mu: float) -> bool:
@@ -517,7 +484,7 @@ def release_coordinates(
     # The second is reached by no record.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Coordinates(scale, bound, mean_square_norm, shrinkage)
+    return Coordinates(scale, bound, mean_square_norm, shrinkage, penalty, target)
 
 
 def noisy_gradient(

@@ -1,0 +1,134 @@
+"""How far gradient steps are believed: what was released of them, against what noise made of it.
+
+It is post-processing. Proof: docs/proofs/gradient_descent.md.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco.losses.library import Huber, Squared, lipschitz_l2, unweighted
+from skdpsco.losses.log_link import LogLink, usual_mean
+
+
+class ShrinkageTuning(NamedTuple):
+    """Constants of the factor.
+
+    Parameters
+    ----------
+    curved : float
+        Typical curvature of a loss over its largest: residuals that are clipped have none.
+    most_signal : float
+        Largest square of coordinates, in units of that of the targets, or of the largest step to a
+        minimum if that is more: of a typical slope over the typical curvature.
+    """
+
+    curved: float = 0.8
+    most_signal: float = 0.3
+
+
+SHRINKAGE = ShrinkageTuning()
+
+
+class GradientSteps(NamedTuple):
+    """Gradient steps as `GradientDescent.run` takes them, where the loss is ``u**2 / 2``.
+
+    Parameters
+    ----------
+    n_iter, n_averaged : int
+    length : float
+    momentum : float
+        The largest.
+    penalty : float
+        Curvature of the penalty.
+    """
+
+    n_iter: int
+    n_averaged: int
+    length: float
+    momentum: float
+    penalty: float = 0.0
+
+    def gains(self) -> tuple[float, float]:
+        """Variance of a result if gradients have noise of 1, and share of an optimum reached.
+
+        There are no restarts; the state is linear in what is added to gradients: the last step,
+        the point, and sums of points and of gradients.
+        """
+        shorter = 1.0 / (1.0 + self.length * self.penalty)
+        kept, added = (1.0 - self.length) * shorter, self.length * shorter
+        covariance, mean = np.zeros((4, 4)), np.zeros(4)
+        for t in range(self.n_iter):
+            last = float(t >= self.n_iter - self.n_averaged)
+            momentum = min(self.momentum, (t + 1.0) / (t + 4.0))
+            move = np.array(
+                [
+                    [0.0, kept, 0.0, 0.0],
+                    [-momentum, (1.0 + momentum) * kept, 0.0, 0.0],
+                    [0.0, last, 1.0, 0.0],
+                    [0.0, last, 0.0, 1.0],
+                ]
+            )
+            own = np.array([-added, -(1.0 + momentum) * added, 0.0, last])
+            covariance = move @ covariance @ move.T + np.outer(own, own)
+            mean = move @ mean - own
+        result = np.array([0.0, 0.0, shorter, -added]) / self.n_averaged
+        return float(result @ covariance @ result), float(result @ mean) * (1.0 + self.penalty)
+
+
+def shrunk_part(u: np.ndarray, variance: float, reached: float, most: float) -> np.ndarray:
+    """Coordinates that steps have led to, times the best factor of at most 1.
+
+    The square of the truth is taken to be what James and Stein estimate, but at most ``most``.
+
+    Parameters
+    ----------
+    u : ndarray
+    variance : float
+        That of the noise in every coordinate that is not 0.
+    reached : float
+        Share of the truth that the steps have reached.
+    most : float
+    """
+    square, noise = float((u * u).sum()), np.count_nonzero(u) * variance
+    truth = min(max(square - noise, 0.0) / max(reached, 1e-100) ** 2, most)
+    return u * min(1.0, reached * truth / max(reached**2 * truth + noise, 1e-300))
+
+
+def shrink_result(
+    problem: Any, u: np.ndarray, noise: float, target: float, steps: GradientSteps
+) -> None:
+    """Shrink coordinates in place: those of the features and, of centred targets, the ones'.
+
+    Parameters
+    ----------
+    problem : CompositeProblem
+    u : ndarray
+    noise : float
+        Deviation of the noise in every coordinate of a gradient.
+    target : float
+        Root mean square of the targets.
+    steps : GradientSteps
+        Those that were taken, for the true curvatures of loss and penalty.
+    """
+    curvature = typical_curvature(problem.loss)
+    steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
+    gain, reached = steps.gains()
+    variance = gain * (noise / curvature) ** 2
+    slope = target if problem.has_residuals else lipschitz_l2(problem.loss)
+    most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
+    d = problem.n_features - problem.intercept
+    parts = [slice(0, d)]
+    if problem.intercept and isinstance(unweighted(problem.loss), Squared | Huber):
+        parts.append(slice(d, None))
+    W = u.reshape(problem.loss.n_outputs, -1)
+    for part in parts:
+        W[:, part] = shrunk_part(W[:, part], variance, min(reached, 1.0), most)
+
+
+def typical_curvature(loss: Any) -> float:
+    """A guess of the mean second derivative of a loss."""
+    loss = unweighted(loss)
+    if isinstance(loss, LogLink):
+        return usual_mean(loss)
+    return SHRINKAGE.curved * loss.smoothness()
