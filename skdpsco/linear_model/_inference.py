@@ -25,6 +25,8 @@ class MomentInference:
     coef_: np.ndarray
     intercept_: Any
     uncertainty_: Uncertainty
+    predict: Any
+    _as_fitted: Any
 
     def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float]:
         """Coefficients and intercept, with their uncertainty."""

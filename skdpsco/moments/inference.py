@@ -65,11 +65,11 @@ def uncertainty(
         residual_noise += variance * ((h @ h) ** 2 - h[0] ** 4)
         curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
     spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
-    left = spread + 2.0 * problem.objective(coef)
+    left = float(spread + 2.0 * problem.objective(coef))
     # The fit has made the residual's variance smaller, by what it took for signal.
     n = problem.n_samples
     taken, kept = float((inverse * noise[:d, :d]).sum()), max(1.0 - d / n, 1.0 / n)
-    residual = mean_above_0((left + taken) / kept, float(np.sqrt(residual_noise)) / kept)
+    variance = mean_above_0((left + taken) / kept, float(np.sqrt(residual_noise)) / kept)
     left = (max(left, 0.0) + taken) / kept
     noise[:d, :d] += left * A / n
     noise[d, d] += left / n
@@ -82,7 +82,7 @@ def uncertainty(
     _, deviation = moments.features_alone().noise
     floor = deviation * np.sqrt(2.0 * d)
     repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
-    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired, residual)
+    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired, variance)
 
 
 def mean_above_0(mean: float, deviation: float) -> float:
