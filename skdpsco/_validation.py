@@ -65,6 +65,9 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
+TARGETS_CONSTRAINTS: dict[str, list[Any]] = {
+    "target_bound": ["array-like", *TARGET_CONSTRAINTS["target_bound"]]
+}
 TABLE_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_BOUND_CONSTRAINTS,
     **TARGET_CONSTRAINTS,

@@ -119,7 +119,7 @@ def test_any_columns_and_any_target(moments):
     assert ours.coef_ == pytest.approx(Ridge().fit(X[:, [3, 0]], X[:, 2]).coef_, abs=5e-3)
     assert ours.n_features_in_ == 2
     assert moments.select(target=1).names == ("x0", "x2", "x3", "x1")
-    assert moments.select([0, "y"]).has_target is False
+    assert moments.select([0, "y"]).n_targets == 0
     again = moments.select([0, 1, 2]).select([1])
     assert np.array_equal(again.covariance, moments.select([1]).covariance)
 

@@ -182,7 +182,9 @@ class PrivateLinearModel(PrivateEstimator):
             fitted `PrivateMoments`, or what it selects. Then the fit costs nothing more.
         y : array-like of shape (n_samples,) or None
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
-            ``tasks="columns"`` take targets of shape (n_samples, n_tasks).
+            ``tasks="columns"`` take targets of shape (n_samples, n_tasks), and `PrivateRidge`,
+            `PrivateElasticNet` and `PrivateLasso` those of shape (n_samples, n_targets), if all
+            records are in memory.
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
@@ -660,6 +662,8 @@ class ScoreMixin:
     ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
+        With several targets it is the mean of theirs.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -682,7 +686,7 @@ class ScoreMixin:
 
 
 class LinearRegressorMixin(ScoreMixin, RegressorMixin):
-    """Predictions of a `PrivateLinearModel` of one target."""
+    """Predictions of a `PrivateLinearModel` of one target or of several."""
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the linear model.
@@ -693,7 +697,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,), or (n_samples, n_targets) for models of several targets
         """
         return self._predictions(X)
 

@@ -79,20 +79,14 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         """A function that returns the targets of a block."""
         return check_target
 
-    def _coefficients(self, moments: Any) -> tuple[np.ndarray, float]:
-        """Coefficients and intercept of the model that moments are for."""
-        raise NotImplementedError
-
-    def _learn_from_moments(self, moments, y):
-        if y is not None:
-            raise ValueError("y must be None where X holds moments: select(target=...) chooses it.")
-        self.coef_, intercept = self._coefficients(moments)
-        self.intercept_, self.n_iter_ = float(intercept), 0
-        if self.clip_features:
-            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
-        moments.describe(self)
+    def _learn_several(self, X: Any, y: Any) -> tuple[np.ndarray, Any] | None:
+        """Coefficients and intercepts of several targets; None if there is one."""
+        return None
 
     def _learn(self, X, y):
+        several = self._learn_several(X, y)
+        if several is not None:
+            return several
         records = read_records(self, X, y, self._encode_block)
         X, y = (records, None) if records else check_X_y(self, X, y, y_numeric=True, dtype=FLOATS)
         bound = self.target_bound

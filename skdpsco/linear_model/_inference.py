@@ -28,13 +28,13 @@ class MomentInference:
     predict: Any
     _as_fitted: Any
 
-    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float]:
+    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float, Uncertainty]:
         """Coefficients and intercept, with their uncertainty."""
         intercept = bool(self.fit_intercept)
         problem = moments.least_squares(intercept)
         coef = problem.ridge(weight)
-        self.uncertainty_ = uncertainty(moments, problem, coef, weight, intercept)
-        return coef, problem.intercept(coef)
+        known = uncertainty(moments, problem, coef, weight, intercept)
+        return coef, problem.intercept(coef), known
 
     def _known(self) -> Uncertainty:
         if not hasattr(self, "uncertainty_"):
@@ -46,13 +46,17 @@ class MomentInference:
 
     @property
     def coef_covariance_(self) -> np.ndarray:
-        """Covariance of the coefficients, shape (n_features, n_features)."""
-        return self._known().covariance[:-1, :-1]
+        """Covariance of the coefficients, shape ([n_targets,] n_features, n_features)."""
+        return self._known().covariance[..., :-1, :-1]
 
     @property
     def coef_standard_error_(self) -> np.ndarray:
-        """Standard errors of the coefficients, shape (n_features,)."""
-        return np.sqrt(self._known().covariance.diagonal()[:-1])
+        """Standard errors of the coefficients, shape ([n_targets,] n_features)."""
+        return self._errors()[..., :-1]
+
+    def _errors(self) -> np.ndarray:
+        """Standard errors of the coefficients and, last, of the intercept."""
+        return np.sqrt(np.diagonal(self._known().covariance, axis1=-2, axis2=-1))
 
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals of the coefficients, by the normal law.
@@ -68,7 +72,7 @@ class MomentInference:
 
         Returns
         -------
-        intervals : ndarray of shape (n_features, 2)
+        intervals : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
             Lower and upper ends.
 
         Raises
@@ -83,7 +87,7 @@ class MomentInference:
         UtilityWarning
             If the noise is so large that the coverage is doubtful, as far as the release tells.
         """
-        return self._intervals(self._quantile(level))[:-1]
+        return self._intervals(self._quantile(level))[..., :-1, :]
 
     def summary(self, level: float = 0.95) -> Any:
         """Coefficients and their errors as a data frame.
@@ -97,7 +101,8 @@ class MomentInference:
         -------
         summary : DataFrame
             One row per coefficient, and one for the intercept if there is one; the columns are
-            name, coef, standard_error, z, p_value, low and high.
+            name, coef, standard_error, z, p_value, low and high, and behind them target where there
+            are several: its number.
 
         Raises
         ------
@@ -116,16 +121,18 @@ class MomentInference:
         from pandas import DataFrame
 
         intervals = self._intervals(self._quantile(level))
-        errors = np.sqrt(self._known().covariance.diagonal())
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(errors) - 1)])
-        rows = []
-        for name, value, error, (low, high) in zip(
-            [*names, "intercept"], [*self.coef_, self.intercept_], errors, intervals, strict=True
-        ):
+        errors = self._errors()
+        d, several = errors.shape[-1] - 1, errors.ndim > 1
+        names = [*getattr(self, "feature_names_in_", [f"x{j}" for j in range(d)]), "intercept"]
+        rows: list[Any] = []
+        for place in np.ndindex(errors.shape):
+            error, (low, high) = errors[place], intervals[place]
             if error > 0.0:  # an intercept of 0 that is not fitted has none
+                value = 0.5 * (low + high)
                 z = value / error
-                rows.append((name, value, error, z, 2.0 * norm.sf(abs(z)), low, high))
-        return DataFrame(rows, columns=SUMMARY)
+                rows.append((names[place[-1]], value, error, z, 2.0 * norm.sf(abs(z)), low, high))
+                rows[-1] += place[:-1]
+        return DataFrame(rows, columns=[*SUMMARY, "target"] if several else SUMMARY)
 
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
         """Intervals for the targets of new records, by the normal law.
@@ -142,7 +149,7 @@ class MomentInference:
 
         Returns
         -------
-        intervals : ndarray of shape (n_samples, 2)
+        intervals : ndarray of shape (n_samples, 2) or (n_samples, n_targets, 2)
             Lower and upper ends.
 
         Raises
@@ -159,29 +166,24 @@ class MomentInference:
         UtilityWarning
             As for `confint`.
         """
-        quantile, (covariance, *_, residual) = self._quantile(level), self._known()
+        quantile, known = self._quantile(level), self._known()
         middle = self.predict(X)
         X = self._as_fitted(check_X(self, X))
-        spread = covariance[-1, -1] + 2.0 * (X @ covariance[:-1, -1])
-        for rows in gen_batches(X.shape[0], 4096):
-            part = X[rows]
-            turned = safe_sparse_dot(part, covariance[:-1, :-1], dense_output=True)
-            product = part.multiply(turned) if sparse.issparse(part) else part * turned
-            spread[rows] += np.asarray(product.sum(axis=1)).ravel()
-        width = quantile * np.sqrt(residual + np.maximum(spread, 0.0))
-        return np.column_stack([middle - width, middle + width])
+        covariances = known.covariance.reshape(-1, *known.covariance.shape[-2:])
+        spread = np.column_stack([_variances(X, one) for one in covariances])
+        width = quantile * np.sqrt(known.residual_variance + spread).reshape(middle.shape)
+        return np.stack([middle - width, middle + width], axis=-1)
 
     def _intervals(self, quantile: float) -> np.ndarray:
-        errors = np.sqrt(self._known().covariance.diagonal())
-        values = np.append(self.coef_, self.intercept_)
-        width = quantile * errors
-        return np.column_stack([values - width, values + width])
+        values = np.concatenate([self.coef_, np.expand_dims(self.intercept_, -1)], axis=-1)
+        width = quantile * self._errors()
+        return np.stack([values - width, values + width], axis=-1)
 
     def _quantile(self, level: Any) -> float:
         """The deviations of a normal law that an interval reaches, and a warning if it may not."""
         quantile = float(norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))))
         known = self._known()
-        if known.repaired or known.curvature_noise > DOUBTFUL:
+        if np.any(known.repaired) or np.max(known.curvature_noise) > DOUBTFUL:
             warn_utility(
                 "The noise in the covariances of the features is not small beside them, so that "
                 "the coverage of these intervals is doubtful. Use fewer features, more records or "
@@ -189,6 +191,16 @@ class MomentInference:
                 4,
             )
         return quantile
+
+
+def _variances(X: Any, covariance: np.ndarray) -> np.ndarray:
+    """Variances of the predictions for records, of coefficients and an intercept behind them."""
+    found = covariance[-1, -1] + 2.0 * (X @ covariance[:-1, -1])
+    for rows in gen_batches(X.shape[0], 4096):
+        turned = safe_sparse_dot(X[rows], covariance[:-1, :-1], dense_output=True)
+        product = X[rows].multiply(turned) if sparse.issparse(X) else X[rows] * turned
+        found[rows] += np.asarray(product.sum(axis=1)).ravel()
+    return np.maximum(found, 0.0)
 
 
 SUMMARY = ["name", "coef", "standard_error", "z", "p_value", "low", "high"]

@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Literal
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS
-from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS
 from skdpsco.linear_model._inference import MomentInference
+from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
 
-class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
+class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
@@ -42,7 +42,7 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
         strings, or a schema gives the bound of every column by its name. None finds a power of two
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
-    target_bound : float, Schema or None, default=None
+    target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
@@ -92,8 +92,8 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
         The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
@@ -103,7 +103,7 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
         Covariance of the coefficients, by sampling and by noise; after fits to moments only, and
-        without an l1 penalty.
+        without an l1 penalty. With several targets this and the next have one more axis, the first.
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
@@ -125,6 +125,9 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
     Neighbouring data sets differ by the replacement of one record; the number of records, the
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+
+    Targets of several columns are fitted to one release of the moments of all columns, which costs
+    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` do not count then.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; `solver`, `conditioning` and `calibration` do not count then.
@@ -151,7 +154,7 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+        **TARGETS_CONSTRAINTS,
     }
     _planned_with = ("alpha", "n_iter")
 
@@ -216,10 +219,10 @@ class PrivateElasticNet(MomentInference, LinearRegressor, CompositeModel):
             return self._ridge_of(moments, alpha)
         problem = moments.least_squares(bool(self.fit_intercept))
         coef = problem.elastic_net(alpha, ratio)
-        return coef, problem.intercept(coef)
+        return coef, problem.intercept(coef), None
 
 
-class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
+class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
 
     It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does. The
@@ -243,7 +246,7 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
         strings, or a schema gives the bound of every column by its name. None finds a power of two
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
-    target_bound : float, Schema or None, default=None
+    target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
@@ -293,8 +296,8 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
         The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
@@ -303,7 +306,8 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the coefficients, by sampling and by noise; after fits to moments only.
+        Covariance of the coefficients, by sampling and by noise; after fits to moments only. With
+        several targets this and the next have one more axis, the first.
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
@@ -325,6 +329,9 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
     Neighbouring data sets differ by the replacement of one record; the number of records, the
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+
+    Targets of several columns are fitted to one release of the moments of all columns, which costs
+    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` do not count then.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; it then knows its standard errors. `solver`, `conditioning` and `calibration` do not count
@@ -348,7 +355,7 @@ class PrivateRidge(MomentInference, LinearRegressor, CompositeModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+        **TARGETS_CONSTRAINTS,
     }
     _planned_with = ("alpha", "n_iter")
 

@@ -11,15 +11,15 @@ from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     PRIVATE_BOUND_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
+    TARGETS_CONSTRAINTS,
     check_bound,
     with_hints,
 )
-from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.losses.library import Squared
 
 
-class PrivateLasso(LinearRegressor):
+class PrivateLasso(LeastSquaresRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
@@ -48,7 +48,7 @@ class PrivateLasso(LinearRegressor):
         ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds a power of two for every column
         privately, for a twentieth of the budget; with too few records for that, about 1200 at
         epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
-    target_bound : float, Schema or None, default=None
+    target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means
         ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
@@ -89,8 +89,8 @@ class PrivateLasso(LinearRegressor):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
         The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
@@ -106,7 +106,8 @@ class PrivateLasso(LinearRegressor):
     radius_ : float
         Radius of an l1 ball that contains the solution ("stagewise" only). With "auto" it is twice
         that of the chosen point. It is large and meaningless if all coordinates were fitted and
-        nothing was chosen.
+        nothing was chosen. For a fit to moments it is the radius that was given, or the largest l1
+        norm of the coefficients of a target.
     path_ : RadiusPath
         ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
         calibration ("stagewise" only).
@@ -123,6 +124,9 @@ class PrivateLasso(LinearRegressor):
     Neighbouring data sets differ by the replacement of one record; the number of records, the
     number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+
+    Targets of several columns are fitted to one release of the moments of all columns, which costs
+    what a fit to one of them does; `n_iter` and `calibration` do not count then.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more. "auto" then takes the l1 penalty that noise exceeds in hardly any column, and `solver`,
@@ -149,7 +153,7 @@ class PrivateLasso(LinearRegressor):
         **PRIVATE_BOUND_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+        **TARGETS_CONSTRAINTS,
     }
 
     @with_hints(
@@ -212,8 +216,13 @@ class PrivateLasso(LinearRegressor):
         problem, lengths = moments.least_squares(bool(self.fit_intercept)), bounds / bounds.max()
         if isinstance(self.radius, str):
             coef = moments.shrunk_most(problem, lengths)
-            self.radius_ = float(lengths @ np.abs(coef))
         else:
-            self.radius_ = check_bound("radius", self.radius)
-            coef = problem.in_ball(self.radius_, lengths)
-        return coef, problem.intercept(coef)
+            coef = problem.in_ball(check_bound("radius", self.radius), lengths)
+        return coef, problem.intercept(coef), None
+
+    def _solution(self, moments):
+        coef, intercept = super()._solution(moments)
+        bounds = moments.bounds[: moments.n_features]
+        lengths = float((np.abs(coef) @ (bounds / bounds.max())).max())
+        self.radius_ = lengths if isinstance(self.radius, str) else float(self.radius)
+        return coef, intercept

@@ -12,6 +12,8 @@ from skdpsco.moments.release import ONE
 class Uncertainty(NamedTuple):
     """Of the coefficients of a ridge regression, and of its intercept.
 
+    With several targets all of it is in arrays of one more axis, the first.
+
     Parameters
     ----------
     covariance : ndarray of shape (n_features + 1, n_features + 1)
@@ -27,9 +29,9 @@ class Uncertainty(NamedTuple):
     """
 
     covariance: np.ndarray
-    curvature_noise: float
-    repaired: bool
-    residual_variance: float
+    curvature_noise: Any
+    repaired: Any
+    residual_variance: Any
 
 
 def uncertainty(

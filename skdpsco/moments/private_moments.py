@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
@@ -14,6 +15,7 @@ from skdpsco._validation import (
     FLOATS,
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
+    TARGETS_CONSTRAINTS,
     check_bound,
     check_feature_bound,
     check_target,
@@ -53,7 +55,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         strings, or a schema gives the bound of every column by its name. None finds a power of two
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
-    target_bound : float, Schema or None, default=None
+    target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped; None finds one as for features.
         Bounds may be generous if ``conditioning="auto"`` and there are enough records.
     conditioning : "auto" or None, default="auto"
@@ -71,7 +73,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     Attributes
     ----------
     mean_ : ndarray of shape (n_columns,)
-        Means of the features and, last, of the target if there is one.
+        Means of the features and, last, of the targets if there are some.
     covariance_ : ndarray of shape (n_columns, n_columns)
         Covariances, divided by n_samples. Eigenvalues below the spectral norm of the noise, in
         units of the noise, are raised to it.
@@ -122,6 +124,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         **TABLE_CONSTRAINTS,
+        **TARGETS_CONSTRAINTS,
         "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
     }
 
@@ -166,8 +169,9 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
-        y : array-like of shape (n_samples,) or None, default=None
-            Targets, which are one more column. None if there are none, or the blocks hold them.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
+            Targets, which are more columns. None if there are none, or the blocks hold them, which
+            may be one column only.
 
         Returns
         -------
@@ -207,6 +211,7 @@ def release_moments_of(
     blocks = blocks_of(X, y)
     if has_target is None:
         has_target = y is not None if blocks is None else blocks.has_target
+    m = n_targets_of(y) if has_target and blocks is None else int(has_target)
     records: Any
     if blocks is not None:
         records = (
@@ -216,19 +221,24 @@ def release_moments_of(
         )
         y = None
     elif has_target:
-        records, y = check_X_y(estimator, X, y, y_numeric=True, dtype=FLOATS)
+        records, y = check_X_y(estimator, X, y, y_numeric=True, dtype=FLOATS, multi_output=m > 1)
     else:
         options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
         records = read_X(X, validate_data, estimator, X, **options)
         y = np.zeros(records.shape[0])
     n, d = records.shape
     estimator._check_features(d)
+    if m > 1:  # kernels read one target beside the features: here all are columns
+        sides = [records, y]
+        sparse_rows = sparse.issparse(records)
+        records = sparse.hstack(sides, format="csr") if sparse_rows else np.hstack(sides)
+        y = np.zeros(n)
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
-    bounds = np.full(d + has_target, np.nan)  # where they are to be found
+    bounds = np.full(d + m, np.nan)  # where they are to be found
     if estimator.feature_bound is not None:
         bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
     if has_target and estimator.target_bound is not None:
-        bounds[d] = check_bound("target_bound", estimator.target_bound)
+        bounds[d:] = check_target_bounds(estimator.target_bound, m)
     norm = estimator.row_norm
     norm = None if norm is None else check_bound("row_norm", norm)
     conditioned = estimator.conditioning == "auto"
@@ -251,7 +261,7 @@ def release_moments_of(
     )
     with (
         threadpool_limits(1, user_api="blas"),  # pieces have threads already
-        opened(records, np.ones(d)) as design,
+        opened(records, np.ones(records.shape[1])) as design,
         estimator._releasing(
             estimator,
             plan.event,
@@ -268,8 +278,8 @@ def release_moments_of(
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
     return ReleasedMoments(
         n_samples=n,
-        names=(*given, *["y"] * has_target),
-        has_target=has_target,
+        names=(*given, *([f"y{k}" for k in range(m)] if m > 1 else ["y"] * m)),
+        n_targets=m,
         mean=mean,
         covariance=covariance,
         bounds=bounds,
@@ -277,6 +287,34 @@ def release_moments_of(
         privacy_=estimator.privacy_,
         named=names is not None,
     )
+
+
+def n_targets_of(y: Any) -> int:
+    """Number of columns of targets, as their shape tells."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple):
+        shape = len(y), len(y[0])
+    return shape[1] if shape is not None and len(shape) == 2 and shape[1] > 1 else 1
+
+
+def check_target_bounds(value: Any, n_targets: int) -> np.ndarray:
+    """One bound per target, from a number or, for several targets, from one number for each.
+
+    Raises
+    ------
+    TypeError
+        If it holds something other than numbers.
+    ValueError
+        If a bound is out of range, or there is not one per target.
+    """
+    if n_targets == 1 or not isinstance(value, list | tuple | np.ndarray):
+        return np.full(n_targets, check_bound("target_bound", value))
+    if len(value) != n_targets:
+        raise ValueError(
+            f"target_bound must be a positive number, or have one for each of {n_targets} targets; "
+            f"got {len(value)}."
+        )
+    return np.array([check_bound("target_bound", one) for one in value])
 
 
 def _noise_advice(n: int, p: int, mu: float) -> tuple[str, ...]:
@@ -294,7 +332,8 @@ def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, .
     """Lines for the report."""
     lines = [clipping_note(bounds[:n_features])]
     if len(bounds) > n_features:
-        lines.append(f"targets are clipped to +-{bounds[-1]:g}")
+        listed = ", ".join(f"{bound:g}" for bound in bounds[n_features:])
+        lines.append(f"targets are clipped to +-{listed}")
     if plan.conditioning is not None:
         lines.append(plan.note)
     return tuple(lines)

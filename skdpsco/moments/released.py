@@ -32,7 +32,7 @@ class MomentAnswers:
 
     @property
     def mean_(self) -> np.ndarray:
-        """Means of the columns, shape (n_columns,), the target last."""
+        """Means of the columns, shape (n_columns,), the targets last."""
         return self._released.mean
 
     @property
@@ -54,10 +54,11 @@ class MomentAnswers:
         ----------
         columns : list of int or str, or None, default=None
             Numbers or names of the features. The number ``n_features_in_`` and the name "y" are
-            those of the target of the fit. None means all features but ``target``.
-        target : int, str or None, default=None
-            Number or name of the target. None means that of the fit, if there was one and it is not
-            among ``columns``.
+            those of the target of the fit; several targets have the numbers from this on, and the
+            names "y0", "y1", ... None means all features but ``target``.
+        target : int, str, list of these, or None, default=None
+            Number or name of the target, or of each of several. None means those of the fit that
+            are not among ``columns``.
 
         Returns
         -------
@@ -128,9 +129,9 @@ class ReleasedMoments(MomentAnswers):
     ----------
     n_samples : int
     names : tuple of str
-        Names of the columns, the target last.
-    has_target : bool
-        Whether the last column is a target.
+        Names of the columns, the targets last.
+    n_targets : int
+        How many of the last columns are targets.
     mean : ndarray of shape (n_columns,)
     covariance : ndarray of shape (n_columns, n_columns)
         As it was released: noise may have made it indefinite.
@@ -146,7 +147,7 @@ class ReleasedMoments(MomentAnswers):
 
     n_samples: int
     names: tuple[str, ...]
-    has_target: bool
+    n_targets: int
     mean: np.ndarray
     covariance: np.ndarray
     bounds: np.ndarray
@@ -160,8 +161,8 @@ class ReleasedMoments(MomentAnswers):
 
     @property
     def n_features(self) -> int:
-        """Number of columns but the target."""
-        return len(self.mean) - self.has_target
+        """Number of columns but the targets."""
+        return len(self.mean) - self.n_targets
 
     @property
     def noise(self) -> tuple[np.ndarray, float]:
@@ -190,10 +191,11 @@ class ReleasedMoments(MomentAnswers):
         Raises
         ------
         ValueError
-            If there is no target.
+            If there is no target, or more than one.
         """
-        if not self.has_target:
-            raise ValueError("The moments have no target: choose one, moments.select(target=...).")
+        if self.n_targets != 1:
+            number = "several targets" if self.n_targets else "no target"
+            raise ValueError(f"The moments have {number}: choose one, moments.select(target=...).")
         features = self.features_alone()
         unit, _ = features.noise
         A = features.repaired() / np.outer(unit, unit)
@@ -218,32 +220,38 @@ class ReleasedMoments(MomentAnswers):
 
     def features_alone(self) -> "ReleasedMoments":
         """Without the target."""
-        return self._at(np.arange(self.n_features), has_target=False)
+        return self._at(range(self.n_features), 0)
+
+    def by_target(self) -> list["ReleasedMoments"]:
+        """For every target the features and that target."""
+        d = self.n_features
+        return [self._at([*range(d), d + k], 1) for k in range(self.n_targets)]
 
     def taken(self, columns: Any, target: Any) -> "ReleasedMoments":
         """See `select`."""
         if isinstance(columns, str) or not isinstance(columns, Iterable | None):
             raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
-        last = len(self.names) - 1 if self.has_target else None
         chosen = None if columns is None else list(map(self._number, columns))
-        goal = None if chosen is not None and last in chosen else last
+        goals = [j for j in range(self.n_features, len(self.names)) if j not in (chosen or ())]
         if target is not None:
-            goal = self._number(target)
+            several = isinstance(target, Iterable) and not isinstance(target, str)
+            goals = list(map(self._number, target if several else [target]))
         if chosen is None:
-            chosen = [j for j in range(self.n_features) if j != goal]
-        both = chosen if goal is None else [*chosen, goal]
+            chosen = [j for j in range(self.n_features) if j not in goals]
+        both = [*chosen, *goals]
         if not chosen or len(set(both)) < len(both):
             raise ValueError(
                 f"columns and target must name at least one feature, and none twice; got "
                 f"columns={columns!r}, target={target!r}."
             )
-        return self._at(np.array(both), has_target=goal is not None)
+        return self._at(both, len(goals))
 
-    def _at(self, index: np.ndarray, has_target: bool) -> "ReleasedMoments":
+    def _at(self, columns: Iterable[int], n_targets: int) -> "ReleasedMoments":
+        index = np.array(list(columns))
         return replace(
             self,
             names=tuple(self.names[j] for j in index),
-            has_target=has_target,
+            n_targets=n_targets,
             mean=self.mean[index],
             covariance=self.covariance[np.ix_(index, index)],
             bounds=self.bounds[index],
@@ -260,7 +268,7 @@ class ReleasedMoments(MomentAnswers):
         """
         if np.array_equal(self.mean, other.mean):
             raise ValueError("Moments cannot be added to themselves: records would count twice.")
-        if self.names != other.names or self.has_target != other.has_target:
+        if self.names != other.names or self.n_targets != other.n_targets:
             raise ValueError(
                 f"Moments can only be added if they have the same columns, got {self.names} and "
                 f"{other.names}."

@@ -145,7 +145,9 @@ def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: boo
     """Histograms of magnitudes, of the columns that are ``unknown`` or of all these together."""
     d, counts = len(X.bounds), []
     if unknown[:d].any():
-        counts.append(tallied(X, y, 1 if pooled else d, 1 if pooled else d)[0])
+        rows = 1 if pooled and unknown[:d].all() else d  # columns with a bound do not count
+        found, _ = tallied(X, y, rows, rows)
+        counts.append(found if rows == 1 else found[unknown[:d]])
     if unknown[d:].any():
         targets = as_design(y[:, None], X.bounds[:1], False)
         counts.append(tallied(targets, y, 1, 1)[0])

@@ -1,0 +1,64 @@
+"""Least squares that may be fitted to moments: those of one target, or of several at one price."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.moments.inference import Uncertainty
+from skdpsco.moments.private_moments import n_targets_of, release_moments_of
+
+
+class LeastSquaresRegressor(LinearRegressor):
+    """Models of which means and covariances tell all; see the subclasses."""
+
+    row_norm = None  # of a release of moments: it is found
+    uncertainty_: Uncertainty
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _coefficients(self, moments: Any) -> tuple[np.ndarray, Any, Uncertainty | None]:
+        """Coefficients and intercept for one target, and what is known of their errors."""
+        raise NotImplementedError
+
+    def _check_features(self, n_features: int) -> None:
+        """Any number of features will do."""
+
+    def _learn_from_moments(self, moments, y):
+        if y is not None:
+            raise ValueError("y must be None where X holds moments: select(target=...) chooses it.")
+        self.coef_, self.intercept_ = self._solution(moments)
+        moments.describe(self)
+
+    def _learn_several(self, X, y):
+        if n_targets_of(y) == 1:
+            return None
+        if self._sample_weight is not None or self._init is not None:
+            raise ValueError("sample_weight and init must be None where y has several columns.")
+        if self.solver not in ("auto", "moments", "stagewise"):
+            raise ValueError(
+                "Where y has several columns, solver must be left at its default or be 'moments', "
+                f"got {self.solver!r}: one release of moments serves all columns."
+            )
+        moments = release_moments_of(self, X, y, stacklevel=5)
+        if self.feature_bound is None:
+            self.feature_bound_ = moments.bounds[: moments.n_features]
+        return self._solution(moments)
+
+    def _solution(self, moments: Any) -> tuple[np.ndarray, Any]:
+        """Coefficients and intercept, or those of every target."""
+        targets = moments.by_target()
+        if not targets:
+            raise ValueError("The moments have no target: choose one, moments.select(target=...).")
+        coefs, intercepts, known = zip(*map(self._coefficients, targets), strict=True)
+        self.n_iter_ = 0
+        if self.clip_features:
+            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
+        one = len(targets) == 1
+        if known[0] is not None:
+            stacked = (np.array(parts) for parts in zip(*known, strict=True))
+            self.uncertainty_ = known[0] if one else Uncertainty(*stacked)
+        return (coefs[0], float(intercepts[0])) if one else (np.array(coefs), np.array(intercepts))

@@ -1,0 +1,178 @@
+"""Least squares of several targets: one release of the moments of all columns."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import ElasticNet, Lasso, Ridge
+from sklearn.metrics import r2_score
+
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateElasticNet,
+    PrivateGridSearchCV,
+    PrivateHuberRegressor,
+    PrivateLasso,
+    PrivateMoments,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco.data.design import as_design
+from skdpsco.moments.table_sums import table_counts
+from skdpsco.privacy import Budget
+from skdpsco.scaling.feature_bounds import plan_bounds
+
+N, D, M = 1500, 4, 3
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D))
+Y = X @ RNG.normal(size=(D, M)) + [1.0, 2.0, 3.0] + 0.3 * RNG.normal(size=(N, M))
+WIDE = {"epsilon": 1e6, "feature_bound": 6.0, "target_bound": [12.0, 13.0, 14.0]}
+MODELS = {
+    PrivateRidge: Ridge(),
+    PrivateElasticNet: ElasticNet(alpha=0.01),
+    PrivateLasso: Lasso(alpha=0.01),
+}
+each_model = pytest.mark.parametrize("Model", MODELS)
+
+
+@each_model
+def test_without_noise_models_are_those_of_scikit_learn(Model):
+    expected, tolerance = MODELS[Model].fit(X, Y), 0.05 if Model is PrivateLasso else 2e-3
+    for rows in (X, sparse.csr_matrix(X), pd.DataFrame(X).astype(np.float32).to_numpy()):
+        model = Model(**WIDE).fit(rows, Y)
+        assert model.coef_ == pytest.approx(expected.coef_, abs=tolerance)
+        assert model.intercept_ == pytest.approx(expected.intercept_, abs=tolerance)
+        assert model.n_features_in_ == D
+    assert model.predict(X).shape == (N, M)
+    assert model.score(X, Y) == pytest.approx(r2_score(Y, model.predict(X)))
+    assert model.to_sklearn().predict(X) == pytest.approx(model.predict(X))
+    assert model.feature_range_.shape == (2, D)
+
+
+@each_model
+def test_one_charge_of_the_whole_budget(Model):
+    ledger = Ledger(2.0, 1e-5)
+    model = Model(epsilon=1.0, delta=1e-6, ledger=ledger, **{"feature_bound": 6.0}).fit(X, Y)
+    (charge,) = ledger.charges()
+    assert charge.rho == pytest.approx(Budget(1.0, 1e-6).rho, rel=1e-9)
+    assert (charge.rho, charge.estimator) == (model.privacy_.rho, Model.__name__)
+    assert any("targets are clipped to" in line for line in model.privacy_.assumptions)
+
+
+@each_model
+def test_fits_to_moments_are_those_of_each_target(Model):
+    moments = PrivateMoments(**WIDE).fit(X, Y)
+    assert moments.moments_.names == ("x0", "x1", "x2", "x3", "y0", "y1", "y2")
+    assert (moments.moments_.n_features, moments.moments_.n_targets) == (D, M)
+    together = Model().fit(moments)
+    for k in range(M):
+        alone = Model().fit(moments.select(target=f"y{k}"))
+        assert together.coef_[k] == pytest.approx(alone.coef_, abs=1e-12)
+        assert together.intercept_[k] == pytest.approx(alone.intercept_, abs=1e-12)
+    assert together.privacy_.rho == 0.0
+    assert moments.select(["y1"]).names == ("y1", "y0", "y2")
+    assert moments.select(target=["y0", 1]).names == ("x0", "x2", "x3", "y0", "x1")
+    assert (moments + PrivateMoments(**WIDE).fit(X, Y)).n_targets == M
+    with pytest.raises(ValueError, match="several targets"):
+        moments.path()
+
+
+def test_intervals_of_several_targets():
+    moments = PrivateMoments(**WIDE).fit(X, Y)
+    model = PrivateRidge().fit(moments)
+    assert model.coef_covariance_.shape == (M, D, D)
+    intervals, frame = model.predict_interval(X[:7]), model.summary()
+    assert intervals.shape == (7, M, 2)
+    for k in range(M):
+        alone = PrivateRidge().fit(moments.select(target=D + k))
+        assert model.coef_standard_error_[k] == pytest.approx(alone.coef_standard_error_)
+        assert model.confint()[k] == pytest.approx(alone.confint())
+        assert intervals[:, k] == pytest.approx(alone.predict_interval(X[:7]))
+        part = frame[frame["target"] == k].drop(columns="target").reset_index(drop=True)
+        pd.testing.assert_frame_equal(part, alone.summary())
+
+
+def test_a_column_is_one_target():
+    params = {**WIDE, "target_bound": 14.0}
+    model = PrivateRidge(**params).fit(X, Y[:, 0])
+    assert model.coef_.shape == (D,)
+    assert model.predict(X).shape == (N,)
+    assert PrivateMoments(**params).fit(X, Y[:, 0]).moments_.names[-1] == "y"
+
+
+@each_model
+def test_warnings_name_the_line_of_the_fit(Model):
+    for y in (Y[:, 0], Y):
+        with pytest.warns(PrivacyWarning) as caught:
+            Model(random_state=0, epsilon=1e6).fit(X, y)
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_bounds_of_some_columns_are_found():
+    for options in ({"feature_bound": 6.0}, {"target_bound": 14.0, "feature_bound": None}, {}):
+        params = {"feature_bound": None, **options}
+        model = PrivateRidge(epsilon=50.0, **params).fit(X, Y)
+        assert model.score(X, Y) > 0.9
+        assert hasattr(model, "feature_bound_") is (params["feature_bound"] is None)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_columns_with_a_bound_count_for_nothing(pooled):
+    """For all replacements: a record moves as many counts as there are unknown columns."""
+    unknown, rest = np.array([False, True, True, False]), np.ones((1, 3))
+    changes = []
+    sizes = (0.0, 0.01, 1.0, 1e3)
+    tables = [
+        table_counts(
+            as_design(np.vstack([[a, b, c], rest]), np.ones(3), False), np.zeros(2), unknown, pooled
+        )
+        for a, b, c in itertools.product(sizes, repeat=3)
+    ]
+    for one, other in itertools.combinations(tables, 2):
+        changes.append(np.linalg.norm(one - other))
+    assert tables[0].shape[0] == (1 if pooled else 2)
+    most = np.sqrt(2.0) * 2.0 if pooled else np.sqrt(2.0 * 2.0)
+    assert max(changes) == pytest.approx(most)
+    assert plan_bounds(10**6, 2, 0.1).n_features == 2
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("params", "more", "match"),
+    [
+        ({"target_bound": [1.0, 2.0]}, {}, "target_bound"),
+        ({"target_bound": [1.0, -2.0, 1.0]}, {}, "target_bound"),
+        ({"solver": "gradient-descent"}, {}, "solver"),
+        ({"max_weight": 2.0}, {"sample_weight": np.ones(N)}, "sample_weight"),
+    ],
+)
+def test_bad_parameters_cost_nothing(Model, params, more, match):
+    ledger = Ledger(9.0, 1e-5)
+    if Model is PrivateLasso and "solver" in params:
+        params = {"solver": "frank-wolfe", "radius": 1.0}
+    with pytest.raises(ValueError, match=match):
+        Model(ledger=ledger, **params).fit(X, Y, **more)
+    assert ledger.charges() == []
+
+
+def test_bad_targets_cost_nothing():
+    ledger = Ledger(9.0, 1e-5)
+    wrong = Y.copy()
+    wrong[3, 1] = np.nan
+    model = PrivateRidge(ledger=ledger)
+    for y in (wrong, Y[:-1], sparse.csr_matrix(Y), Y.astype(str), Y[:, :, None]):
+        with pytest.raises((ValueError, TypeError)):
+            model.fit(X, y)
+    with pytest.raises(TypeError, match="target_bound"):
+        clone(model).set_params(target_bound=[1.0, 2.0]).fit(X, Y[:, 0])
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(RowBlocks.from_arrays(X, Y, block_size=500))
+    with pytest.raises(ValueError, match="y"):
+        PrivateGridSearchCV(model, {"alpha": [0.1, 1.0]}, ledger=ledger).fit(X, Y)
+    with pytest.raises(TypeError, match="not to moments"):
+        PrivateHuberRegressor(ledger=ledger).fit(PrivateMoments().fit(X))
+    assert [charge for charge in ledger.charges() if charge.rho > 0] == []
