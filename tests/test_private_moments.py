@@ -477,8 +477,9 @@ def test_a_search_knows_how_many_components_there_are(convert):
 @pytest.mark.parametrize("bound", [1e-100, 1e100])
 def test_extreme_bounds(bound):
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 3))
-    moments = PrivateMoments(epsilon=20.0, feature_bound=bound).fit(rows * bound, rows @ np.ones(3))
-    model = PrivateRidge(alpha=0.0).fit(moments + moments)
+    make = PrivateMoments(epsilon=20.0, feature_bound=bound)
+    moments, other = (clone(make).fit(rows * bound, rows @ np.ones(3)) for _ in range(2))
+    model = PrivateRidge(alpha=0.0).fit(moments + other)
     assert model.coef_ * bound == pytest.approx(np.ones(3), abs=0.1)
     assert model.coef_standard_error_ * bound == pytest.approx(np.zeros(3), abs=0.1)
     assert PrivatePCA(1).fit(moments).explained_variance_ / bound**2 == pytest.approx(0.33, abs=0.1)
