@@ -19,6 +19,7 @@ import skdpsco.base.private_estimator as private_estimator
 from skdpsco import (
     Ledger,
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
@@ -29,6 +30,7 @@ from skdpsco import (
     PrivateMinimaxRegressor,
     PrivateMoments,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -78,6 +80,8 @@ ESTIMATORS = {
     PrivateElasticNet: {**PENALISED, **ALPHA, **TARGETS, "l1_ratio": st.floats(0.0, 1.0)},
     PrivateHuberRegressor: {**PENALISED, **ALPHA, **TARGETS, "threshold": st.floats(0.01, 10.0)},
     PrivateQuantileRegressor: {**PENALISED, **ALPHA, **TARGETS, "quantile": st.floats(0.01, 0.99)},
+    PrivatePoissonRegressor: {**PENALISED, **ALPHA, **TARGETS},
+    PrivateGammaRegressor: {**PENALISED, **ALPHA, **TARGETS},
     PrivateLogisticRegression: {**PENALISED, "C": st.floats(1e-3, 1e3)},
     PrivateLinearSVC: {**PENALISED, "C": st.floats(1e-3, 1e3)},
     PrivateLinearRegressor: {**L_P, **TARGETS},

@@ -33,7 +33,7 @@ class Schema:
         - ``"boolean": True`` for True and False, or 1 and 0.
 
         With ``"missing": True`` values may be missing: None, NaN or pandas.NA. A list, such as
-        ``"missing": ["?", -9]``, names further values that mean "missing".
+        ``"missing": [-9, -8]``, names further values that mean "missing".
     target : str or None, default=None
         The column that models predict: its classes are its categories, or False and True; or it
         holds numbers within bounds. It may not be missing.
