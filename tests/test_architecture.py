@@ -70,6 +70,7 @@ def trees():
     return {module: ast.parse(source) for module, source in SOURCES.items()}
 
 
+@cache
 def imports(module, tree):
     """Absolute names that a module imports, of modules and of what is taken from them."""
     found = []

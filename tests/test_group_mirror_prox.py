@@ -250,8 +250,11 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 # --- saddle points
 
 
-@each_loss
-@pytest.mark.parametrize("average_weight", [0.0, 0.4])
+@pytest.mark.parametrize(
+    ("loss", "average_weight"),
+    [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)],
+    ids=lambda part: str(part) if isinstance(part, float) else type(part).__name__,
+)
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):
     import cvxpy as cp

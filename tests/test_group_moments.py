@@ -159,15 +159,16 @@ def exact(loss, X, y, group, cap, average_weight, radius):
     return problem.value, w.value, float(b.value)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize(
-    ("objective", "average_weight", "radius"),
+    ("loss", "objective", "average_weight", "radius"),
     [
-        ("worst", 0.0, 10.0),
-        ("worst", 0.3, 10.0),
-        ("worst", 0.0, 0.15),
-        ("cvar", 0.0, 10.0),
-        ("average", 0.0, 10.0),
+        ("logistic", "worst", 0.0, 10.0),
+        ("logistic", "worst", 0.3, 10.0),
+        ("logistic", "worst", 0.0, 0.15),
+        ("logistic", "cvar", 0.0, 10.0),
+        ("logistic", "average", 0.0, 10.0),
+        ("squared", "worst", 0.3, 10.0),
+        ("squared", "cvar", 0.0, 10.0),
     ],
 )
 def test_without_noise_the_saddle_point_is_found(loss, objective, average_weight, radius):

@@ -1,4 +1,4 @@
-"""Searches whose fits, and parts of pipelines, run in processes of joblib's."""
+"""Sums over blocks, searches and parts of pipelines that run in processes of joblib's."""
 
 import joblib
 import numpy as np
@@ -6,6 +6,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from test_blocks import check_sums
 from test_model_selection import check_jobs
 from test_search_guards import MODEL, SEARCH, Mapped, N, X, Y, first_columns
 
@@ -14,6 +15,10 @@ from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import PrivateStandardScaler
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+
+
+def test_sums_over_blocks():
+    check_sums("loky", 2)
 
 
 def test_workers_of_a_search():

@@ -1,6 +1,7 @@
 """The laws that are sampled, by chi-square at small scales, and the privacy that they have."""
 
 import math
+from functools import cache
 from itertools import product
 
 import numba
@@ -20,16 +21,22 @@ def seeded(seed=0):
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def draw(sampler, n, *args, rng=None):
-    """Sample n times in a compiled loop, not cached as the sampler is an argument."""
+@cache
+def filler(sampler):
+    """A compiled loop, not cached on disk as the sampler is an argument."""
 
     @numba.njit
     def fill(rng, out, args):
         for i in range(out.size):
             out[i] = sampler(rng, *args)
 
+    return fill
+
+
+def draw(sampler, n, *args, rng=None):
+    """Sample n times."""
     out = np.empty(n, dtype=np.int64)
-    fill(seeded() if rng is None else rng, out, args)
+    filler(sampler)(seeded() if rng is None else rng, out, args)
     return out
 
 

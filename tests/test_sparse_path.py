@@ -69,7 +69,8 @@ def follow(loss, T, intercept, radius=3.0, epsilon=5.0, choose=False, seed=0, **
     def keep_state(*arguments):
         for group in arguments:
             state.update(group._asdict() if hasattr(group, "_asdict") else {})
-        return original(*arguments)
+        # A user's loss would be compiled in every run.
+        return (original.py_func if isinstance(loss, Untrue) else original)(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_module, "sparse_path", keep_state)
