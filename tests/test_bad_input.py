@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from cases import each
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -135,7 +136,7 @@ BAD_CLASSES = [
 
 
 @BOTH
-@pytest.mark.parametrize(("name", "value", "match"), BAD_PARAMETERS)
+@each(("name", "value", "match"), BAD_PARAMETERS)
 def test_parameters(Estimator, name, value, match):
     message = refuses(Estimator(**{name: value}), match)
     assert "array([[" not in message
@@ -237,7 +238,7 @@ BAD_X = {
 
 
 @BOTH
-@pytest.mark.parametrize("case", BAD_X)
+@each("case", BAD_X)
 def test_X(Estimator, case):
     bad, match = BAD_X[case]
     refuses(Estimator(), match, X=bad)
@@ -341,7 +342,7 @@ def test_predict_before_fit(Estimator):
 
 
 @BOTH
-@pytest.mark.parametrize("case", sorted(BAD_X.keys() - {"lengths"}))
+@each("case", sorted(BAD_X.keys() - {"lengths"}))
 def test_predict(Estimator, case):
     bad, match = BAD_X[case]
     columns = getattr(bad, "columns", None)

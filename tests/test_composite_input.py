@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
@@ -118,8 +119,11 @@ def test_kinds_of_X(Estimator, kind):
     assert model.n_features_in_ == 4
 
 
-@CASES
-@pytest.mark.parametrize("feature_bound", [2.0, None])
+@pytest.mark.parametrize(
+    ("Estimator", "solver", "feature_bound"),
+    [(*case, 2.0) for case in CASES.args[1]]
+    + [(Estimator, "auto", None) for Estimator in MODELS],  # bounds are found before solvers run
+)
 def test_sparse_input_is_the_same_problem(Estimator, solver, feature_bound):
     X, y = data()
     y = labels(Estimator, y)
@@ -234,7 +238,7 @@ OF_LOGISTIC = [
 
 
 @ALL
-@pytest.mark.parametrize(("name", "value", "match"), COMMON)
+@each(("name", "value", "match"), COMMON)
 def test_common_parameters(Estimator, name, value, match):
     refuses(Estimator(**{name: value}), match)
 

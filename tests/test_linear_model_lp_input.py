@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from test_bad_input import (
     BAD_CLASSES,
@@ -68,7 +69,7 @@ PARAMETERS = [
 
 
 @BOTH
-@pytest.mark.parametrize(("name", "value", "match"), PARAMETERS)
+@each(("name", "value", "match"), PARAMETERS)
 def test_parameters(Estimator, name, value, match):
     message = refuses(Estimator(**{name: value}), match)
     assert "array([[" not in message
@@ -193,7 +194,7 @@ def test_solvers_that_need_vertices(Estimator):
 
 
 @BOTH
-@pytest.mark.parametrize("case", BAD_X)
+@each("case", BAD_X)
 def test_X(Estimator, case):
     bad, match = BAD_X[case]
     if case == "words":

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, lp_norm, minimiser, project, regularity
@@ -331,7 +332,7 @@ def test_conjugate():
 
 
 @each_order
-@pytest.mark.parametrize("D", [1, 2, 3, 10, 300])
+@each("D", [1, 2, 3, 10, 300])
 def test_gaussian_width(p, D):
     q = conjugate(p)
     B = np.random.default_rng(8).normal(size=(4000, D))
@@ -351,8 +352,8 @@ def test_diameter_and_norm_bound():
     assert LpBall(1.0, 2.5).norm_bound() == 2.5
 
 
-@pytest.mark.parametrize("D", [1, 2, 3, 7, 8, 10, 50, 1000, 10**6])
-@pytest.mark.parametrize("p", [1.0, 1.01, 1.05, 1.2, 1.5, 1.9, 2.0])
+@each("D", [1, 2, 3, 7, 8, 10, 50, 1000, 10**6])
+@each("p", [1.0, 1.01, 1.05, 1.2, 1.5, 1.9, 2.0])
 def test_regularity_is_the_best_constant(p, D):
     q = conjugate(p)
     r, kappa = regularity(p, D)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
@@ -262,9 +263,9 @@ def test_little_noise_gives_the_answers_of_the_data(shape, workload):
     assert error(problem, codes, budget=Budget(1e5, 1e-6)) < 2e-4
 
 
-@pytest.mark.parametrize("n", [1, 2, 30])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
-@pytest.mark.parametrize(
+@each("n", [1, 2, 30])
+@each("epsilon", [1e-3, 1.0, 1e4])
+@each(
     ("shape", "workload"),
     [
         ((2, 3, 1, 2), Marginals(2)),

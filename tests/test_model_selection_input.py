@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -94,7 +95,7 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "match"), BAD_OPTIONS)
+@each(("options", "match"), BAD_OPTIONS)
 def test_options(options, match):
     refuses_search(match, **options)
 

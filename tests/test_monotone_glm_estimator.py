@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import each
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from scipy.optimize import brentq, least_squares
@@ -389,7 +390,7 @@ BAD_PARAMETERS = [
 
 
 @SOLVERS
-@pytest.mark.parametrize(("params", "kind", "message"), BAD_PARAMETERS)
+@each(("params", "kind", "message"), BAD_PARAMETERS)
 def test_bad_parameters(solver, params, kind, message):
     X, y, _ = data("logistic", 60)
     fitted = model().fit(X, y)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, NoOpEvent, rho_of
@@ -164,9 +165,9 @@ def test_without_noise_answers_are_those_of_the_data(variant, shape, workload):
     assert second < 0.5 * first
 
 
-@pytest.mark.parametrize("n", [1, 2, 30])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
-@pytest.mark.parametrize(
+@each("n", [1, 2, 30])
+@each("epsilon", [1e-3, 1.0, 1e4])
+@each(
     ("shape", "workload"),
     [
         ((2, 3, 1, 2), Marginals(2)),

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -61,7 +62,7 @@ def data(n, d, seed=0):
 
 
 @schedules
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @balls
 def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
     d = 4

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from cases import each
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -186,7 +187,7 @@ BAD_PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("transformer", "match"), BAD_PARAMETERS)
+@each(("transformer", "match"), BAD_PARAMETERS)
 def test_parameters(transformer, match):
     with pytest.raises((ValueError, TypeError), match=match):
         transformer.fit(RECORDS)

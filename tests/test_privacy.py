@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import integrate, special
 from scipy.integrate import trapezoid
 
@@ -56,7 +57,7 @@ EPSILONS = [1e-3, 1e-2, 0.1, 1.0, 8.0, 1e2, 1e3]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.1]
 EXTREME_DELTAS = [1e-300, 1e-100, *DELTAS]
 each_event = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
-each_epsilon = pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 1e6])
+each_epsilon = each("epsilon", [1e-6, *EPSILONS, 1e6])
 
 
 def logspace(low, high):
@@ -248,8 +249,8 @@ def test_mills_ratio():
     np.testing.assert_allclose([_mills(t) for t in x], exact, rtol=1e-14)
 
 
-@pytest.mark.parametrize("mu", [1e-7, 1e-4, 9.9e-3, 1.01e-2, 0.3, 2.0, 30.0])
-@pytest.mark.parametrize("x", [-12.0, -1.0, 0.0, 0.7, 3.0, 10.0, 37.0])
+@each("mu", [1e-7, 1e-4, 9.9e-3, 1.01e-2, 0.3, 2.0, 30.0])
+@each("x", [-12.0, -1.0, 0.0, 0.7, 3.0, 10.0, 37.0])
 def test_gaussian_delta_is_the_exact_curve_rounded_up(mu, x):
     # E[1 - exp(epsilon - loss)]+ by quadrature: the loss exceeds epsilon by mu t, t > 0.
     epsilon = (x + mu / 2) * mu
@@ -270,7 +271,7 @@ def test_gaussian_delta_is_the_exact_curve_rounded_up(mu, x):
     assert gaussian_delta(mu, epsilon) >= exact * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("rho", logspace(-12, 6))
+@each("rho", logspace(-12, 6))
 @each_epsilon
 def test_zcdp_delta_is_the_infimum_over_all_orders(rho, epsilon):
     b = np.logspace(-14, 14, 20001)  # b = alpha - 1
@@ -286,7 +287,7 @@ def test_zcdp_delta_is_the_infimum_over_all_orders(rho, epsilon):
 
 
 @each_epsilon
-@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+@each("delta", EXTREME_DELTAS)
 def test_calibration_errs_on_the_private_side_and_hardly(epsilon, delta):
     rho, mu = zcdp_rho(epsilon, delta), gaussian_mu(epsilon, delta)
     assert 0 < rho < math.inf
@@ -299,8 +300,8 @@ def test_calibration_errs_on_the_private_side_and_hardly(epsilon, delta):
     assert gaussian_epsilon(mu, delta) <= epsilon
 
 
-@pytest.mark.parametrize("rho", logspace(-12, 6))
-@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+@each("rho", logspace(-12, 6))
+@each("delta", EXTREME_DELTAS)
 def test_reported_epsilon_errs_on_the_private_side_and_hardly(rho, delta):
     mu = math.sqrt(2 * rho)
     pairs = [
@@ -313,14 +314,14 @@ def test_reported_epsilon_errs_on_the_private_side_and_hardly(rho, delta):
         assert epsilon == 0 or delta_at(epsilon * (1 - 1e-6)) > delta
 
 
-@pytest.mark.parametrize("rho", logspace(-12, 6))
+@each("rho", logspace(-12, 6))
 @each_epsilon
 def test_gaussian_curve_is_never_looser_than_zcdp(rho, epsilon):
     assert 0 < gaussian_delta(math.sqrt(2 * rho), epsilon) <= zcdp_delta(rho, epsilon) <= 1
 
 
 @each_epsilon
-@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+@each("delta", EXTREME_DELTAS)
 def test_gaussian_calibration_is_never_looser_than_zcdp(epsilon, delta):
     assert gaussian_mu(epsilon, delta) >= math.sqrt(2 * zcdp_rho(epsilon, delta)) * (1 - 1e-8)
 
@@ -338,8 +339,8 @@ def test_delta_falls_with_epsilon_and_grows_with_the_charge(report):
     assert np.all(np.diff([report(r, 1.0) for r in np.logspace(-1, 0.5, 40)]) > 0)
 
 
-@pytest.mark.parametrize("rho", logspace(-6, 4))
-@pytest.mark.parametrize("delta", EXTREME_DELTAS)
+@each("rho", logspace(-6, 4))
+@each("delta", EXTREME_DELTAS)
 def test_zcdp_epsilon_is_never_worse_than_the_closed_form(rho, delta):
     # Bun and Steinke (2016), Proposition 1.3.
     assert zcdp_epsilon(rho, delta) < rho + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from skdpsco.privacy import (
@@ -82,8 +83,8 @@ def test_pmf_and_mean(tries):
     assert math.fsum(j * pmf) == pytest.approx(tries.mean, rel=1e-10)
 
 
-@pytest.mark.parametrize("shape", [-0.999, -0.5, -1e-9, 0.0, 5e-324, 1e-12, 0.3, 1.0, 7.0, 999.0])
-@pytest.mark.parametrize("mean", [1 + 1e-12, 1.001, 2.0, 20.0, 1e4])
+@each("shape", [-0.999, -0.5, -1e-9, 0.0, 5e-324, 1e-12, 0.3, 1.0, 7.0, 999.0])
+@each("mean", [1 + 1e-12, 1.001, 2.0, 20.0, 1e4])
 def test_for_mean_finds_the_law(shape, mean):
     largest = TruncatedNegativeBinomial(shape, 1e-9).mean
     if mean > largest:
@@ -192,7 +193,7 @@ def converted(log_moment, delta):
 
 
 @each_tries
-@pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.02, 0.5, 10.0])
+@each("rho", [1e-8, 1e-3, 0.02, 0.5, 10.0])
 def test_never_looser_than_the_published_bounds(tries, rho):
     if tries.mean >= 1:
         for b in ORDERS:

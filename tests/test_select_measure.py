@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
 from skdpsco.solvers import SelectMeasure
@@ -236,9 +237,9 @@ def test_product_of_histograms():
     assert np.abs(shares - product.answers(workload)).max() < 6 * 0.5 / math.sqrt(50_000)
 
 
-@pytest.mark.parametrize("n", [1, 2, 30])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
-@pytest.mark.parametrize(
+@each("n", [1, 2, 30])
+@each("epsilon", [1e-3, 1.0, 1e4])
+@each(
     ("shape", "workload"),
     [
         ((2, 3, 1, 2), Marginals(2)),

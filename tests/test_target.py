@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from skdpsco import (
@@ -42,10 +43,10 @@ def seeded(seed=0):
     return np.random.Generator(np.random.PCG64(seed))
 
 
-@pytest.mark.parametrize("bound", [3.0, None])
-@pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize("rho", [1e-6, 0.02, 1.0, 1e4])
-@pytest.mark.parametrize("n", [1, 10, 1000, 10**6])
+@each("bound", [3.0, None])
+@each("centred", [True, False])
+@each("rho", [1e-6, 0.02, 1.0, 1e4])
+@each("n", [1, 10, 1000, 10**6])
 def test_plan_spends_its_shares(n, rho, centred, bound):
     plan = plan_target(bound, centred, n, rho)
     assert plan == plan_target(bound, centred, n, rho)

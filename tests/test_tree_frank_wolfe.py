@@ -259,7 +259,7 @@ def test_the_default_is_better_than_nothing(noise):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("intercept", "row_norm"), [(False, math.inf), (True, 0.9)])
 def test_dense_is_sparse_and_machine_code_is_python(loss, intercept, row_norm, monkeypatch):
-    n, d = 400, 4
+    n, d = 120, 4  # Python is slow
     X, y = data(n, d, loss)
     ball = LpBall(1.5, 2.0)
     problem = Problem(loss, ball, n, d + intercept, intercept, row_norm=row_norm)

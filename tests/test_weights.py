@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
@@ -176,7 +177,7 @@ def test_class_weights_of_blocks(Model):
 
 
 @EACH_MODEL
-@pytest.mark.parametrize(
+@each(
     ("params", "weights", "match"),
     [
         ({"class_weight": "balanced"}, None, "would count the labels of the data. Declare a dict"),

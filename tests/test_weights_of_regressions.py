@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import ElasticNet, LinearRegression, QuantileRegressor, Ridge
 
@@ -164,7 +165,7 @@ def test_a_fit_may_begin_at_a_public_model_and_have_weights():
 
 
 @EACH_MODEL
-@pytest.mark.parametrize(
+@each(
     ("largest", "weights", "match"),
     [
         (None, np.ones(N), "declare max_weight"),
