@@ -30,6 +30,7 @@ from skdpsco.moments.inference import mean_above_0
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import Budget, NoOpEvent, compose, mu_of, rho_of
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 RNG = np.random.default_rng(0)
@@ -350,8 +351,11 @@ def test_standard_errors_without_noise_are_those_of_least_squares(moments):
     assert through_zero.coef_standard_error_ == pytest.approx(errors, rel=0.02)
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_noise_of_coefficients_is_as_large_as_is_said(merged):
+@pytest.mark.parametrize(
+    ("merged", "relation"),
+    [(False, "replace-one"), (True, "replace-one"), (False, ADD_OR_REMOVE), (True, ADD_OR_REMOVE)],
+)
+def test_noise_of_coefficients_is_as_large_as_is_said(merged, relation):
     """Records without residuals: all of the error is noise."""
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (1000, 2))
     rows[:, 0] += 0.3
@@ -359,7 +363,7 @@ def test_noise_of_coefficients_is_as_large_as_is_said(merged):
     parts = [slice(600), slice(600, None)] if merged else [slice(None)]
     ratios: dict[bool, list] = {True: [], False: []}
     for seed in range(80):
-        make = PrivateMoments(epsilon=8.0, feature_bound=1.5, target_bound=1.5)
+        make = PrivateMoments(epsilon=8.0, feature_bound=1.5, target_bound=1.5, relation=relation)
         first, *rest = (
             clone(make).set_params(random_state=100 * k + seed).fit(rows[part], y[part])
             for k, part in enumerate(parts)

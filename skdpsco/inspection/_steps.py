@@ -17,8 +17,14 @@ from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names, guaranteed
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
-from skdpsco.privacy import Event, rho_of
-from skdpsco.privacy.relations import WITHIN_GROUPS, records_of_unit
+from skdpsco.privacy import Event, epsilon_of, rho_of
+from skdpsco.privacy.accounting import for_units
+from skdpsco.privacy.relations import (
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    WITHIN_GROUPS,
+    records_of_unit,
+)
 from skdpsco.privacy.report import PrivacyReport
 
 from ._cost import frozen_steps, planned, private_steps, search_cost
@@ -233,9 +239,13 @@ class Walk:
         report = _report_of(step) if self.fitted else None
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
-            known = report.relation == WITHIN_GROUPS or records_of_unit(report.relation)
             counted = report.event if report.released is None else report.released
             follows = "" if report.released is None else FOLLOWS
+            if report.relation == ADD_OR_REMOVE:
+                notes = joined(seed, follows, note)
+                self._add_as_replacement(name, step, counted, report.delta, notes)
+                return True
+            known = report.relation == WITHIN_GROUPS or records_of_unit(report.relation)
             self.add(
                 name,
                 step,
@@ -259,6 +269,10 @@ class Walk:
             raise type(error)(f"{name or 'estimator'}: {error}") from error
         is_seeded = getattr(step, "random_state", None) is not None
         seed = "SEEDED: will hold only without the seed" if is_seeded else ""
+        if relation == ADD_OR_REMOVE and event is not None:
+            notes = joined("not fitted", seed, note)
+            self._add_as_replacement(name, step, event, float(step.delta), notes)
+            return True
         self.add(
             name,
             step,
@@ -271,6 +285,23 @@ class Walk:
             event=event,
         )
         return True
+
+    def _add_as_replacement(
+        self, name: str, step: Any, event: Event, delta: float, note: str
+    ) -> None:
+        """Add a row about a guarantee for adding or removing a record, as one for replacing it."""
+        event = for_units(event, 2)
+        self.add(
+            name,
+            step,
+            PRIVATE,
+            joined(note, f"its own guarantee is for {ADD_OR_REMOVE!r} neighbours"),
+            epsilon=epsilon_of(event, delta),
+            delta=delta,
+            rho=rho_of(event),
+            relation=REPLACE_ONE,
+            event=event,
+        )
 
 
 def _is_progress_bar(callback: Any) -> bool:

@@ -24,6 +24,7 @@ from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.preprocessing.pca import PrivatePCA
 from skdpsco.privacy import BudgetExceededError, Event, rho_of
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
 
@@ -47,6 +48,8 @@ class Grant:
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
         """Refuse a charge that exceeds the share, and every charge but the first."""
+        if ADD_OR_REMOVE in args:
+            raise ValueError(f"relation of {estimator} must be 'replace-one' in a search.")
         rho = rho_of(event)
         self.charges.append(rho)  # before the check, so that one of two threads is refused
         if len(self.charges) > 1 or not rho <= self.rho * (1 + 1e-12):
@@ -71,7 +74,7 @@ class _Rehearsal(Grant):
     """Ends a fit before it would draw its first noise."""
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
-        super().charge(event, estimator)
+        super().charge(event, estimator, *args)
         raise _ReachedNoise(self.prefix)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import erfcx
 
 from skdpsco.moments.least_squares import LeastSquares
-from skdpsco.moments.release import ONE
+from skdpsco.moments.release import MATRIX, ONE
 
 
 class Uncertainty(NamedTuple):
@@ -55,13 +55,18 @@ def uncertainty(
     residual = np.append(-coef, 1.0)
     # Of the gradient, and of the mean residual behind it.
     noise, curvature_noise, residual_noise = np.zeros((d + 1, d + 1)), 0.0, 0.0
-    for share, (centre, scale, deviation) in moments.measured:
+    for share, (centre, scale, deviation, counted) in moments.measured:
         # Columns less their means are this times (ONE, v), with noise in second moments of that.
         P = np.column_stack([(centre - problem.mean) / ONE, np.diag(scale)])
         Q = np.vstack([P[:d], np.append(1.0 / ONE, np.zeros(d + 1))])
         h = P.T @ residual
         K = 0.5 * (h @ h * np.eye(d + 2) + np.outer(h, h))
         K[0, 0] -= h[0] ** 2  # the mean of a constant has no noise
+        if counted:  # but the number of records has, by which all else is divided
+            k = -_second_moments(moments, centre, scale) @ h / MATRIX.one
+            k[0] += h[0]
+            K += np.outer(k, k)
+            residual_noise += (share * deviation) ** 2 * float(h @ k) ** 2
         variance = (share * deviation) ** 2
         noise += variance * Q @ K @ Q.T
         residual_noise += variance * ((h @ h) ** 2 - h[0] ** 4)
@@ -94,3 +99,11 @@ def mean_above_0(mean: float, deviation: float) -> float:
     # The ratio of density and probability, without underflow far below 0.
     ratio = np.sqrt(2.0 / np.pi) / erfcx(-mean / deviation / np.sqrt(2.0))
     return max(mean + deviation * float(ratio), 0.0)
+
+
+def _second_moments(moments: Any, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Mean of ``(ONE, v) (ONE, v)'`` over all records, as released, in the units of one release."""
+    v = np.append(ONE, (moments.mean - centre) / scale)
+    M = np.outer(v, v)
+    M[1:, 1:] += moments.covariance / np.outer(scale, scale)
+    return M

@@ -1,11 +1,12 @@
 """One private release of means and covariances, which answers many questions."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
@@ -25,9 +26,16 @@ from skdpsco._validation import (
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
-from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
+from skdpsco.moments.release import (
+    MOST_RECORDS_ADDED,
+    declared_or_found,
+    most_records,
+    plan_matrix,
+    release_matrix,
+)
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
+from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.solvers.moments.plan import MOMENTS
 
@@ -66,6 +74,11 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
         bounds b; longer rows are shortened. Nothing is found privately then. None means that it is
         found, or the largest norm that is possible.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private,
+        and released with the rest, at no cost of its own. Bounds must then be declared, and a
+        centre, scales and a norm are not found. There may be up to 70 million records at epsilon 1,
+        and fewer if the noise is much smaller; reports say how many.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -94,11 +107,13 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, features and target; the number
-    of records, the number and names of the features and their dtypes are public. Errors in the
+    Neighbouring data sets differ by the replacement of one record, features and target, and the
+    number of records is public, unless ``relation`` says that one record is added or removed. The
+    number and names of the features and their dtypes are public. Errors in the
     input (a NaN, say) are reported to the caller and are not covered by the guarantee. Rows are
     shortened towards the centre, together with their targets, so that the sum of ``z z'`` over rows
-    z of norm r changes by at most ``sqrt(2) r**2``. Proof: docs/proofs/private_moments.md.
+    z of norm r changes by at most ``sqrt(2) r**2``, and by ``r**2`` if a record is added. Proof:
+    docs/proofs/private_moments.md.
 
     References
     ----------
@@ -126,6 +141,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         **TABLE_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,
         "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
+        "relation": [StrOptions(set(RELATIONS))],
     }
 
     def __init__(
@@ -138,6 +154,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         target_bound: float | None = None,
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -147,12 +164,17 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         self.target_bound = target_bound
         self.conditioning = conditioning
         self.row_norm = row_norm
+        self.relation = relation
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @property
+    def _relation(self) -> str:
+        return self.relation
 
     @property
     def _released(self) -> ReleasedMoments:
@@ -243,22 +265,37 @@ def release_moments_of(
     norm = None if norm is None else check_bound("row_norm", norm)
     conditioned = estimator.conditioning == "auto"
     available = estimator._available(budget)
+    # Public numbers, from which all follows that is known before the release.
+    known = None if estimator._relation == ADD_OR_REMOVE else n
+    if known is None and np.isnan(bounds).any():
+        raise ValueError(
+            f"feature_bound and target_bound must be declared with relation={ADD_OR_REMOVE!r}: "
+            "nothing is found privately then."
+        )
     plan = estimator._planned(
         lambda spend: plan_matrix(
-            n, len(bounds), spend.mu, conditioned, norm, int(np.isnan(bounds).sum())
+            known, len(bounds), spend.mu, conditioned, norm, int(np.isnan(bounds).sum())
         ),
         available,
-        n,
+        MOST_RECORDS_ADDED if known is None else n,
         d,
     )
-    public = PublicNumbers(
-        n,
-        len(bounds),
-        available.mu,
-        budget.epsilon,
-        budget.delta,
-        max_records_per_unit=budget.max_records_per_unit,
-    )
+    warnings: tuple[str, ...] = ()
+    if known is None and n > most_records(plan):
+        raise ValueError(
+            f"X must have at most {most_records(plan)} records with relation={ADD_OR_REMOVE!r} and "
+            f"epsilon={estimator.epsilon!r}."
+        )
+    if known is not None:
+        public = PublicNumbers(
+            known,
+            len(bounds),
+            available.mu,
+            budget.epsilon,
+            budget.delta,
+            max_records_per_unit=budget.max_records_per_unit,
+        )
+        warnings = advice_on(public) or _noise_advice(known, len(bounds), available.mu)
     with (
         threadpool_limits(1, user_api="blas"),  # pieces have threads already
         opened(records, np.ones(records.shape[1])) as design,
@@ -267,11 +304,11 @@ def release_moments_of(
             plan.event,
             budget,
             stacklevel=stacklevel,
-            warnings=advice_on(public) or _noise_advice(n, len(bounds), available.mu),
+            warnings=warnings,
         ) as release,
     ):
         bounds = declared_or_found(plan, design, y, bounds, release.rng)
-        mean, covariance, measured = release_matrix(
+        n, mean, covariance, measured = release_matrix(
             plan, TableSums(design, y, bounds), bounds, release.rng
         )
         release.assumptions = _assumptions(plan, bounds, d)
@@ -334,6 +371,8 @@ def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, .
     if len(bounds) > n_features:
         listed = ", ".join(f"{bound:g}" for bound in bounds[n_features:])
         lines.append(f"targets are clipped to +-{listed}")
+    if plan.n_samples is None:
+        lines.append(f"there are at most {most_records(plan)} records")
     if plan.conditioning is not None:
         lines.append(plan.note)
     return tuple(lines)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco.data.pieces import replace_one
-from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.moments.table_sums import TableSums, table_counts
 from skdpsco.privacy import Event, compose, gdp_of
 from skdpsco.scaling.conditioning import (
@@ -48,6 +48,7 @@ class MatrixTuning(NamedTuple):
 
 MATRIX = MatrixTuning()
 ONE = math.sqrt(MATRIX.one)
+MOST_RECORDS_ADDED = 2**28  # of a table whose number of records is private, at any budget
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class MatrixPlan:
     Parameters
     ----------
     event : Event
-    n_samples : int
+    n_samples : int or None
+        None if their number is private, and released.
     matrix_grid : float
     bounds : BoundPlan or None
         None if all bounds are declared.
@@ -69,7 +71,7 @@ class MatrixPlan:
     """
 
     event: Event
-    n_samples: int
+    n_samples: int | None
     matrix_grid: float
     bounds: BoundPlan | None
     conditioning: ConditioningPlan | None
@@ -88,26 +90,30 @@ class Measured(NamedTuple):
 
     Columns are ``centre + scale * v``. The noisy matrix is the mean of ``(ONE, v) (ONE, v)'``, in
     which independent noise of a standard deviation ``deviation`` was added to entries on the
-    diagonal, and of that over the root of 2 to the others; the first entry is exact.
+    diagonal, and of that over the root of 2 to the others; the first entry is exact, as it is
+    known, or as the mean is taken over what it says.
 
     Parameters
     ----------
     centre, scale : ndarray of shape (n_columns,)
         In the user's units.
     deviation : float
+    counted : bool
+        Whether the number of records was released: the noise of the first entry is in it.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     deviation: float
+    counted: bool = False
 
     def take(self, columns: np.ndarray) -> "Measured":
         """That of some columns."""
-        return Measured(self.centre[columns], self.scale[columns], self.deviation)
+        return self._replace(centre=self.centre[columns], scale=self.scale[columns])
 
 
 def plan_matrix(
-    n_samples: int,
+    n_samples: int | None,
     n_columns: int,
     mu: float,
     conditioned: bool,
@@ -118,8 +124,11 @@ def plan_matrix(
 
     Parameters
     ----------
-    n_samples, n_columns : int
-        Sizes of the table, whose columns include the target.
+    n_samples : int or None
+        Number of records. None if it is private: neighbours then add or remove a record, and
+        nothing is found before the matrix.
+    n_columns : int
+        Number of columns, with the target.
     mu : float
     conditioned : bool
         Whether a centre, scales and the norm of rows are found, if there are records enough.
@@ -138,11 +147,11 @@ def plan_matrix(
     largest = math.sqrt(p)
     mu *= 1.0 - 2.0**-40  # covers the rounding of the shares
     bounds = None
-    if n_unknown > 0:
+    if n is not None and n_unknown > 0:
         bounds = plan_bounds(n, n_unknown, 0.5 * mu * mu)
         mu = math.sqrt(mu * mu - gdp_of(bounds.event) ** 2) * (1.0 - 2.0**-40)
     conditioning, parts, left = None, {}, 1.0
-    if conditioned and row_norm is None and conditioning_pays(n, p, mu):
+    if n is not None and conditioned and row_norm is None and conditioning_pays(n, p, mu):
         conditioning = replace(plan_conditioning(n, p, mu, scaled=True), width=1.0)
         parts["norm"] = (MATRIX.norm_share / MATRIX.n_counts, MATRIX.n_counts)
         left -= conditioning.share + MATRIX.norm_share
@@ -150,13 +159,31 @@ def plan_matrix(
     multiplier, event = share_mu(mu, parts)
     found = [plan.event for plan in (bounds, conditioning) if plan is not None]
     event = compose(*found, event)
-    # A record's matrix is psd, with this Frobenius norm at most, rounding of norms included.
-    square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
-    changed = replace_one(n, square, math.sqrt(2.0) * square)
-    grid = gaussian_grid(changed, multiplier["matrix"], (p + 1) * (p + 2) // 2, 2.0 * n * square)
-    norm_grid = gaussian_grid(1.0, multiplier["norm"], 1, n) if "norm" in parts else None
+    grid = _grid_of_matrix(n, p, multiplier["matrix"])
+    norm_grid = (
+        None if n is None or "norm" not in parts else gaussian_grid(1.0, multiplier["norm"], 1, n)
+    )
     norm = largest if row_norm is None else min(row_norm, largest)
     return MatrixPlan(event, n, grid, bounds, conditioning, norm_grid, norm)
+
+
+def _grid_of_matrix(n_samples: int | None, n_columns: int, multiplier: float) -> float:
+    """The grid of the matrix, for neighbours that replace a record or, without n, add one."""
+    p = n_columns
+    # A record's matrix is psd, with this Frobenius norm at most, rounding of norms included.
+    square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
+    change = square if n_samples is None else math.sqrt(2.0) * square
+    most = MOST_RECORDS_ADDED if n_samples is None else n_samples
+    # The rounding of both sums is counted, wherever their records are cut.
+    changed = replace_one(most, square, change)
+    largest = square if n_samples is None else 2.0 * most * square
+    return gaussian_grid(changed, multiplier, (p + 1) * (p + 2) // 2, largest)
+
+
+def most_records(plan: MatrixPlan) -> int:
+    """How many records there may be where their number is private: as many as the grid holds."""
+    held = plan.matrix_grid * (GRID_LIMIT // 2) / (2.0 * (1.0 + MATRIX.one))
+    return int(min(held * (1.0 - 2.0**-20), MOST_RECORDS_ADDED))
 
 
 def declared_or_found(
@@ -177,8 +204,8 @@ def declared_or_found(
 
 def release_matrix(
     plan: MatrixPlan, sums: TableSums, bounds: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, Measured]:
-    """Mean, covariance and how they were measured, of the rows of a table.
+) -> tuple[int, np.ndarray, np.ndarray, Measured]:
+    """Number, mean and covariance of the rows of a table, and how they were measured.
 
     Parameters
     ----------
@@ -189,14 +216,17 @@ def release_matrix(
 
     Returns
     -------
+    n_samples : int
+        With noise, and at least 1, if the plan does not know it.
     mean : ndarray of shape (n_columns,)
     covariance : ndarray of shape (n_columns, n_columns)
         With noise as it is: not always positive semidefinite.
     measured : Measured
     """
-    n, p = plan.n_samples, len(bounds)
+    n: Any = plan.n_samples
+    p = len(bounds)
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
-    if plan.conditioning is not None and plan.norm_grid is not None:
+    if n is not None and plan.conditioning is not None and plan.norm_grid is not None:
         centre, scale, _ = condition(plan.conditioning, sums, rng)
         powers = np.arange(2**MATRIX.n_counts) / 4.0
         norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
@@ -205,9 +235,12 @@ def release_matrix(
         c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
     entries = upper_triangle(sums.matrix(centre, scale, c, ONE))
     deviation = gaussian_mechanism(rng, entries, plan.matrix_grid)
-    M = symmetric(entries) / n
+    M = symmetric(entries)
+    # The first entry is the number of records, times ONE**2.
+    n = max(round(M[0, 0] / MATRIX.one), 1) if plan.n_samples is None else plan.n_samples
+    M /= n
     unit = bounds * scale * c  # of an entry of 1
     v = M[0, 1:] / ONE
     covariance = (M[1:, 1:] - np.outer(v, v)) * np.outer(unit, unit)
-    measured = Measured(bounds * centre, unit, deviation / n)
-    return measured.centre + unit * v, covariance, measured
+    measured = Measured(bounds * centre, unit, deviation / n, plan.n_samples is None)
+    return n, measured.centre + unit * v, covariance, measured

@@ -14,7 +14,7 @@ import numpy as np
 from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
-from skdpsco.privacy.relations import weakest
+from skdpsco.privacy.relations import ADD_OR_REMOVE, weakest
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers.base import worst_of
 
@@ -111,7 +111,8 @@ class MomentAnswers:
         Raises
         ------
         ValueError
-            If they do not have the same columns, or are of the same release.
+            If they do not have the same columns, are of the same release, or only one of them has
+            a private number of records.
         """
         if not isinstance(other, MomentAnswers):
             return NotImplemented
@@ -264,10 +265,14 @@ class ReleasedMoments(MomentAnswers):
         Raises
         ------
         ValueError
-            If they do not have the same columns, or are of the same release.
+            If they do not have the same columns, are of the same release, or only one of them has
+            a private number of records.
         """
         if np.array_equal(self.mean, other.mean):
             raise ValueError("Moments cannot be added to themselves: records would count twice.")
+        relations = {self.privacy_.relation, other.privacy_.relation}
+        if ADD_OR_REMOVE in relations and len(relations) > 1:
+            raise ValueError(f"Moments can only be added if both are for {ADD_OR_REMOVE!r}.")
         if self.names != other.names or self.n_targets != other.n_targets:
             raise ValueError(
                 f"Moments can only be added if they have the same columns, got {self.names} and "
@@ -291,7 +296,7 @@ class ReleasedMoments(MomentAnswers):
             event=worst_of([report.event for report in reports]),
             seeded=any(report.seeded for report in reports),
             assumptions=tuple(assumed),
-            relation=weakest(report.relation for report in reports),
+            relation=weakest(relations),
         )
         return replace(
             self,

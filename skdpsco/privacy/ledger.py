@@ -100,7 +100,8 @@ class Ledger:
         Name of the data set, in Unicode's normal form C, so that names that look alike are equal.
         One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. The estimators of this library need the default. Some charge
+        Which data sets are neighbours. The estimators of this library need the default, but for
+        `PrivateMoments`, which has a parameter ``relation``, and models of its moments. Some charge
         for "replace-one within groups"; `weakest_relation` then holds for all charges together.
     max_records_per_unit : int, default=1
         How many records a unit has at most, such as the visits of a person. Above 1 the budget
@@ -230,7 +231,8 @@ class Ledger:
         relation : str, default="replace-one"
             The neighbouring relation for which ``event`` is stated. It must be that of the ledger,
             or one of the other relations that replace records: a ledger for units of k records is
-            charged k^2 times the rho of an event that is stated for one. If the ledger's is
+            charged k^2 times the rho of an event that is stated for one, and (2 k)^2 times that of
+            one that is stated for "add-or-remove-one". If the ledger's is
             "replace-one", "replace-one within groups" is allowed too, which weakens the guarantee
             of the whole ledger.
 

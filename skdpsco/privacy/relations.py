@@ -6,7 +6,8 @@ from collections.abc import Iterable
 REPLACE_ONE = "replace-one"
 # Neighbours replace one record by another of the same groups: weaker than "replace-one".
 WITHIN_GROUPS = "replace-one within groups"
-RELATIONS = (REPLACE_ONE, "add-or-remove-one")
+ADD_OR_REMOVE = "add-or-remove-one"
+RELATIONS = (REPLACE_ONE, ADD_OR_REMOVE)
 
 _UNIT = re.compile(r"replace one unit of at most ([1-9][0-9]{0,5}) records")
 LARGEST_UNIT = 999_999  # of a unit
@@ -36,12 +37,19 @@ def replacements(of: str, by: str) -> int | None:
     if by == of:
         return 1
     k, at_once = records_of_unit(of), records_of_unit(by)
+    if k is not None and by == ADD_OR_REMOVE:
+        return 2 * k  # each of them is added, and another one is removed
     return None if k is None or at_once is None else -(-k // at_once)
 
 
 def weakest(relations: Iterable[str], otherwise: str = REPLACE_ONE) -> str:
-    """The relation for which guarantees with these relations hold together."""
+    """The relation for which guarantees with these relations hold together.
+
+    Those for adding or removing are not among them, unless there are no others.
+    """
     relations = set(relations)
+    if relations == {ADD_OR_REMOVE}:
+        return ADD_OR_REMOVE
     if WITHIN_GROUPS in relations:
         return WITHIN_GROUPS
     least = min((k for k in map(records_of_unit, relations) if k is not None), default=None)

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from .events import Event
+from .relations import ADD_OR_REMOVE
 
 
 def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
@@ -40,7 +41,8 @@ class PrivacyReport:
     relation : str
         Which data sets are neighbours. With "replace-one" they differ in one record; with
         "replace-one within groups" this record is also in the same groups in both, and with
-        "replace one unit of at most k records" they differ in up to k records.
+        "replace one unit of at most k records" they differ in up to k records. With
+        "add-or-remove-one" one has a record more than the other.
     released : Event or None
         For a fit that is post-processing of an earlier release, and cost nothing more: the event of
         that release, which sums with fits to the same records have to count.
@@ -57,11 +59,12 @@ class PrivacyReport:
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values of the table."""
+        secrecy = "private" if self.relation == ADD_OR_REMOVE else "public"
         rows = [
             ("epsilon", f"{self.epsilon:g}"),
             ("delta", f"{self.delta:g}"),
             ("rho (zCDP)", f"{self.rho:.6g}"),
-            ("neighbours", f"{self.relation}, number of records public"),
+            ("neighbours", f"{self.relation}, number of records {secrecy}"),
             ("noise", "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"),
         ]
         return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]

@@ -114,6 +114,27 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse,
     assert np.min(np.max(largest, axis=0)) > 0.8  # bounds are nearly reached
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("row_norm", [None, 0.7])
+def test_an_added_record_changes_what_is_charged(monkeypatch, n, row_norm, is_sparse):
+    """Brute force: every record at every place. The plan knows nothing of n."""
+    releases, mu, largest = Releases(monkeypatch), 100.0, 0.0
+    for p in (1, 2, 3):
+        plan = plan_matrix(None, p, mu, True, row_norm)
+        assert plan.conditioning is plan.bounds is plan.n_samples is None
+        records = extreme_records(p)
+        rest = [records[(3 * k) % len(records)] for k in range(n)]
+        (without,) = releases.run(plan, rest, is_sparse)
+        for record, place in itertools.product(records, range(n + 1)):
+            (units,) = releases.run(plan, [*rest[:place], record, *rest[place:]], is_sparse)
+            change = float(np.linalg.norm(units - without))
+            ratio = change / (mu_of(plan.event) * math.sqrt(4.0**SCALE_BITS - 16))
+            assert ratio <= 1.0
+            largest = max(largest, ratio)
+    assert largest > 0.99
+
+
 def test_two_records_reach_the_sensitivity():
     """Over all pairs of rows of norm 1 behind the entry of the ones, in a plane."""
     t = module.ONE
