@@ -156,7 +156,7 @@ def framed(part: Any) -> Any:
 
 
 class RowGroups(NamedTuple):
-    """Some row groups of a Parquet file; columns by name. A schema may encode the features."""
+    """Some row groups of a Parquet file; columns by name."""
 
     path: str
     groups: tuple[int, ...]
@@ -164,7 +164,6 @@ class RowGroups(NamedTuple):
     target: str | None
     n_rows: int
     framed: bool = False
-    schema: Any = None
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
@@ -174,9 +173,6 @@ class RowGroups(NamedTuple):
         # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
         with pyarrow.parquet.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
-        if self.schema is not None:
-            X = self.schema.encode(table.select(list(self.features)))
-            return X, None if self.target is None else table.column(self.target).to_numpy()
         where = {name: table.column_names.index(name) for name in names}
         target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
@@ -387,12 +383,9 @@ def table_parts(table: Any, target: str | None, columns: Any, block_size: int | 
 
 
 def parquet_parts(
-    paths: list[str], target: str | None, columns: Any, block_size: int | None, schema: Any = None
+    paths: list[str], target: str | None, columns: Any, block_size: int | None
 ) -> Any:
-    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`.
-
-    A schema, if there is one, says which columns are features, and encodes them.
-    """
+    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
     import pyarrow.parquet
 
     check_files(paths)
@@ -402,27 +395,12 @@ def parquet_parts(
         with pyarrow.parquet.ParquetFile(path) as file:
             found, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-        if schema is None:
-            names, _, _, text = arrow_columns(found, target, columns)
-            features = names
-        else:
-            features, text = _declared_columns(found, target, schema, path), None
-            names = tuple(schema.feature_names_out())
+        names, _, _, text = arrow_columns(found, target, columns)
         if known not in (None, (names, text)):
             raise ValueError(f"path: {path} has other columns than {paths[0]}.")
         known = names, text
         frames = text is not None
         for groups in merged(sizes, block_rows(len(names), block_size)):
             n_rows = sum(sizes[g] for g in groups)
-            part = RowGroups(path, tuple(groups), features, target, n_rows, frames, schema)
-            parts.append(part)
+            parts.append(RowGroups(path, tuple(groups), names, target, n_rows, frames))
     return parts, *known
-
-
-def _declared_columns(found: Any, target: str | None, schema: Any, path: str) -> tuple[str, ...]:
-    """The columns that a schema encodes, if a file has them."""
-    _check_label(found.names, target)
-    if absent := [name for name in schema.features if name not in found.names]:
-        raise ValueError(f"path: {path} lacks the columns {absent} of the schema.")
-    schema.opened(found.empty_table().select(schema.features))
-    return tuple(schema.features)

@@ -440,7 +440,6 @@ class RowBlocks:
         target: Any = None,
         *,
         columns: Any = None,
-        schema: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Self:
@@ -451,14 +450,11 @@ class RowBlocks:
         path : str, path or list of them
             No file may be named twice, by whatever path or link.
         target : str or None, default=None
-            Name of the column of the targets; None means that of the schema, if there is one.
+            Name of the column of the targets.
         columns : list of str or None, default=None
-            Names of the features; None means all but the target. Columns that are not numeric
-            have to be encoded before a fit: see `map`, or give a ``schema``.
-        schema : Schema or None, default=None
-            What is public about the columns. Its features are read and encoded, as a `TableEncoder`
-            does it, whenever a block is read; columns of the files that are no features are not
-            read. ``columns`` must be None then.
+            Names of the features; None means all but the target. Other columns are not read.
+            Columns that are not numeric have to be encoded before a fit: see `map`, which takes a
+            `TableEncoder`.
         block_size : int or None, default=None
             Row groups are put together up to so many rows, and never split; None as in
             `from_arrays`.
@@ -470,11 +466,7 @@ class RowBlocks:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
         rows = check_block_size(block_size)
-        if schema is not None:
-            if columns is not None:
-                raise ValueError("columns must be None where a schema names the features.")
-            target = schema.target if target is None else target
-        parts, names, text = parquet_parts(files, target, columns, rows, schema)
+        parts, names, text = parquet_parts(files, target, columns, rows)
         return cls(
             parts,
             sum(part.n_rows for part in parts),
