@@ -34,6 +34,8 @@ suppress_warnings = ["config.cache"]  # the order of the examples is a function
 
 EXAMPLES = [  # in the order of the gallery
     "plot_first_model.py",
+    "raw_adult.py",
+    "raw_california.py",
     "plot_pipeline_budget.py",
     "plot_private_grid_search.py",
     "plot_moments.py",

@@ -3,6 +3,7 @@
 Those of the gallery run where the site is built: tests/test_site.py looks at what they drew.
 """
 
+import ast
 import doctest
 import re
 import runpy
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import datasets
+from sklearn.utils import Bunch
 
 ROOT = Path(__file__).parents[1]
 
@@ -117,6 +120,67 @@ def test_csv_missing_file(quickstart, tmp_path, capsys):
     with pytest.raises(SystemExit):
         quickstart(["--csv", str(tmp_path / "none.csv"), "--target", "y"])
     assert "cannot read" in capsys.readouterr().err
+
+
+def records_like_adult(*_, **__):
+    """What scikit-learn downloads, in its columns and types: here drawn at random."""
+    pd = pytest.importorskip("pandas")
+    rng, n = np.random.default_rng(0), 3000
+    jobs = rng.choice(["Sales", "Tech-support", "Armed-Forces"], n).astype(object)
+    jobs[::7] = np.nan
+    numbers = {"age": (17, 91), "fnlwgt": (1, 10**6), "education-num": (1, 17)}
+    numbers |= {"capital-gain": (0, 10**5), "capital-loss": (0, 4357), "hours-per-week": (1, 100)}
+    frame = pd.DataFrame({name: rng.integers(*ends, n) for name, ends in numbers.items()})
+    frame["occupation"] = pd.Categorical(jobs)
+    frame["relationship"] = pd.Categorical(rng.choice(["Husband", "Wife", "Unmarried"], n))
+    frame["sex"] = pd.Categorical(rng.choice(["Female", "Male"], n))
+    frame["class"] = pd.Categorical(np.where(frame["education-num"] > 9, ">50K", "<=50K"))
+    return Bunch(frame=frame)
+
+
+def records_like_california(*_, **__):
+    pd = pytest.importorskip("pandas")
+    names = "MedInc HouseAge AveRooms AveBedrms Population AveOccup Latitude Longitude".split()
+    low = np.array([0, 0, 0, 0, 0, 0, 32, -124])
+    values = np.random.default_rng(0).uniform(low, low + 10, (3000, 8))
+    frame = pd.DataFrame(values, columns=names)
+    return Bunch(frame=frame.assign(MedHouseVal=frame["MedInc"] / 3.0))
+
+
+RAW_TABLES = {
+    "raw_adult": ("fetch_openml", records_like_adult, "accuracy"),
+    "raw_california": ("fetch_california_housing", records_like_california, "R²"),
+}
+
+
+def run_on_raw_table(name, capsys):
+    """Run an example that downloads its records; return the score that it prints last."""
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    measure, score = capsys.readouterr().out.split()[-2:]
+    assert measure == RAW_TABLES[name][2]
+    return float(score)
+
+
+@pytest.mark.parametrize("name", RAW_TABLES)
+def test_raw_tables(name, monkeypatch, capsys):
+    """On drawn records of the same columns, as tests need no network."""
+    fetcher, records, _ = RAW_TABLES[name]
+    monkeypatch.setattr(datasets, fetcher, records)
+    assert run_on_raw_table(name, capsys) > 0.8
+    module = ast.parse((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
+    lines = {line for part in module.body[1:] for line in range(part.lineno, part.end_lineno + 1)}
+    assert len(lines) <= 25  # of code that a user writes
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn tries a second time
+@pytest.mark.parametrize(("name", "least"), [("raw_adult", 0.84), ("raw_california", 0.62)])
+def test_raw_tables_as_downloaded(name, least, capsys):
+    try:
+        score = run_on_raw_table(name, capsys)
+    except OSError:
+        pytest.skip("The records cannot be downloaded: there is no network, or no such file.")
+    assert score >= least
 
 
 def python_blocks(page):
