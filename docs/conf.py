@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from importlib.metadata import metadata
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -61,6 +62,28 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "abort_on_example_error": True,
 }
+
+
+def binder_of(addresses):
+    """Where Binder finds the tutorials: `.binder` makes notebooks of those in the repository.
+
+    ``addresses`` are lines such as "Repository, https://github.com/owner/name". Without the address
+    of a repository on GitHub tutorials have no link to Binder.
+    """
+    place = r"(?:Repository|Source), https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?"
+    found = [match for line in addresses if (match := re.fullmatch(place, line))]
+    return found and {
+        "binderhub_url": "https://mybinder.org",
+        "org": found[0][1],
+        "repo": found[0][2],
+        "branch": "main",
+        "dependencies": "../.binder/requirements.txt",
+    }
+
+
+if binder := binder_of(metadata("skdpsco").get_all("Project-URL", [])):
+    sphinx_gallery_conf["binder"] = binder
+
 templates_path = ["_templates"]
 
 # Docstrings name code between single backticks: a link if there is such a page, else plain code.
