@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[1]
-PATIENCE = 150.0  # seconds for one fit
+PATIENCE = 300.0  # seconds for one fit
 processes = {}
 
 
@@ -59,6 +59,7 @@ def call(environment, module, function, *arguments):
     writer.start()
     if not select.select([process.stdout], [], [], PATIENCE)[0]:
         process.kill()
+        process.wait()
         raise TimeoutError(function)
     writer.join()
     failed, answer = pickle.load(process.stdout)

@@ -11,23 +11,29 @@ from field.runs import COLUMNS
 
 FOLDER = Path(__file__).parent / "results"
 PACKAGES = ("skdpsco", "numpy", "scipy", "scikit-learn", "numba", "pandas")
-RIVALS = Path(__file__).parent / "requirements-rivals.txt"
 
 
 def machine():
-    """Versions, and what the processor is called."""
-    versions = {}
+    """Versions, also those that the requirements of other environments name, and the processor."""
+    versions, pins = {}, {}
     for package in PACKAGES:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = "none"
+    for path in sorted(Path(__file__).parent.glob("requirements*.txt")):
+        lines = [line.split("==") for line in path.read_text().splitlines() if "==" in line]
+        pins[path.name] = dict(lines)
     processor = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
         processor = names[0] if names else processor
-    return {"python": platform.python_version(), "processor": processor, "packages": versions}
+    return {
+        "python": platform.python_version(),
+        "processor": processor,
+        "packages": versions,
+    } | pins
 
 
 class Store:
