@@ -118,7 +118,8 @@ BAD_PARAMETERS = [
 # The first value for each parameter and message, for estimators that declare the same constraints.
 ONE_OF_EACH = list({case[::2]: case for case in reversed(BAD_PARAMETERS)}.values())
 BAD_TARGET_BOUNDS = [
-    *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j, [1.0] * N)),
+    *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j)),
+    ([1.0] * N, "target_bound.* must be"),
     (True, "target_bound must be a positive number, got True"),
     (1e300, r"target_bound must be in \[1e-100, 1e\+100\]"),
     (10**400, r"target_bound must be in \[1e-100, 1e\+100\]"),
@@ -281,6 +282,8 @@ def test_y(Estimator, case):
     bad, match, match_classifier = BAD_Y[case]
     if Estimator is PrivateLogisticL1 and match_classifier != "same":
         match = match_classifier
+    if Estimator is PrivateLasso and case == "two columns":
+        match = None  # which are two targets
     if match is None:
         assert np.isfinite(Estimator().fit(X, bad).coef_).all()
     else:

@@ -291,6 +291,8 @@ def test_y(Estimator, case):
     bad, match, of_classifiers = BAD_Y[case]
     if Estimator is PrivateLogisticRegression and of_classifiers != "same":
         match = of_classifiers
+    if Estimator is not PrivateLogisticRegression and case == "two columns":
+        match = None  # which are two targets
     if match is None:
         assert np.isfinite(Estimator().fit(X, bad).coef_).all()
     else:
