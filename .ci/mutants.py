@@ -206,7 +206,7 @@ BUGS = [
         "multiplicative_weights"),
     # Moments that are released once, units of several records, weights
     Bug("moments once: the matrix halved", "moments/release.py",
-        "math.sqrt(2.0) * square)", "0.5 * math.sqrt(2.0) * square)",
+        "else math.sqrt(2.0) * square", "else 0.5 * math.sqrt(2.0) * square",
         "audit/private_moments_noise"),
     Bug("moments once: the ones are free", "moments/release.py",
         "square = (1.0 + MATRIX.one) *", "square = 1.0 *", "audit/private_moments_noise"),

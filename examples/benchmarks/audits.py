@@ -7,7 +7,11 @@ At a large epsilon, fewer fits see a part of it. "Found from" is the epsilon fro
 estimator would be convicted with probability 0.8 if one number showed all that it releases.
 Searches are left out, as each of their fits is many.
 
-python examples/benchmarks/audits.py [--epsilon 16] [--n-fits 400] [--only NAME ...]
+With --solvers every solver is fitted by itself: without an intercept, a centre, scales and
+calibration, which would share its budget, and where it can be with one step, to 20 records of one
+feature that are all zero but the replaced one.
+
+python examples/benchmarks/audits.py [--solvers] [--epsilon 16] [--n-fits 400] [--only NAME ...]
 """
 
 import argparse
@@ -25,6 +29,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
+    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateRidge,
     PrivateSynthesizer,
@@ -61,6 +66,42 @@ CASES = [
     (PrivateFeatureSelector(n_features_to_select=1, **CLASSES), LABELS, {"two": True}),
 ]
 
+ALONE = {"fit_intercept": False, "conditioning": None}
+UNCALIBRATED = {**ALONE, "calibration": None}
+FEW = 20
+NAUGHT, ONES = np.zeros((FEW, 1)), np.arange(FEW) % 2
+ALL_ONE = {"fit_params": {"sensitive_features": np.zeros(FEW)}}
+
+
+def of_solver(Model, solver, y, **params):
+    """A case of one solver."""
+    about = TARGETS if y is None else CLASSES
+    targets = np.zeros(FEW) if y is None else y
+    more = ALL_ONE if Model is PrivateGroupDRO else {}
+    return Model(**about, **params, solver=solver), targets, more
+
+
+SOLVERS = [
+    (PrivateMoments(conditioning=None, **TARGETS), np.zeros(FEW), {}),
+    *(
+        of_solver(PrivateRidge, solver, None, **UNCALIBRATED, alpha=1.0, n_iter=1)
+        for solver in ("moments", "coordinate-descent", "gradient-descent")
+    ),
+    *(
+        of_solver(PrivateLasso, solver, None, **UNCALIBRATED, radius=1.0, n_iter=1)
+        for solver in ("stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe")
+    ),
+    of_solver(PrivateLinearClassifier, "phased-sgd", ONES, **UNCALIBRATED),
+    of_solver(PrivateLinearClassifier, "phased-erm", ONES, **UNCALIBRATED),
+    of_solver(PrivateLinearClassifier, "one-pass-frank-wolfe", ONES, **UNCALIBRATED, p=1.0),
+    of_solver(PrivateLinearClassifier, "tree-frank-wolfe", ONES, **UNCALIBRATED, p=1.0),
+    *(
+        of_solver(PrivateMinimaxRegressor, solver, None, **UNCALIBRATED, radius=1.0, n_iter=1)
+        for solver in ("mirror-descent", "mirror-prox")
+    ),
+    of_solver(PrivateGroupDRO, "moments", ONES, **UNCALIBRATED),
+]
+
 
 def main() -> None:
     """Print the table."""
@@ -68,16 +109,19 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=16.0)
     parser.add_argument("--n-fits", type=int, default=400)
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--solvers", action="store_true")
     options = parser.parse_args()
     print(f"epsilon = {options.epsilon:g}, delta = 1e-6, {options.n_fits} fits of each neighbour\n")
     print("| estimator | epsilon at least | mu at least | mu claimed | found from | fits/s |")
     print("|---|---|---|---|---|---|")
-    for estimator, y, more in CASES:
+    for estimator, y, more in SOLVERS if options.solvers else CASES:
         name = type(estimator).__name__
+        if options.solvers and hasattr(estimator, "solver"):
+            name = f"{name}, {estimator.solver}"
         if options.only and name not in options.only:
             continue
-        arguments = dict(more)
-        features = np.column_stack([X, -X]) if arguments.pop("two", False) else X
+        arguments, records = dict(more), NAUGHT if options.solvers else X
+        features = np.column_stack([X, -X]) if arguments.pop("two", False) else records
         estimator.set_params(epsilon=options.epsilon)
         start = time.perf_counter()
         found = audit(estimator, features, y, n_fits=options.n_fits, random_state=0, **arguments)
