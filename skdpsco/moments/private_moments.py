@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
@@ -17,6 +16,7 @@ from skdpsco._validation import (
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
     TARGETS_CONSTRAINTS,
+    StrOptions,
     check_bound,
     check_feature_bound,
     check_target,
