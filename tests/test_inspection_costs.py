@@ -191,9 +191,12 @@ def test_reports_of_other_classes():
     assert not privacy_report(pipeline).private  # what a fit would do is not known
     assert privacy_report(pipeline.fit(X, Y)).private
     assert [step.name for step in not_private_steps(pipeline)] == ["centre"]  # a clone forgets
-    other = privacy_report(Centre(relation="add-or-remove-one").fit(X))
+    other = privacy_report(Centre(relation="swap two columns").fit(X))
     assert other.steps[0].status == NOT
-    assert "add-or-remove-one" in other.steps[0].note
+    assert "swap two columns" in other.steps[0].note
+    added = Centre(relation="add-or-remove-one").fit(X)
+    assert privacy_report(added).rho == pytest.approx(4.0 * added.privacy_.rho)
+    assert "add-or-remove-one" in privacy_report(added).steps[0].note
     assert not privacy_report(Wrapper(PrivateLasso()).fit(X, Y)).private
 
 

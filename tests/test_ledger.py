@@ -234,7 +234,6 @@ def test_forged_events(rho):
         ((NoOpEvent(), "", None, "nearby"), ValueError, "relation must be one of"),
         ((NoOpEvent(), "", None, None), ValueError, "relation must be one of"),
         ((NoOpEvent(), "", None, ["replace-one"]), ValueError, "relation must be one of"),
-        ((NoOpEvent(), "", None, ADD), ValueError, "this release is for 'add-or-remove-one'"),
     ],
 )
 def test_charges_that_are_refused(arguments, error, match):
