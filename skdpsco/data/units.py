@@ -81,7 +81,8 @@ def _numbers(units: Any) -> np.ndarray:
         if values.ndim != 1 or not len(values) or missing:
             raise ValueError
         numbers = np.empty(len(values), np.int64)
-        for i, value in enumerate(values.view(np.int64) if values.dtype.kind in "mM" else values):
+        plain = values.view(np.int64) if values.dtype.kind in "mM" else values
+        for i, value in enumerate(plain.tolist()):
             if value is None or not value == value:
                 raise ValueError
             numbers[i] = known.setdefault(value, len(known))
