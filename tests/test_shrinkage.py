@@ -7,7 +7,13 @@ from numpy.testing import assert_allclose
 from skdpsco import PrivateHuberRegressor, PrivateLasso, PrivateRidge
 from skdpsco.losses import Huber
 from skdpsco.scaling.target import Target
-from skdpsco.solvers.penalized.shrinkage import SHRINKAGE, GradientSteps, shrink_result, shrunk_part
+from skdpsco.solvers.penalized.shrinkage import (
+    SHRINKAGE,
+    GradientSteps,
+    best_factor,
+    excess,
+    shrink_result,
+)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
@@ -37,41 +43,58 @@ def test_the_factor_is_the_best_one():
     truth, reached, noise = rng.normal(size=10_000), 0.4, rng.normal(size=10_000)
     for deviation in (0.6, 1.0):
         u = reached * truth + deviation * noise
-        found = shrunk_part(u, deviation**2, reached, 1e9)
-        factor = found[0] / u[0]
+        square = excess(u, deviation**2) / reached**2
+        assert square == pytest.approx(truth @ truth, rel=0.3)
+        factor = best_factor(square, 10_000 * deviation**2, reached)
         assert factor == pytest.approx(u @ truth / (u @ u), rel=0.3)
-    assert_allclose(shrunk_part(truth, 0.01, reached, 1e9), truth)  # never longer
+    assert best_factor(1.0, 0.01, reached) == 1.0  # never longer
 
 
-def test_noise_costs_no_more_than_a_share_of_the_most_that_is_true():
-    rng = np.random.default_rng(0)
-    for deviation in np.logspace(-3, 3, 20):
-        for reached in (0.1, 1.0):
-            u = deviation * rng.normal(size=30)
-            m_v = 30 * deviation**2
-            factor = shrunk_part(u, deviation**2, reached, 1.0)[0] / u[0]
-            assert factor**2 * m_v <= 0.25 * (1.0 + 1e-9)
-    assert (shrunk_part(np.zeros(3), 1.0, 1.0, 1.0) == 0.0).all()
-    u = np.array([3.0, 0.0, 0.0, 0.0])  # what a penalty has made 0 has no noise
-    assert shrunk_part(u, 1.0, 1.0, 1e9)[0] == pytest.approx(3.0 * (1.0 - 1.0 / 9.0))
+def test_an_excess_is_beyond_noise():
+    assert excess(np.zeros(3), 1.0) == 0.0
+    assert excess(np.array([3.0, 0.0, 0.0]), 1.0) == 8.0  # what a penalty has made 0 has no noise
+    assert excess(np.array([3.0, 4.0]), 1.0) == 23.0
+    assert excess(np.array([3.0, 4.0]), 1.0, 2.0) == 19.0
+    assert excess(np.array([3.0, 4.0]), 1.0, 20.0) == 0.0
 
 
-def test_features_and_ones_shrink_apart():
+def test_noise_costs_no_more_than_a_quarter_of_what_may_be_true():
+    for noise in np.logspace(-6, 6, 30):
+        for reached in (1e-100, 0.1, 1.0):
+            assert best_factor(0.7, noise, reached) ** 2 * noise <= 0.7 / 4.0 * (1.0 + 1e-9)
+
+
+def problem_and_noise():
+    """Of the Huber loss with 50 features: steps, and the deviation of a result's noise for 0.1."""
     model = PrivateHuberRegressor()
     problem = model._problem(Huber(0.3), 1000, np.ones(50), Target(1.0, 0.0, 1.0))
     steps = GradientSteps(20, 5, 0.1, 0.9)
     variance, reached = steps._replace(length=0.1 * SHRINKAGE.curved).gains()
     assert reached > 0.5
-    deviation = variance**0.5 * 0.1 / SHRINKAGE.curved
+    return problem, steps, variance**0.5 * 0.1 / SHRINKAGE.curved
+
+
+def test_features_and_ones_shrink_apart():
+    problem, steps, deviation = problem_and_noise()
     u = np.append(np.random.default_rng(0).normal(0.0, deviation, 50), 100.0 * deviation)
     noise = u.copy()
-    shrink_result(problem, u, 0.1, 1e3, steps)
+    shrink_result(problem, u, np.zeros(51), 0.1, 1e3, steps)
     assert np.linalg.norm(u[:50]) < 0.6 * np.linalg.norm(noise[:50])
     assert u[50] == pytest.approx(noise[50], rel=1e-3)
     u = np.append(np.full(50, 100.0), 0.5 * deviation)
-    shrink_result(problem, u, 0.1, 1e3, steps)
+    shrink_result(problem, u, np.zeros(51), 0.1, 1e3, steps)
     assert_allclose(u[:50], 100.0, rtol=1e-3)
     assert u[50] == 0.0
+
+
+def test_a_long_first_gradient_is_believed():
+    problem, steps, deviation = problem_and_noise()
+    u = np.append(np.full(50, 0.9 * deviation), 0.0)
+    assert_allclose(u[:50], 0.9 * deviation)
+    shrink_result(problem, u, np.append(np.full(50, 10.0), 0.0), 0.1, 1e3, steps)
+    assert_allclose(u[:50], 0.9 * deviation, rtol=1e-2)
+    shrink_result(problem, u, np.append(np.full(50, 0.1), 0.0), 0.1, 1e3, steps)
+    assert (u == 0.0).all()
 
 
 @pytest.mark.parametrize("make", [PrivateRidge, PrivateLasso, PrivateHuberRegressor])

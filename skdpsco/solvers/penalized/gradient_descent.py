@@ -288,7 +288,7 @@ class GradientDescent:
         )
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
-        last, last_gradient, old = point, point, point
+        last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
         age, n_averaged = 0, averaged_passes(T, coordinates.shrinkage)
         for t in range(T):
@@ -299,6 +299,7 @@ class GradientDescent:
                 step = measured_step(problem, gradient, spread)
             elif t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
+            first = gradient if t == 0 else first
             last, last_gradient = point, gradient
             new = proximal_step(problem, coordinates, point, gradient, step)
             move = new - old
@@ -313,7 +314,7 @@ class GradientDescent:
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
         if self.shrunk:
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
-            shrink_result(problem, u, noise, coordinates.target, steps)
+            shrink_result(problem, u, first, noise, coordinates.target, steps)
         return Result(unscaled(problem, coordinates, u), T)
 
 

@@ -3,6 +3,7 @@
 It is post-processing. Proof: docs/proofs/gradient_descent.md.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,14 @@ class ShrinkageTuning(NamedTuple):
     most_signal : float
         Largest square of coordinates, in units of that of the targets, or of the largest step to a
         minimum if that is more: of a typical slope over the typical curvature.
+    doubt : float
+        Standard deviations of noise that do not count in a first gradient, which is long where the
+        truth lies along few directions of large curvature.
     """
 
     curved: float = 0.8
-    most_signal: float = 0.3
+    most_signal: float = 0.2
+    doubt: float = 2.0
 
 
 SHRINKAGE = ShrinkageTuning()
@@ -76,34 +81,49 @@ class GradientSteps(NamedTuple):
         return float(result @ covariance @ result), float(result @ mean) * (1.0 + self.penalty)
 
 
-def shrunk_part(u: np.ndarray, variance: float, reached: float, most: float) -> np.ndarray:
-    """Coordinates that steps have led to, times the best factor of at most 1.
-
-    The square of the truth is taken to be what James and Stein estimate, but at most ``most``.
+def excess(x: np.ndarray, variance: float, doubt: float = 0.0) -> float:
+    """The square of ``x`` beyond that of noise in its entries that are not 0, or 0.
 
     Parameters
     ----------
-    u : ndarray
+    x : ndarray
     variance : float
-        That of the noise in every coordinate that is not 0.
-    reached : float
-        Share of the truth that the steps have reached.
-    most : float
+        That of the noise in an entry.
+    doubt : float, default=0.0
+        Standard deviations of the square of the noise that do not count.
     """
-    square, noise = float((u * u).sum()), np.count_nonzero(u) * variance
-    truth = min(max(square - noise, 0.0) / max(reached, 1e-100) ** 2, most)
-    return u * min(1.0, reached * truth / max(reached**2 * truth + noise, 1e-300))
+    m = np.count_nonzero(x)
+    return max(float((x * x).sum()) - (m + doubt * math.sqrt(2.0 * m)) * variance, 0.0)
+
+
+def best_factor(square: float, noise: float, reached: float) -> float:
+    """The best factor of at most 1 for coordinates, of which a share was reached.
+
+    Parameters
+    ----------
+    square, noise : float
+        Square of the truth, and of the noise.
+    reached : float
+        Share of the truth to which noise was added.
+    """
+    return min(1.0, reached * square / max(reached * reached * square + noise, 1e-300))
 
 
 def shrink_result(
-    problem: Any, u: np.ndarray, noise: float, target: float, steps: GradientSteps
+    problem: Any,
+    u: np.ndarray,
+    first: np.ndarray,
+    noise: float,
+    target: float,
+    steps: GradientSteps,
 ) -> None:
     """Shrink coordinates in place: those of the features and, of centred targets, the ones'.
 
     Parameters
     ----------
     problem : CompositeProblem
-    u : ndarray
+    u, first : ndarray
+        The coordinates, and the gradient at 0.
     noise : float
         Deviation of the noise in every coordinate of a gradient.
     target : float
@@ -114,16 +134,18 @@ def shrink_result(
     curvature = typical_curvature(problem.loss)
     steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
     gain, reached = steps.gains()
+    reached = max(min(reached, 1.0), 1e-100)
     variance = gain * (noise / curvature) ** 2
     slope = target if problem.has_residuals else lipschitz_l2(problem.loss)
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
     d = problem.n_features - problem.intercept
-    parts = [slice(0, d)]
+    W, G = (x.reshape(problem.loss.n_outputs, -1) for x in (u, first))
+    parts = [(slice(0, d), excess(G[:, :d], noise**2, SHRINKAGE.doubt) / curvature**2)]
     if problem.intercept and isinstance(unweighted(problem.loss), Squared | Huber):
-        parts.append(slice(d, None))
-    W = u.reshape(problem.loss.n_outputs, -1)
-    for part in parts:
-        W[:, part] = shrunk_part(W[:, part], variance, min(reached, 1.0), most)
+        parts.append((slice(d, None), 0.0))
+    for part, along in parts:
+        truth = min(max(excess(W[:, part], variance) / reached**2, along), most)
+        W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
 
 def typical_curvature(loss: Any) -> float:
