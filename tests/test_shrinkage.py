@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skdpsco import PrivateHuberRegressor, PrivateLasso, PrivateRidge
+from skdpsco import PrivateHuberRegressor, PrivateLasso, PrivateMinimaxRegressor, PrivateRidge
 from skdpsco.losses import Huber
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.penalized.shrinkage import (
@@ -97,7 +97,7 @@ def test_a_long_first_gradient_is_believed():
     assert (u == 0.0).all()
 
 
-@pytest.mark.parametrize("make", [PrivateRidge, PrivateLasso, PrivateHuberRegressor])
+@pytest.mark.parametrize("make", [PrivateRidge, PrivateLasso, PrivateMinimaxRegressor])
 def test_targets_of_pure_noise_are_predicted_as_a_constant_does(make):
     scores = []
     for seed in range(9):

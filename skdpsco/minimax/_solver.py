@@ -351,7 +351,9 @@ class TaskGradients:
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
         t = np.ascontiguousarray(y[:, 0])
-        found = GradientDescent().run(plan, self._composite(problem), X, t, rng, progress)
+        composite = self._composite(problem)
+        solver = GradientDescent(shrunk=composite.has_residuals)
+        found = solver.run(plan, composite, X, t, rng, progress)
         return MinimaxResult(found.coef, found.n_iter, task_weights=np.ones((1, 1)))
 
     def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
