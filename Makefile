@@ -87,7 +87,7 @@ demo: $(VENV)/.installed-plot  ## run examples/quickstart.py
 	$(VENV)/bin/python examples/quickstart.py
 
 .PHONY: slow
-slow: $(VENV)/.installed-test  ## run the tests that take longer than a minute each
+slow: $(VENV)/.installed-test  ## run the tests that take minutes, or repeat what others say
 	$(VENV)/bin/python -m pytest $(XDIST) -m slow $(PYTEST_ARGS)
 
 .PHONY: lint

@@ -5,16 +5,25 @@ from sklearn.utils import estimator_checks
 
 # A family shares the code that converts types and layouts of X, and every new one compiles kernels.
 _LAYOUTS = ("check_estimators_dtypes", "check_estimator_sparse", "readonly_memmap")
+# What depends on a model's parameters, targets, loss and solver. The other checks are about what a
+# family inherits, as how X is read and predictions are made: `make slow` runs them for all models.
+_OWN = (
+    "class_weight", "classifier", "cloneable", "idempotent", "init", "mixin", "param", "regressor",
+    "repr", "tag", "_y",
+)  # fmt: skip
 
 
 def scikit_learn_checks(*models, others=()):
-    """Run a test with all checks of the models, and with those of the others but for layouts."""
+    """Run a test with all checks of the models, and with those of the others as said above."""
     mark = estimator_checks.parametrize_with_checks([*models, *others])
-    cases = [
-        (model, check)
-        for model, check in mark.args[1]
-        # Needs another process: tests/test_estimators.py
-        if "check_array_api_input" not in repr(check)
-        and (model in models or not any(name in repr(check) for name in _LAYOUTS))
-    ]
+    cases = []
+    for model, check in mark.args[1]:
+        name = repr(check)
+        if "check_array_api_input" in name:
+            continue  # it needs another process: tests/test_estimators.py
+        other = model not in models
+        if other and any(layout in name for layout in _LAYOUTS):
+            continue
+        repeated = other and not any(part in name for part in _OWN)
+        cases.append(pytest.param(model, check, marks=[pytest.mark.slow] * repeated))
     return pytest.mark.parametrize(mark.args[0], cases, **mark.kwargs)
