@@ -9,7 +9,7 @@ _LAYOUTS = ("check_estimators_dtypes", "check_estimator_sparse", "readonly_memma
 # family inherits, as how X is read and predictions are made: `make slow` runs them for all models.
 _OWN = (
     "class_weight", "classifier", "cloneable", "idempotent", "init", "mixin", "param", "regressor",
-    "repr", "tag", "_y",
+    "repr", "tag", "transform", "_y",
 )  # fmt: skip
 
 

@@ -31,8 +31,8 @@ each_norm = pytest.mark.parametrize("norm", NORMS)
     RowClipper(),
     ColumnClipper(),
     PublicBoundsScaler(),
-    PublicBoundsScaler(0, 3),
     CategoricalDomainEncoder([0.0, 1.0, 2.0]),
+    others=[PublicBoundsScaler(0, 3)],
 )
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):
