@@ -6,16 +6,25 @@ import numpy as np
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import ElasticNet, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    LinearRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+)
 
 from skdpsco import (
     Ledger,
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearRegressor,
     PrivateMoments,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -36,6 +45,8 @@ MODELS = (
     PrivateHuberRegressor,
     PrivateQuantileRegressor,
     PrivateLinearRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
 )
 EACH_MODEL = pytest.mark.parametrize("Model", MODELS)
 N = 1500
@@ -127,6 +138,20 @@ def test_without_noise_the_optimum_is_that_of_scikit_learn(Model, params, refere
     unweighted = type(reference)(**reference.get_params()).fit(X, Y)
     assert abs(unweighted.coef_[1] - reference.coef_[1]) > 0.03  # so that weights matter
     assert "weights of records are clipped to 1.5" in model.privacy_.assumptions
+
+
+@pytest.mark.parametrize(
+    ("Model", "Reference"),
+    [(PrivatePoissonRegressor, PoissonRegressor), (PrivateGammaRegressor, GammaRegressor)],
+)
+def test_without_noise_the_optimum_of_means_is_that_of_scikit_learn(Model, Reference):
+    targets = np.exp(Y)
+    # scikit-learn divides by the sum of the weights, which is private.
+    expected = Reference(alpha=0.01 / MEAN, tol=1e-8).fit(X, targets, sample_weight=KNOWN)
+    model = Model(epsilon=1e6, target_bound=5.0, max_weight=1.5, alpha=0.01)
+    model.fit(X, targets, sample_weight=V)
+    assert_allclose(model.coef_, expected.coef_, atol=0.02)
+    assert_allclose(model.intercept_, expected.intercept_, atol=0.02)
 
 
 def test_whole_weights_are_those_of_repeated_records():

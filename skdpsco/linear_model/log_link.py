@@ -60,6 +60,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
+        max_weight: float | None = None,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -75,6 +76,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features
+        self.max_weight = max_weight
         self.verbose = verbose
         self.random_state = random_state
 
@@ -98,7 +100,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         return replace(plan, least_scale=least)
 
     def _penalty(self, n_samples):
-        return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
+        return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 0.0)
 
     def _problem(self, loss, n_samples, bounds, target):
         # Predictions are logarithms: targets' units are not theirs.
@@ -207,6 +209,11 @@ class PrivatePoissonRegressor(LogLinkModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
         the predictions themselves are clipped.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
+        of mean 1.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -323,6 +330,11 @@ class PrivateGammaRegressor(LogLinkModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
         the predictions themselves are clipped.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
+        of mean 1.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None

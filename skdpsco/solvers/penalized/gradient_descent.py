@@ -157,7 +157,7 @@ class GradientDescentPlan(Plan):
         """
         if self.scales is None or self.scales.target_grids is None:
             return None
-        if isinstance(problem.loss, LogLink):
+        if isinstance(unweighted(problem.loss), LogLink):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = averaged_passes(self.n_iter, 0.0)
@@ -245,7 +245,7 @@ class GradientDescent:
         """
         mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
         wide = is_wide(problem, mu)
-        sooner = GRADIENT_DESCENT.skewed if isinstance(problem.loss, LogLink) else 1.0
+        sooner = GRADIENT_DESCENT.skewed if isinstance(unweighted(problem.loss), LogLink) else 1.0
         n_passes = n_iter or full_passes(problem, mu, wide)
         scales, mu_steps = share_scales(self, problem, mu)
         parts, share = {}, GRADIENT_DESCENT.spread_share if wide else 0.0
