@@ -242,6 +242,7 @@ CLASSIFIERS = {
     "LogisticL1": skdpsco.PrivateLogisticL1,
     "LogisticRegression": skdpsco.PrivateLogisticRegression,
     "LinearSVC": skdpsco.PrivateLinearSVC,
+    "LinearDiscriminantAnalysis": skdpsco.PrivateLinearDiscriminantAnalysis,
     "LinearClassifier": skdpsco.PrivateLinearClassifier,
     "MinimaxClassifier": PrivateMinimaxClassifier,
     "GroupDRO": PrivateGroupDRO,

@@ -167,6 +167,11 @@ def test_bad_targets_cost_nothing():
     for y in (wrong, Y[:-1], sparse.csr_matrix(Y), Y.astype(str), Y[:, :, None]):
         with pytest.raises((ValueError, TypeError)):
             model.fit(X, y)
+    damaged = sparse.csr_matrix(X)
+    damaged.indices[5] = 7345
+    with pytest.raises(ValueError, match="not a valid CSR matrix") as error:
+        model.fit(damaged, Y)
+    assert "7345" not in str(error.value)
     with pytest.raises(TypeError, match="target_bound"):
         clone(model).set_params(target_bound=[1.0, 2.0]).fit(X, Y[:, 0])
     with pytest.raises((ValueError, TypeError)):

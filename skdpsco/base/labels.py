@@ -70,6 +70,18 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     return unique, index
 
 
+def indicators(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Classes, and a column for each that is 1 where the label is that class, and else 0.
+
+    Raises
+    ------
+    ValueError
+        As `encode_classes` does.
+    """
+    classes, index = encode_classes(y, classes)
+    return classes, np.eye(len(classes))[index]
+
+
 def declared_classes(classes: Any) -> np.ndarray:
     """The classes of labels in blocks, sorted.
 

@@ -78,6 +78,7 @@ ALTERNATIVES = {
     "HalvingRandomSearchCV": "PrivateGridSearchCV",
     "Lasso": _LASSO,
     "LassoCV": _LASSO,
+    "LinearDiscriminantAnalysis": "PrivateLinearDiscriminantAnalysis",
     "LinearRegression": _RIDGE,
     "LinearSVC": _LOGISTIC,
     "LogisticRegression": _LOGISTIC,

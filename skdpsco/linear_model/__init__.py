@@ -1,5 +1,6 @@
 """Private linear models."""
 
+from .discriminant_analysis import PrivateLinearDiscriminantAnalysis
 from .elastic_net import PrivateElasticNet, PrivateRidge
 from .huber_regressor import PrivateHuberRegressor
 from .lasso import PrivateLasso
@@ -20,6 +21,7 @@ __all__ = [
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearClassifier",
+    "PrivateLinearDiscriminantAnalysis",
     "PrivateLinearRegressor",
     "PrivateLinearSVC",
     "PrivateLogisticL1",

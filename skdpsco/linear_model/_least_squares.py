@@ -13,6 +13,7 @@ class LeastSquaresRegressor(LinearRegressor):
     """Models of which means and covariances tell all; see the subclasses."""
 
     row_norm = None  # of a release of moments: it is found
+    _labelled = False
     uncertainty_: Uncertainty
 
     def __sklearn_tags__(self) -> Any:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits  # which scikit-learn needs
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     FLOATS,
     PRIVATE_CONSTRAINTS,
@@ -24,8 +25,10 @@ from skdpsco._validation import (
     read_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.labels import indicators, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
+from skdpsco.data.design import as_design
 from skdpsco.moments.release import (
     MOST_RECORDS_ADDED,
     declared_or_found,
@@ -70,6 +73,10 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
         their bounds.
+    classes : array-like of shape (n_classes,), Schema or None, default=None
+        Public labels, if y holds labels. The targets are then the indicators of the classes, one
+        column for each, and `PrivateLinearDiscriminantAnalysis` may be fitted to the moments;
+        ``target_bound`` does not count. None takes y for numbers.
     row_norm : float or None, default=None
         Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
         bounds b; longer rows are shortened. Nothing is found privately then. None means that it is
@@ -140,6 +147,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         **PRIVATE_CONSTRAINTS,
         **TABLE_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
         "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
         "relation": [StrOptions(set(RELATIONS))],
     }
@@ -153,6 +161,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,
         conditioning: Auto | None = "auto",
+        classes: ArrayLike | None = None,
         row_norm: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
@@ -163,6 +172,7 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.conditioning = conditioning
+        self.classes = classes
         self.row_norm = row_norm
         self.relation = relation
         self.random_state = random_state
@@ -175,6 +185,14 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     @property
     def _relation(self) -> str:
         return self.relation
+
+    @property
+    def _labelled(self) -> bool:
+        return self.classes is not None
+
+    def _indicators(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The classes, and the targets that stand for labels."""
+        return indicators(y, self.classes)
 
     @property
     def _released(self) -> ReleasedMoments:
@@ -243,23 +261,36 @@ def release_moments_of(
         )
         y = None
     elif has_target:
-        records, y = check_X_y(estimator, X, y, y_numeric=True, dtype=FLOATS, multi_output=m > 1)
+        m = 1 if estimator._labelled else m
+        records, y = check_X_y(
+            estimator, X, y, not estimator._labelled, dtype=FLOATS, multi_output=m > 1
+        )
     else:
         options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
         records = read_X(X, validate_data, estimator, X, **options)
         y = np.zeros(records.shape[0])
     n, d = records.shape
     estimator._check_features(d)
+    classes = None
+    if has_target and estimator._labelled:
+        if blocks is not None:
+            raise ValueError("Labels must be in memory: X must not be in blocks.")
+        classes, y = estimator._indicators(y)
+        m = len(classes)
     if m > 1:  # kernels read one target beside the features: here all are columns
-        sides = [records, y]
-        sparse_rows = sparse.issparse(records)
-        records = sparse.hstack(sides, format="csr") if sparse_rows else np.hstack(sides)
+        if sparse.issparse(records):
+            as_design(records, np.ones(d), False)  # SciPy's errors would show wrong indices
+            records = sparse.hstack([records, y], format="csr")
+        else:
+            records = np.hstack([records, y])
         y = np.zeros(n)
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
     bounds = np.full(d + m, np.nan)  # where they are to be found
     if estimator.feature_bound is not None:
         bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
-    if has_target and estimator.target_bound is not None:
+    if classes is not None:
+        bounds[d:] = 1.0
+    elif has_target and estimator.target_bound is not None:
         bounds[d:] = check_target_bounds(estimator.target_bound, m)
     norm = estimator.row_norm
     norm = None if norm is None else check_bound("row_norm", norm)
@@ -311,11 +342,16 @@ def release_moments_of(
         n, mean, covariance, measured = release_matrix(
             plan, TableSums(design, y, bounds), bounds, release.rng
         )
-        release.assumptions = _assumptions(plan, bounds, d)
+        release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
+        if classes is not None:
+            release.assumptions += (labels_note(classes, estimator.classes),)
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
+    of_targets = ["y"] * m if m == 1 else [f"y{k}" for k in range(m)]
+    if classes is not None:
+        of_targets = [f"y={label}" for label in classes]
     return ReleasedMoments(
         n_samples=n,
-        names=(*given, *([f"y{k}" for k in range(m)] if m > 1 else ["y"] * m)),
+        names=(*given, *of_targets),
         n_targets=m,
         mean=mean,
         covariance=covariance,
@@ -323,6 +359,7 @@ def release_moments_of(
         measured=((1.0, measured),),
         privacy_=estimator.privacy_,
         named=names is not None,
+        classes=classes,
     )
 
 

@@ -55,7 +55,7 @@ class MomentAnswers:
         columns : list of int or str, or None, default=None
             Numbers or names of the features. The number ``n_features_in_`` and the name "y" are
             those of the target of the fit; several targets have the numbers from this on, and the
-            names "y0", "y1", ... None means all features but ``target``.
+            names "y0", "y1", ..., or "y=label" for classes. None means all features but ``target``.
         target : int, str, list of these, or None, default=None
             Number or name of the target, or of each of several. None means those of the fit that
             are not among ``columns``.
@@ -144,6 +144,8 @@ class ReleasedMoments(MomentAnswers):
         The guarantee of all this.
     named : bool
         Whether the names are those of a data frame.
+    classes : ndarray or None
+        Labels whose indicators the targets are; None if they are numbers.
     """
 
     n_samples: int
@@ -155,6 +157,7 @@ class ReleasedMoments(MomentAnswers):
     measured: tuple[tuple[float, Measured], ...]
     privacy_: PrivacyReport
     named: bool = False
+    classes: np.ndarray | None = None
 
     @property
     def _released(self) -> "ReleasedMoments":
@@ -249,10 +252,13 @@ class ReleasedMoments(MomentAnswers):
 
     def _at(self, columns: Iterable[int], n_targets: int) -> "ReleasedMoments":
         index = np.array(list(columns))
+        goals, d = index[len(index) - n_targets :].tolist(), self.n_features
+        same = n_targets > 0 and goals == list(range(d, d + self.n_targets))
         return replace(
             self,
             names=tuple(self.names[j] for j in index),
             n_targets=n_targets,
+            classes=self.classes if same else None,
             mean=self.mean[index],
             covariance=self.covariance[np.ix_(index, index)],
             bounds=self.bounds[index],

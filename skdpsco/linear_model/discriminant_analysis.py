@@ -1,0 +1,218 @@
+"""Private linear discriminant analysis."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed
+from skdpsco._validation import (
+    CLASSES_CONSTRAINTS,
+    CONDITIONING_CONSTRAINTS,
+    PRIVATE_BOUND_CONSTRAINTS,
+    PRIVATE_CONSTRAINTS,
+    StrOptions,
+)
+from skdpsco.base.labels import indicators
+from skdpsco.linear_model._classifier_regressor import LogisticClassifier
+from skdpsco.moments.class_moments import ClassMoments, class_moments
+from skdpsco.moments.private_moments import release_moments_of
+
+
+class PrivateLinearDiscriminantAnalysis(LogisticClassifier):
+    """Differentially private linear discriminant analysis: normal classes of one covariance.
+
+    Class means, shares of the classes and the covariance within them follow from the means and
+    covariances of the features and of the classes' indicators, which are released once, as by
+    `PrivateMoments`. With ``covariance="diagonal"`` it is a Gaussian naive Bayes classifier whose
+    classes have the same variances. What `fit` stores is (epsilon, delta)-differentially private:
+    replacing one record, features and label, changes its law by at most that much.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0. Smaller is more private.
+    delta : float, default=1e-6
+        Privacy budget, in (0, 1); far below 1 / n_samples.
+    ledger : Ledger or None, default=None
+        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
+        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    covariance : {"full", "diagonal"}, default="full"
+        What is known of the covariance within classes. "diagonal" takes features for uncorrelated,
+        which costs less accuracy where there are many and few records.
+    priors : array-like of shape (n_classes,) or None, default=None
+        Probabilities of the classes in sorted order, > 0; they are divided by their sum. None takes
+        the shares of the classes, as released.
+    classes : array-like of shape (n_classes,), Schema or None, default=None
+        Public labels. None reads them off y, which is not covered by the guarantee.
+    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
+            default=1.0
+        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
+        strings, or a schema gives the bound of every column by its name. None finds a power of two
+        for every column privately, for a twentieth of the budget; with too few records for that,
+        about 1200 at epsilon 1, it means 1.
+    conditioning : "auto" or None, default="auto"
+        "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
+        a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
+        their bounds.
+    clip_features : bool, default=True
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, scores
+        are linear everywhere.
+    random_state : int, RandomState instance or None, default=None
+        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
+        warns: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    means_ : ndarray of shape (n_classes, n_features)
+        Means of the classes, drawn to the mean of all records as far as noise moves them.
+    priors_ : ndarray of shape (n_classes,)
+    covariance_ : ndarray of shape (n_features, n_features)
+        Covariance within classes; positive definite.
+    feature_bound_ : ndarray of shape (n_features,)
+        The private bounds, which are a release; only with ``feature_bound=None``.
+    feature_range_ : ndarray of shape (2, n_features)
+        Interval to which predictions clip every column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+    privacy_ : PrivacyReport
+        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+
+    See Also
+    --------
+    PrivateLogisticRegression : Makes no assumption about the law of the features.
+    PrivateMoments : With ``classes``, what this and other models may be fitted to.
+    sklearn.discriminant_analysis.LinearDiscriminantAnalysis : The model without privacy.
+
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. Proof:
+    docs/proofs/private_moments.md.
+
+    Fitted to moments that ``PrivateMoments(classes=...)`` has released, it is post-processing and
+    costs nothing more.
+
+    References
+    ----------
+    R. A. Fisher. The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7,
+    1936.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLinearDiscriminantAnalysis
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=6000)
+    >>> X = np.eye(3)[y] + 0.4 * rng.normal(size=(6000, 3))
+    >>> model = PrivateLinearDiscriminantAnalysis(epsilon=1.0, classes=[0, 1, 2], feature_bound=3)
+    >>> bool(model.fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    means_: np.ndarray
+    priors_: np.ndarray
+    covariance_: np.ndarray
+
+    row_norm = None  # of a release of moments: it is found
+    fit_intercept = True
+    _labelled = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PRIVATE_CONSTRAINTS,
+        **PRIVATE_BOUND_CONSTRAINTS,
+        **CONDITIONING_CONSTRAINTS,
+        **CLASSES_CONSTRAINTS,
+        "covariance": [StrOptions({"full", "diagonal"})],
+        "priors": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        covariance: Literal["full", "diagonal"] = "full",
+        priors: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        feature_bound: ArrayLike | None = 1.0,
+        conditioning: Auto | None = "auto",
+        clip_features: bool = True,
+        random_state: Seed = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.covariance = covariance
+        self.priors = priors
+        self.classes = classes
+        self.feature_bound = feature_bound
+        self.conditioning = conditioning
+        self.clip_features = clip_features
+        self.random_state = random_state
+
+    def _indicators(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The classes, and the targets that stand for labels."""
+        classes, targets = indicators(y, self.classes)
+        self._check_priors(classes)
+        return classes, targets
+
+    def _check_features(self, n_features: int) -> None:
+        """Any number of features will do."""
+
+    def _learn(self, X, y):
+        moments = release_moments_of(self, X, y, has_target=True, stacklevel=4)
+        if self.feature_bound is None:
+            self.feature_bound_ = moments.bounds[: moments.n_features]
+        return self._discriminants(moments)
+
+    def _learn_from_moments(self, moments, y):
+        if y is not None:
+            raise ValueError("y must be None where X holds moments.")
+        if moments.classes is None:
+            raise ValueError(
+                "X must hold moments of classes: PrivateMoments(classes=...).fit(X, y)."
+            )
+        self.coef_, self.intercept_ = self._discriminants(moments)
+        moments.describe(self)
+
+    def _check_priors(self, classes: np.ndarray) -> np.ndarray | None:
+        """Probabilities of the classes, or None if they are those of the release.
+
+        Raises
+        ------
+        ValueError
+            If they are no positive numbers, or there is not one for each class.
+        """
+        if self.priors is None:
+            return None
+        given = np.asarray(self.priors, dtype=object)
+        numbers = [isinstance(one, float | int | np.number) for one in given.ravel()]
+        if given.shape != classes.shape or not all(numbers):
+            raise ValueError(f"priors must be {len(classes)} numbers, one for each class.")
+        priors = given.astype(np.float64)
+        if not ((priors >= 1e-9) & (priors <= 1e9)).all():
+            raise ValueError("priors must be in [1e-9, 1e9].")
+        return priors / priors.sum()
+
+    def _discriminants(self, moments: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of the scores."""
+        self.classes_ = moments.classes
+        found: ClassMoments = class_moments(moments, self.covariance == "diagonal")
+        priors = self._check_priors(self.classes_)
+        self.priors_ = found.shares if priors is None else priors
+        self.means_, self.covariance_, self.n_iter_ = found.means, found.within, 0
+        if self.clip_features:
+            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
+        middle = self.priors_ @ self.means_  # scores are differences: less is lost to rounding
+        coef = np.linalg.solve(self.covariance_, (self.means_ - middle).T).T
+        intercept = np.log(self.priors_) - 0.5 * (coef * (self.means_ + middle)).sum(axis=1)
+        if len(self.classes_) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        return coef, intercept
