@@ -67,15 +67,23 @@ def ranks(table, task):
     return rank, float(width * math.sqrt(k * (k + 1) / (6.0 * n))), n
 
 
-def losses(table, tasks):
-    """How far every method is from the best private one, by problem and epsilon."""
+def of_tasks(table, tasks):
+    """Scores of methods in some tasks, at epsilons at which a method has seen all its data sets."""
     part = table[table.index.get_level_values("task").isin(tasks)].dropna(axis=1, how="all")
-    return part.rsub(part.max(axis=1), axis=0)
+    counts = part.groupby("epsilon").transform("count")
+    return part.where(counts == counts.max())
+
+
+def losses(table, tasks):
+    """How far every method is from the best private one; of methods measured at all epsilons."""
+    part = of_tasks(table, tasks)
+    everywhere = part.notna().groupby("epsilon").any().all()
+    return part.loc[:, everywhere].rsub(part.max(axis=1), axis=0)
 
 
 def shares(table, public, tasks):
     """Of what a linear model gains over the constant, the share that is left with privacy."""
-    part = table[table.index.get_level_values("task").isin(tasks)].dropna(axis=1, how="all")
+    part = of_tasks(table, tasks)
     problems = part.index.droplevel("epsilon")
     low = pd.Series(problems.map(public["constant"]), part.index)
     gain = pd.Series(problems.map(one_of(public, LINEAR)), part.index) - low

@@ -2,7 +2,8 @@
 
 OpenDP counts added and removed records: replacing one is two contributions, which is exact. The
 budget is the rho of (epsilon, delta). OpenDP's released regression, Theil-Sen's, has one column
-only, so it takes no part.
+only, so it takes no part. MST of version 0.16.0 fails at most budgets: in floating point the shares
+of its selections add up to more than the whole.
 """
 
 from functools import partial
@@ -19,9 +20,6 @@ def synthetic(name, X, sizes, rho):
 
     dp.enable_features("contrib", "honest-but-curious")
     names = [f"c{j}" for j in range(len(sizes))]
-    # In floating point its shares of a budget that is no round number exceed the whole.
-    step = (len(sizes) - 1) / 2**24
-    rho = rho // step * step
     frame = pl.DataFrame({label: X[:, j].astype(np.int64) for j, label in enumerate(names)})
     context = dp.Context.compositor(
         data=frame.lazy(),
