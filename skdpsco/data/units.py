@@ -77,12 +77,14 @@ def _numbers(units: Any) -> np.ndarray:
     known: dict[Any, int] = {}
     try:
         values = np.asarray(units)
-        missing = values.dtype.kind in "mM" and bool(np.isnat(values).any())
-        if values.ndim != 1 or not len(values) or missing:
+        if values.ndim != 1 or not len(values):
             raise ValueError
+        if values.dtype.kind != "O":
+            if (values != values).any():  # NaN and NaT
+                raise ValueError
+            return np.unique(values, return_inverse=True)[1]
         numbers = np.empty(len(values), np.int64)
-        plain = values.view(np.int64) if values.dtype.kind in "mM" else values
-        for i, value in enumerate(plain.tolist()):
+        for i, value in enumerate(values.tolist()):
             if value is None or not value == value:
                 raise ValueError
             numbers[i] = known.setdefault(value, len(known))
