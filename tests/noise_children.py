@@ -22,6 +22,7 @@ from skdpsco.linear_model import (
     PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateMonotoneGLM,
@@ -402,6 +403,10 @@ FITS = {
     "PrivateMoments, little": lambda: PrivateMoments(**LITTLE).fit(X),
     "PrivateMoments, norm": lambda: PrivateMoments(row_norm=1.0, target_bound=1.0, **LITTLE).fit(
         X, HEIGHTS
+    ),
+    "PrivateMoments, targets": lambda: PrivateMoments(**MUCH).fit(X, X[:, :2]),
+    "PrivateLinearDiscriminantAnalysis": lambda: PrivateLinearDiscriminantAnalysis(**MUCH).fit(
+        X, np.arange(N) % 3
     ),
     "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),

@@ -14,6 +14,7 @@ from skdpsco import Ledger, PrivateGammaRegressor, PrivatePoissonRegressor, RowB
 from skdpsco.data.design import as_design
 from skdpsco.inspection import plan
 from skdpsco.losses import curvature, derivative, is_proven, value
+from skdpsco.losses.library import Weighted, with_weights
 from skdpsco.losses.log_link import LEAST_MEAN, GammaDeviance, PoissonDeviance, highest
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
@@ -69,14 +70,20 @@ def test_public_constants_are_those_of_all_records(loss):
     assert loss.curvature_constant(2.0) == 4.0 * loss.smoothness()
 
 
-@pytest.mark.parametrize("loss", LOSSES[::5], ids=str)
+@pytest.mark.parametrize("loss", [*LOSSES[::5], *map(Weighted, LOSSES[::5])], ids=str)
 def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
     """For all replacements among extreme records."""
     bound, sums = 0.2, []
-    for x, t in itertools.product(([1.0, 1.0], [-1.0, 1.0], [1e9, -1.0], [0.0, 0.0]), (-1.0, 1.0)):
+    targets = [-1.0, 1.0, 0.5]
+    if isinstance(loss, Weighted):
+        targets = with_weights(np.array(targets), np.array([1.0, 0.3, 1.0])).tolist()
+    rows = ([1.0, 1.0], [-1.0, 1.0], [1e9, -1.0], [0.0, 0.0])
+    for x, t in itertools.product(rows, targets[:2]):
         design = as_design(np.array([x, [0.2, 0.1]]), np.ones(2), True)
         w = np.array([0.3, -0.2, 0.1])
-        sums.append(clipped_gradient_sum(design, np.array([t, 0.5]), loss, w, np.ones(3), bound))
+        sums.append(
+            clipped_gradient_sum(design, np.array([t, targets[2]]), loss, w, np.ones(3), bound)
+        )
     changes = np.linalg.norm(np.array(sums)[:, None] - np.array(sums), axis=2)
     assert 0.9 * 2.0 * bound < changes.max() <= 2.0 * bound * (1.0 + 1e-12)
 
@@ -95,6 +102,28 @@ def test_without_noise_models_are_those_of_scikit_learn(Model, alpha, intercept)
     assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.05)
     assert_allclose(model.predict(X), expected.predict(X), rtol=0.1)
     assert model.score(X, y) == pytest.approx(expected.score(X, y), abs=0.01)
+
+
+@each_model
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_weights_of_records_are_those_of_scikit_learn(Model, alpha):
+    X, y = planted(Model, 2000)
+    weights = np.random.default_rng(1).uniform(0.0, 2.0, 2000)
+    y[weights > 1.0] *= 2.0
+    expected = MODELS[Model](alpha=alpha, max_iter=1000, tol=1e-8).fit(X, y, weights)
+    model = Model(epsilon=ALMOST_NONE, alpha=alpha, target_bound=100.0, max_weight=3.0)
+    ledger = Ledger(1e7, 1e-5)
+    model.set_params(ledger=ledger).fit(X, y, sample_weight=weights / weights.mean())
+    assert_allclose(model.coef_, expected.coef_, atol=0.05)
+    assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.05)
+    assert any("clipped to 3" in line for line in model.privacy_.assumptions)
+    assert plan(model, 3000, 5).coefficient_noise is None
+    for wrong in (-weights, weights[:-1], np.full(2000, np.nan)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            model.fit(X, y, sample_weight=wrong)
+    with pytest.raises(ValueError, match="max_weight"):
+        Model(ledger=ledger).fit(X, y, sample_weight=weights)
+    assert len(ledger.charges()) == 1
 
 
 @each_model
