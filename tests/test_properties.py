@@ -23,6 +23,7 @@ from skdpsco import (
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -84,6 +85,10 @@ ESTIMATORS = {
     PrivateGammaRegressor: {**PENALISED, **ALPHA, **TARGETS},
     PrivateLogisticRegression: {**PENALISED, "C": st.floats(1e-3, 1e3)},
     PrivateLinearSVC: {**PENALISED, "C": st.floats(1e-3, 1e3)},
+    PrivateLinearDiscriminantAnalysis: {
+        **{name: values for name, values in PENALISED.items() if name != "fit_intercept"},
+        "covariance": st.sampled_from(["full", "diagonal"]),
+    },
     PrivateLinearRegressor: {**L_P, **TARGETS},
     PrivateLinearClassifier: L_P,
     PrivateMinimaxRegressor: {**BALL, **TARGETS},
