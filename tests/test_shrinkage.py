@@ -58,6 +58,16 @@ def test_an_excess_is_beyond_noise():
     assert excess(np.array([3.0, 4.0]), 1.0, 20.0) == 0.0
 
 
+def test_what_an_l1_penalty_takes_is_no_noise():
+    """The product of what is left with what there was: noise is in it once per entry left."""
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random(100_000) < 0.2, 2.0, 0.0)
+    there = truth + rng.normal(size=len(truth))
+    u = np.sign(there) * np.maximum(np.abs(there) - 1.0, 0.0)
+    found = excess(u, 1.0, taken=float(u @ (there - u)))
+    assert found == pytest.approx(u @ truth, rel=0.05)
+
+
 def test_noise_costs_no_more_than_a_quarter_of_what_may_be_true():
     for noise in np.logspace(-6, 6, 30):
         for reached in (1e-100, 0.1, 1.0):
@@ -78,11 +88,11 @@ def test_features_and_ones_shrink_apart():
     problem, steps, deviation = problem_and_noise()
     u = np.append(np.random.default_rng(0).normal(0.0, deviation, 50), 100.0 * deviation)
     noise = u.copy()
-    shrink_result(problem, u, np.zeros(51), 0.1, 1e3, steps)
+    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
     assert np.linalg.norm(u[:50]) < 0.6 * np.linalg.norm(noise[:50])
     assert u[50] == pytest.approx(noise[50], rel=1e-3)
     u = np.append(np.full(50, 100.0), 0.5 * deviation)
-    shrink_result(problem, u, np.zeros(51), 0.1, 1e3, steps)
+    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
     assert_allclose(u[:50], 100.0, rtol=1e-3)
     assert u[50] == 0.0
 
@@ -91,9 +101,9 @@ def test_a_long_first_gradient_is_believed():
     problem, steps, deviation = problem_and_noise()
     u = np.append(np.full(50, 0.9 * deviation), 0.0)
     assert_allclose(u[:50], 0.9 * deviation)
-    shrink_result(problem, u, np.append(np.full(50, 10.0), 0.0), 0.1, 1e3, steps)
+    shrink_result(problem, u, (np.append(np.full(50, 10.0), 0.0), np.zeros(51)), 0.1, 1e3, steps)
     assert_allclose(u[:50], 0.9 * deviation, rtol=1e-2)
-    shrink_result(problem, u, np.append(np.full(50, 0.1), 0.0), 0.1, 1e3, steps)
+    shrink_result(problem, u, (np.append(np.full(50, 0.1), 0.0), np.zeros(51)), 0.1, 1e3, steps)
     assert (u == 0.0).all()
 
 

@@ -314,7 +314,8 @@ class GradientDescent:
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
         if self.shrunk:
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
-            shrink_result(problem, u, first, noise, coordinates.target, steps)
+            pull = (mean_point - u) / step - mean_gradient  # of the penalty
+            shrink_result(problem, u, (first, pull), noise, coordinates.target, steps)
         return Result(unscaled(problem, coordinates, u), T)
 
 

@@ -81,7 +81,7 @@ class GradientSteps(NamedTuple):
         return float(result @ covariance @ result), float(result @ mean) * (1.0 + self.penalty)
 
 
-def excess(x: np.ndarray, variance: float, doubt: float = 0.0) -> float:
+def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0) -> float:
     """The square of ``x`` beyond that of noise in its entries that are not 0, or 0.
 
     Parameters
@@ -91,9 +91,11 @@ def excess(x: np.ndarray, variance: float, doubt: float = 0.0) -> float:
         That of the noise in an entry.
     doubt : float, default=0.0
         Standard deviations of the square of the noise that do not count.
+    taken : float, default=0.0
+        Product of ``x`` with what a penalty has taken off it.
     """
     m = np.count_nonzero(x)
-    return max(float((x * x).sum()) - (m + doubt * math.sqrt(2.0 * m)) * variance, 0.0)
+    return max(float((x * x).sum()) + taken - (m + doubt * math.sqrt(2.0 * m)) * variance, 0.0)
 
 
 def best_factor(square: float, noise: float, reached: float) -> float:
@@ -112,7 +114,7 @@ def best_factor(square: float, noise: float, reached: float) -> float:
 def shrink_result(
     problem: Any,
     u: np.ndarray,
-    first: np.ndarray,
+    gradients: tuple[np.ndarray, np.ndarray],
     noise: float,
     target: float,
     steps: GradientSteps,
@@ -122,8 +124,10 @@ def shrink_result(
     Parameters
     ----------
     problem : CompositeProblem
-    u, first : ndarray
-        The coordinates, and the gradient at 0.
+    u : ndarray
+        The coordinates.
+    gradients : tuple of two ndarrays
+        That of the mean loss at 0, and that of the penalty at ``u``.
     noise : float
         Deviation of the noise in every coordinate of a gradient.
     target : float
@@ -139,12 +143,16 @@ def shrink_result(
     slope = target if problem.has_residuals else lipschitz_l2(problem.loss)
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
     d = problem.n_features - problem.intercept
-    W, G = (x.reshape(problem.loss.n_outputs, -1) for x in (u, first))
-    parts = [(slice(0, d), excess(G[:, :d], noise**2, SHRINKAGE.doubt) / curvature**2)]
+    W, first, pull = (x.reshape(problem.loss.n_outputs, -1) for x in (u, *gradients))
+    along = excess(first[:, :d], noise**2, SHRINKAGE.doubt) / curvature**2
+    # An l1 penalty takes from all coordinates what noise was a part of.
+    shortened = float((W * (pull / curvature - steps.penalty * W))[:, :d].sum())
+    parts = [(slice(0, d), along, max(shortened, 0.0))]
     if problem.intercept and isinstance(unweighted(problem.loss), Squared | Huber):
-        parts.append((slice(d, None), 0.0))
-    for part, along in parts:
-        truth = min(max(excess(W[:, part], variance) / reached**2, along), most)
+        parts.append((slice(d, None), 0.0, 0.0))
+    for part, along, taken in parts:
+        square = excess(W[:, part], variance, taken=taken)
+        truth = min(max(square / reached**2, along), most)
         W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
 
