@@ -295,7 +295,8 @@ def test_predictions_on_dask():
 @pytest.mark.parametrize("name", ["from_arrow", "from_parquet"])
 def test_a_missing_value_changes_its_own_record_only(name, tmp_path):
     """Neither numbers beyond 2**53 nor texts of numbers of the same block."""
-    columns = {"id": [2**53, 2**53 + 1], "text": ["1", "2"], "flag": ["False", "True"]}
+    identifier = {"categories": [2**53, 2**53 + 1]}
+    columns = {"id": identifier, "text": ["1", "2"], "flag": ["False", "True"]}
     texts = FunctionTransformer(lambda X: X.astype({"text": str, "flag": str}))
     encoded = []
     for first in ((2**53, 1, True), (None, None, None)):

@@ -184,7 +184,7 @@ def test_domain_of_a_schema():
             "x": {"bounds": [-1, 1]},
             "d": {"categories": ["u", "v"], "missing": True},
             "c": "boolean",
-            "absent": [1, 2],
+            "absent": [1, 2, 3],
         }
     )
     names = ["c", "d", "x", "age", "year"]
