@@ -367,9 +367,12 @@ def tables():
                 yield f"{make.__module__}: {name}", frame
 
 
-@pytest.mark.parametrize("declared", [{"bounds": [0, 1]}, ["u", "v"], [0, 1], "boolean"])
+ZERO_OR_ONE = {"categories": [0, 1]}
+
+
+@pytest.mark.parametrize("declared", [{"bounds": [0, 1]}, ["u", "v"], ZERO_OR_ONE, "boolean"])
 def test_tables_do_not_tell(declared):
-    schema = Schema({"a": declared, "b": "boolean", "y": [0, 1]}, target="y")
+    schema = Schema({"a": declared, "b": "boolean", "y": ZERO_OR_ONE}, target="y")
     uses = (schema.validate, TableEncoder(schema).fit_transform, Schema.from_public)
     calls = [(f"{use.__name__}: {c}", lambda u=use, X=X: u(X)) for c, X in tables() for use in uses]
     assert leaks(calls) == {}

@@ -187,7 +187,7 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
     assert {name: getattr(model, name) for name in before} == model.get_params()
     # Inside the two records as well.
     assert set(vars(model.privacy_)) == {
-        "epsilon", "delta", "rho", "event", "seeded", "assumptions", "relation",
+        "epsilon", "delta", "rho", "event", "seeded", "assumptions", "relation", "released",
     }  # fmt: skip
     if "path_" in expected:
         assert set(vars(model.path_)) == {"radius", "_points", "_unscale"}
