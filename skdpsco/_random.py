@@ -89,7 +89,8 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 
     Warns
     -----
-    InconsistentVersionWarning
+    UserWarning
+        Always.
     """
     warnings.warn(
         f"This {name} was pickled by skdpsco {stored}, and is loaded by {current}: its parameters "
