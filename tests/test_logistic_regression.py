@@ -119,6 +119,8 @@ def test_every_solver(n_classes, solver):
     assert model.score(X, y) > best - 0.01
     private = fitted(X, y, feature_bound=bounds, solver=solver, epsilon=10.0)
     assert private.score(X, y) > best - 0.1
+    again = fitted(X, y, feature_bound=bounds, solver=solver, epsilon=10.0)
+    assert_array_equal(again.coef_, private.coef_)
 
 
 def test_given_solvers_and_number_of_rounds():
