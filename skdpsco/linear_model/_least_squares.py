@@ -6,14 +6,12 @@ import numpy as np
 
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.moments.inference import Uncertainty
-from skdpsco.moments.private_moments import n_targets_of, release_moments_of
+from skdpsco.moments.private_moments import MomentRelease, n_targets_of, release_moments_of
 
 
-class LeastSquaresRegressor(LinearRegressor):
+class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     """Models of which means and covariances tell all; see the subclasses."""
 
-    row_norm = None  # of a release of moments: it is found
-    _labelled = False
     uncertainty_: Uncertainty
 
     def __sklearn_tags__(self) -> Any:
@@ -24,9 +22,6 @@ class LeastSquaresRegressor(LinearRegressor):
     def _coefficients(self, moments: Any) -> tuple[np.ndarray, Any, Uncertainty | None]:
         """Coefficients and intercept for one target, and what is known of their errors."""
         raise NotImplementedError
-
-    def _check_features(self, n_features: int) -> None:
-        """Any number of features will do."""
 
     def _learn_from_moments(self, moments, y):
         if y is not None:
@@ -46,7 +41,7 @@ class LeastSquaresRegressor(LinearRegressor):
             )
         moments = release_moments_of(self, X, y, stacklevel=5)
         if self.feature_bound is None:
-            self.feature_bound_ = moments.bounds[: moments.n_features]
+            self.feature_bound_ = moments.feature_bounds
         return self._solution(moments)
 
     def _solution(self, moments: Any) -> tuple[np.ndarray, Any]:
@@ -57,7 +52,7 @@ class LeastSquaresRegressor(LinearRegressor):
         coefs, intercepts, known = zip(*map(self._coefficients, targets), strict=True)
         self.n_iter_ = 0
         if self.clip_features:
-            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
+            self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         one = len(targets) == 1
         if known[0] is not None:
             stacked = (np.array(parts) for parts in zip(*known, strict=True))

@@ -16,10 +16,10 @@ from skdpsco._validation import (
 from skdpsco.base.labels import indicators
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
-from skdpsco.moments.private_moments import release_moments_of
+from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 
 
-class PrivateLinearDiscriminantAnalysis(LogisticClassifier):
+class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     """Differentially private linear discriminant analysis: normal classes of one covariance.
 
     Class means, shares of the classes and the covariance within them follow from the means and
@@ -119,8 +119,6 @@ class PrivateLinearDiscriminantAnalysis(LogisticClassifier):
     priors_: np.ndarray
     covariance_: np.ndarray
 
-    row_norm = None  # of a release of moments: it is found
-    fit_intercept = True
     _labelled = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -163,13 +161,10 @@ class PrivateLinearDiscriminantAnalysis(LogisticClassifier):
         self._check_priors(classes)
         return classes, targets
 
-    def _check_features(self, n_features: int) -> None:
-        """Any number of features will do."""
-
     def _learn(self, X, y):
         moments = release_moments_of(self, X, y, has_target=True, stacklevel=4)
         if self.feature_bound is None:
-            self.feature_bound_ = moments.bounds[: moments.n_features]
+            self.feature_bound_ = moments.feature_bounds
         return self._discriminants(moments)
 
     def _learn_from_moments(self, moments, y):
@@ -209,7 +204,7 @@ class PrivateLinearDiscriminantAnalysis(LogisticClassifier):
         self.priors_ = found.shares if priors is None else priors
         self.means_, self.covariance_, self.n_iter_ = found.means, found.within, 0
         if self.clip_features:
-            self.feature_range_ = moments.bounds[: moments.n_features] * np.array([[-1.0], [1.0]])
+            self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         middle = self.priors_ @ self.means_  # scores are differences: less is lost to rounding
         coef = np.linalg.solve(self.covariance_, (self.means_ - middle).T).T
         intercept = np.log(self.priors_) - 0.5 * (coef * (self.means_ + middle)).sum(axis=1)

@@ -212,7 +212,7 @@ class PrivateLasso(LeastSquaresRegressor):
         return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
 
     def _coefficients(self, moments):
-        bounds = moments.bounds[: moments.n_features]
+        bounds = moments.feature_bounds
         problem, lengths = moments.least_squares(bool(self.fit_intercept)), bounds / bounds.max()
         if isinstance(self.radius, str):
             coef = moments.shrunk_most(problem, lengths)
@@ -222,7 +222,7 @@ class PrivateLasso(LeastSquaresRegressor):
 
     def _solution(self, moments):
         coef, intercept = super()._solution(moments)
-        bounds = moments.bounds[: moments.n_features]
+        bounds = moments.feature_bounds
         lengths = float((np.abs(coef) @ (bounds / bounds.max())).max())
         self.radius_ = lengths if isinstance(self.radius, str) else float(self.radius)
         return coef, intercept

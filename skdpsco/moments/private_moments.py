@@ -43,7 +43,17 @@ from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.solvers.moments.plan import MOMENTS
 
 
-class PrivateMoments(MomentAnswers, PrivateEstimator):
+class MomentRelease:
+    """What `release_moments_of` asks of an estimator, if it has nothing to say of its own."""
+
+    row_norm: Any = None  # it is found
+    _labelled: Any = False  # whether targets are labels
+
+    def _check_features(self, n_features: int) -> None:
+        """Any number of features will do."""
+
+
+class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     """Differentially private means and covariances of a table, for many answers at one price.
 
     The means and second moments of the features and of a target are released once, with noise.
@@ -198,9 +208,6 @@ class PrivateMoments(MomentAnswers, PrivateEstimator):
     def _released(self) -> ReleasedMoments:
         check_is_fitted(self)
         return self.moments_
-
-    def _check_features(self, n_features: int) -> None:
-        """Any number of features will do."""
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Release the moments.

@@ -169,6 +169,11 @@ class ReleasedMoments(MomentAnswers):
         return len(self.mean) - self.n_targets
 
     @property
+    def feature_bounds(self) -> np.ndarray:
+        """Bounds of the columns but the targets."""
+        return self.bounds[: self.n_features]
+
+    @property
     def noise(self) -> tuple[np.ndarray, float]:
         """Units of the columns, and the deviation of the noise of variances in these units."""
         squares = [(share * one.deviation) ** 2 for share, one in self.measured]
