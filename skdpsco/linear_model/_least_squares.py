@@ -7,6 +7,7 @@ import numpy as np
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.moments.inference import Uncertainty
 from skdpsco.moments.private_moments import MomentRelease, n_targets_of, release_moments_of
+from skdpsco.scaling.target import Target
 
 
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
@@ -22,6 +23,11 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     def _coefficients(self, moments: Any) -> tuple[np.ndarray, Any, Uncertainty | None]:
         """Coefficients and intercept for one target, and what is known of their errors."""
         raise NotImplementedError
+
+    def _check_features(self, n_features):
+        # The parameters of a fit to one target are those of the models behind a release.
+        units = np.ones(n_features), Target(1.0, 0.0, 1.0)
+        self._problem(self._loss(1, n_features), 1, *units)
 
     def _learn_from_moments(self, moments, y):
         if y is not None:
