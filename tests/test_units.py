@@ -361,6 +361,15 @@ def test_units_of_all_kinds(units):
     assert sorted(rows.tolist()) in ([0, 1], [1, 2])
 
 
+class Secret:
+    """An identifier of which any use fails, and says which it is."""
+
+    def _fail(self, *args):
+        raise ValueError("s3cret")
+
+    __hash__ = __eq__ = __array__ = _fail
+
+
 @pytest.mark.parametrize(
     "units",
     [
@@ -373,10 +382,16 @@ def test_units_of_all_kinds(units):
         pd.Series(pd.to_datetime(["2026-01-01", None])),
         np.array([["s3cret"], "b"], dtype=object),
         [["s3cret"], ["s3cret", "b"]],
+        [Secret(), "b"],
+        pd.Series([Secret(), "b"]),
     ],
 )
 def test_bad_identifiers(units):
     with pytest.raises(ValueError, match="units must be one-dimensional") as caught:
         draw_records(units)
     assert "s3cret" not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_a_number_and_a_text_are_two_units():
+    assert len(draw_records([1, "1", 2**53, 2**53 + 1, 0.5])) == 5

@@ -1,5 +1,6 @@
 """As many records of every unit, drawn at random: docs/proofs/units.md."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -74,20 +75,26 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
 def _numbers(units: Any) -> np.ndarray:
     """The units as consecutive numbers."""
     problem = "units must be one-dimensional, not empty, and hold hashable values, none missing."
+    numbers = None
+    with suppress(Exception):  # whose text may show a value, also where it is but a context
+        # A list of numbers and strings would become one of strings, and 1 the same unit as "1".
+        values = np.asarray(units, None if hasattr(units, "dtype") else object)
+        numbers = _numbered(values) if values.ndim == 1 and len(values) else None
+    if numbers is None:
+        raise ValueError(problem)
+    return numbers
+
+
+def _numbered(values: np.ndarray) -> np.ndarray | None:
+    """The values as consecutive numbers; None if one is missing."""
+    if values.dtype.kind != "O":
+        if (values != values).any():  # NaN and NaT
+            return None
+        return np.unique(values, return_inverse=True)[1]
     known: dict[Any, int] = {}
-    try:
-        values = np.asarray(units)
-        if values.ndim != 1 or not len(values):
-            raise ValueError
-        if values.dtype.kind != "O":
-            if (values != values).any():  # NaN and NaT
-                raise ValueError
-            return np.unique(values, return_inverse=True)[1]
-        numbers = np.empty(len(values), np.int64)
-        for i, value in enumerate(values.tolist()):
-            if value is None or not value == value:
-                raise ValueError
-            numbers[i] = known.setdefault(value, len(known))
-    except (TypeError, ValueError):  # its text may show a value
-        raise ValueError(problem) from None
+    numbers = np.empty(len(values), np.int64)
+    for i, value in enumerate(values.tolist()):
+        if value is None or not value == value:
+            return None
+        numbers[i] = known.setdefault(value, len(known))
     return numbers
