@@ -33,6 +33,11 @@ def test_without_noise_they_are_those_of_the_records():
     assert model.intercept_ == pytest.approx(truth.intercept_, abs=0.02)
 
 
+def test_errors_of_models_of_huge_targets():
+    moments = PrivateMoments(**{**OPTIONS, "target_bound": 1e100}).fit(X, 1e100 * Y)
+    assert np.isfinite(PrivateRidge().fit(moments).uncertainty_.residual_variance)
+
+
 def test_the_number_of_records_is_noisy_and_nothing_else_tells_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an advice would follow from the number of records

@@ -292,6 +292,14 @@ def test_bad_parameters_cost_nothing(options, error):
     assert ledger.charges() == []
 
 
+@pytest.mark.parametrize("model", [PrivateMoments, PrivatePCA])
+def test_units_whose_squares_vanish_cost_nothing(model):
+    ledger = Ledger(9.0, 1e-5)
+    with pytest.raises(ValueError, match="row_norm"):
+        model(ledger=ledger, feature_bound=1e-60, row_norm=1e-60).fit(X)
+    assert ledger.charges() == []
+
+
 def test_bad_input_costs_nothing(moments):
     ledger = Ledger(9.0, 1e-5)
     with pytest.raises(ValueError, match="n_components"):
@@ -424,6 +432,11 @@ def test_intervals_of_targets(moments):
         (model.predict_interval(X)[:, 0] < Y) & (model.predict_interval(X)[:, 1] > Y)
     ).mean() > 0.9
     through_zero = PrivateRidge(alpha=0.0, fit_intercept=False).fit(moments)
+    damaged = sparse.csr_matrix(X[:50])
+    damaged.indices[5] = 7345
+    with pytest.raises(ValueError, match="X must be a valid matrix") as error:
+        model.predict_interval(damaged)
+    assert error.value.__context__ is None
     assert np.ptp(through_zero.predict_interval(0.0 * new), axis=1) == pytest.approx(
         2.0 * 1.96 * np.sqrt(through_zero.uncertainty_.residual_variance) * np.ones(9), rel=1e-3
     )

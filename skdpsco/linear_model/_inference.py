@@ -8,6 +8,7 @@ from scipy.stats import norm
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
+from skdpsco._quiet import quietly
 from skdpsco._random import warn_utility
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
@@ -170,7 +171,8 @@ class MomentInference:
         middle = self.predict(X)
         X = self._as_fitted(check_X(self, X))
         covariances = known.covariance.reshape(-1, *known.covariance.shape[-2:])
-        spread = np.column_stack([_variances(X, one) for one in covariances])
+        instead = "X must be a valid matrix."  # SciPy's errors would show wrong indices
+        spread = np.column_stack([quietly(instead, _variances, X, one) for one in covariances])
         width = quantile * np.sqrt(known.residual_variance + spread).reshape(middle.shape)
         return np.stack([middle - width, middle + width], axis=-1)
 

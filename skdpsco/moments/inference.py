@@ -66,17 +66,20 @@ def uncertainty(
             k = -_second_moments(moments, centre, scale) @ h / MATRIX.one
             k[0] += h[0]
             K += np.outer(k, k)
-            residual_noise += (share * deviation) ** 2 * float(h @ k) ** 2
+            residual_noise = np.hypot(residual_noise, share * deviation * (h @ k))
         variance = (share * deviation) ** 2
         noise += variance * Q @ K @ Q.T
-        residual_noise += variance * ((h @ h) ** 2 - h[0] ** 4)
+        square, of_ones = h @ h, h[0] ** 2
+        # Fourth powers would overflow.
+        both = np.sqrt(max(square - of_ones, 0.0)) * np.sqrt(square + of_ones)
+        residual_noise = np.hypot(residual_noise, share * deviation * both)
         curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
     spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
     left = float(spread + 2.0 * problem.objective(coef))
     # The fit has made the residual's variance smaller, by what it took for signal.
     n = problem.n_samples
     taken, kept = float((inverse * noise[:d, :d]).sum()), max(1.0 - d / n, 1.0 / n)
-    variance = mean_above_0((left + taken) / kept, float(np.sqrt(residual_noise)) / kept)
+    variance = mean_above_0((left + taken) / kept, float(residual_noise) / kept)
     left = (max(left, 0.0) + taken) / kept
     noise[:d, :d] += left * A / n
     noise[d, d] += left / n

@@ -300,7 +300,10 @@ def release_moments_of(
     elif has_target and estimator.target_bound is not None:
         bounds[d:] = check_target_bounds(estimator.target_bound, m)
     norm = estimator.row_norm
-    norm = None if norm is None else check_bound("row_norm", norm)
+    if norm is not None:
+        norm = check_bound("row_norm", norm)
+        for bound in bounds[~np.isnan(bounds)]:  # squares of units must not vanish
+            check_bound("row_norm * feature_bound or target_bound", min(norm, 1.0) * float(bound))
     conditioned = estimator.conditioning == "auto"
     available = estimator._available(budget)
     # Public numbers, from which all follows that is known before the release.
