@@ -14,7 +14,8 @@ from numba.core.event import Listener as NumbaListener
 from numba.core.event import install_listener
 from numba.np.random.generator_core import next_uint64 as next_word
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils.validation import _check_feature_names_in as feature_names_in
 from sklearn.utils.validation import _num_samples as num_samples
 
@@ -34,6 +35,17 @@ __all__ = [
     "safe_indexing",
     "stamp_cache",
 ]
+
+
+class Interval(_Interval):
+    """Numbers in an interval. Those that NumPy does not know, such as fractions, are not in it."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether ``val`` is such a number."""
+        try:
+            return bool(super().is_satisfied_by(val))
+        except TypeError:  # NumPy's, who looks for NaN
+            return False
 
 
 def fitted_by_validation() -> bool:

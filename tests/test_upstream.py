@@ -3,6 +3,7 @@
 The run against their release candidates starts with this file.
 """
 
+from fractions import Fraction
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,11 +24,14 @@ def test_parameters_of_estimators_are_checked_by_constraints():
     """Else no estimator says which parameter is illegal, and plans meet it instead."""
     positive = _upstream.Interval(Real, 0, None, closed="neither")
     assert [positive.is_satisfied_by(value) for value in (0.5, 0, "1")] == [True, False, False]
+    assert not positive.is_satisfied_by(Fraction(1, 3))  # scikit-learn's own raises NumPy's error
     assert not _upstream.Interval(Integral, 1, 3, closed="both").is_satisfied_by(4)
     assert _upstream.StrOptions({"auto"}).is_satisfied_by("auto")
     assert _upstream.HasMethods(["charge"]).is_satisfied_by(object()) is False
     with pytest.raises(InvalidParameterError, match="'radius' parameter of PrivateLasso"):
         PrivateLasso(radius=-1.0)._validate_params()
+    with pytest.raises(InvalidParameterError, match="'epsilon' parameter of PrivateLasso"):
+        PrivateLasso(epsilon=Fraction(1, 3))._validate_params()
 
 
 def test_records_are_counted_and_selected():
