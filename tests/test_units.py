@@ -8,6 +8,8 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from skdpsco import (
     Budget,
@@ -275,6 +277,25 @@ def test_a_search_costs_what_a_unit_may(strategy):
     assert charge.rho == pytest.approx(report.rho)
     assert report.rho <= mine.rho * (1 + 1e-9)
     assert (report.relation, report.epsilon) == (UNIT, 2.0)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_the_winner_of_a_search_reports_what_it_costs_a_unit():
+    mine = ledger()
+    inner = PrivateGridSearchCV(PrivateRidge(feature_bound=1, target_bound=2), {"alpha": [0.1]})
+    model = make_pipeline(PrivateStandardScaler(lower=-1, upper=1), inner)
+    name = "privategridsearchcv__estimator__alpha"
+    grid = {name: [0.1, 1.0]}
+    search = PrivateGridSearchCV(model, grid, epsilon=2.0, ledger=mine, strategy="composition")
+    scaler, found = (step for _, step in search.fit(X, Y).best_estimator_.steps)
+    for step in (scaler, found, found.best_estimator_):
+        assert step.privacy_.relation == UNIT
+        assert step.privacy_.rho <= 0.5 * mine.rho
+        budget = Budget(step.privacy_.epsilon, step.privacy_.delta)
+        assert step.privacy_.rho == pytest.approx(budget.rho, rel=1e-6)
+    assert step.ledger == mine
+    again = clone(scaler).set_params(ledger=ledger()).fit(X)  # costs a unit as much
+    assert again.privacy_.rho == pytest.approx(scaler.privacy_.rho, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")

@@ -40,10 +40,19 @@ class Grant:
     seed : int or None, default=None
         Seed of what is public in a search that is such a step, so that its fit is the rehearsed one
         up to the first noise.
+    max_records_per_unit : int, default=1
+        That of the ledger. ``rho`` is for the replacement of one record, as charges are.
     """
 
-    def __init__(self, rho: float, prefix: str = "", seed: int | None = None) -> None:
+    def __init__(
+        self,
+        rho: float,
+        prefix: str = "",
+        seed: int | None = None,
+        max_records_per_unit: int = 1,
+    ) -> None:
         self.rho, self.prefix, self.seed = rho, prefix, seed
+        self.max_records_per_unit = max_records_per_unit
         self.charges: list[float] = []
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
@@ -83,9 +92,16 @@ def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
     return rho * (declared / declared.sum())
 
 
-def allot(estimator: Any, rho: float, delta: float, public: np.random.RandomState) -> Any:
+def allot(
+    estimator: Any,
+    rho: float,
+    delta: float,
+    public: np.random.RandomState,
+    max_records_per_unit: int = 1,
+) -> Any:
     """Clone of ``estimator`` whose private steps spend ``rho`` zCDP, in their own proportions.
 
+    That is for the replacement of one record. The epsilons of the steps are for that of a unit.
     Their noise is secret, since a seed would give several fits the same noise. Other steps without
     a seed get a ``public`` one: they would draw anew after the rehearsal, and may then fail for a
     record, and the state of NumPy's global generator would tell the number of tries. Fit the clones
@@ -95,11 +111,13 @@ def allot(estimator: Any, rho: float, delta: float, public: np.random.RandomStat
     for (prefix, _), part_rho in zip(
         private_steps(estimator), _shares_of_steps(estimator, rho), strict=True
     ):
-        part = budget_of(float(part_rho), delta)
+        part = budget_of(max_records_per_unit**2 * float(part_rho), delta)
+        per_record = part.rho / max_records_per_unit**2
+        seed = int(public.randint(2**31))
         values = {
             "epsilon": part.epsilon,
             "delta": part.delta,
-            "ledger": Grant(part.rho, prefix, int(public.randint(2**31))),
+            "ledger": Grant(per_record, prefix, seed, max_records_per_unit),
             "random_state": None,
         }
         estimator.set_params(**{prefix + name: value for name, value in values.items()})
@@ -116,7 +134,8 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
         grant: Any = step.ledger
-        estimator.set_params(**{f"{prefix}ledger": kind(grant.rho, prefix, grant.seed)})
+        fresh = kind(grant.rho, prefix, grant.seed, grant.max_records_per_unit)
+        estimator.set_params(**{f"{prefix}ledger": fresh})
     return estimator
 
 

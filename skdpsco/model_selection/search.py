@@ -292,8 +292,10 @@ class PrivateGridSearchCV(  # type: ignore[override]
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
         budgets = [rho for rho, _ in parts]
         allotment.check_private(candidates, data, self.record_wise, budgets)
+        unit = budget.max_records_per_unit
         allotted = [
-            [allotment.allot(one, rho, self.delta, public) for rho in budgets] for one in candidates
+            [allotment.allot(one, rho, self.delta, public, unit) for rho in budgets]
+            for one in candidates
         ]
         advice = in_parallel(
             allotment.rehearse,

@@ -157,7 +157,7 @@ def private_cross_val_score(
     public = public_generator(random_state)
     order = public.permutation(n)
     folds = np.array_split(order, cv)
-    allotted = allotment.allot(estimator, rho_fit, budget.delta, public)
+    allotted = allotment.allot(estimator, rho_fit, budget.delta, public, k)
 
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
