@@ -1,0 +1,146 @@
+"""Whole fits: what neighbours change in every release, over all of them, against the charge.
+
+What is computed just before noise is drawn is recorded, in grid units. What was released is
+replayed for a neighbour, so that later releases are made at the same points: units of features and
+targets that are found first, the solver's steps, with weights of records, and from a public model.
+"""
+
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco import (
+    PrivateLinearDiscriminantAnalysis,
+    PrivateLogisticRegression,
+    PrivateMoments,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+)
+from skdpsco.mechanisms import samplers
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.preprocessing import PrivatePCA
+from skdpsco.privacy import rho_of
+from skdpsco.scaling import quantiles
+
+N, D = 40, 2
+SIZES = [0.0, 1e-300, 0.3, 1.0, 7.0, 1e200]
+BY_STEPS = {"solver": "gradient-descent", "n_iter": 3}
+TARGETS = {"target_bound": 2.0, "feature_bound": 1.0}
+FITS = {
+    "moments": lambda: PrivateMoments(feature_bound=None),
+    "several": lambda: PrivateRidge(feature_bound=None),
+    "added": lambda: PrivateMoments(relation="add-or-remove-one", **TARGETS),
+    "short rows": lambda: PrivateMoments(row_norm=0.5, **TARGETS),
+    "classes": lambda: PrivateMoments(classes=[0, 1, 2], conditioning=None),
+    "discriminants": lambda: PrivateLinearDiscriminantAnalysis(classes=[0, 1, 2]),
+    "components": lambda: PrivatePCA(feature_bound=None),
+    "weights": lambda: PrivateRidge(max_weight=2.0, **BY_STEPS),
+    "weights of classes": lambda: PrivateLogisticRegression(
+        classes=[0, 1], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
+    ),
+    "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
+    "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
+}
+
+
+class Rho:
+    """A ledger that remembers the last charge."""
+
+    def charge(self, event, *args):
+        self.rho = rho_of(event)
+
+
+class Public:
+    """A model of other records."""
+
+    coef_, intercept_ = np.array([3.0, -100.0]), 0.5
+
+
+def neighbours(name, rng):
+    """Data that differ in record 0, which is missing in the second where records are added."""
+    several = name in ("moments", "several")
+    X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
+    labels = {"init of classes": 2, "weights of classes": 2, "classes": 3, "discriminants": 3}
+    K = labels.get(name)
+    Y = rng.normal(size=(N, 2)) if several else rng.normal(size=N)
+    Y = Y if K is None else rng.integers(K, size=N)
+    weights = rng.uniform(0, 3, N)
+
+    def extreme(shape):
+        return rng.choice([-1.0, 1.0], shape) * rng.choice(SIZES, shape)
+
+    for _ in range(4):
+        x, y, w = X.copy(), Y.copy(), weights.copy()
+        x[0], w[0] = extreme(D), rng.choice([0.0, 1e-9, 1.0, 1e200])
+        y[0] = extreme(Y.shape[1:]) if K is None else rng.integers(K)
+        more = {"sample_weight": w} if "weights" in name else {}
+        more |= {"init": Public()} if "init" in name else {}
+        yield x, () if name == "components" else (y,), more
+
+
+class Recorder:
+    """In the place of draws of noise, which it records, or replays."""
+
+    def __init__(self, monkeypatch):
+        self.gaussian, self.choice = samplers.gaussian_mechanism, quantiles.choose_index
+        for module in [m for name, m in sys.modules.items() if name.startswith("skdpsco.")]:
+            for name, real, mine in (
+                ("gaussian_mechanism", self.gaussian, self.add_noise),
+                ("choose_index", self.choice, self.choose),
+            ):
+                if vars(module).get(name) is real:
+                    monkeypatch.setattr(module, name, mine)
+
+    def add_noise(self, rng, values, grid):
+        units = np.array([to_grid(value, grid) for value in values], dtype=float)
+        deviation = self.gaussian(rng, values, grid)
+        values[:] = self.replayed("noise", units, grid, values.copy())
+        return deviation
+
+    def choose(self, rng, scores, grid):
+        units = np.array([to_grid(score, grid) for score in scores], dtype=float)
+        return self.replayed("choice", units, grid, self.choice(rng, scores, grid))
+
+    def replayed(self, kind, units, grid, outcome):
+        if self.first is not None:
+            same, _, on, outcome = self.first[len(self.found)]
+            assert (same, on) == (kind, grid)
+        self.found.append((kind, units, grid, outcome))
+        return outcome
+
+    def fit(self, model, data, first=None):
+        """What a fit released, and what it charged."""
+        self.first, self.found, ledger = first, [], Rho()
+        X, y, more = data
+        model.set_params(ledger=ledger).fit(X, *y, **more)
+        return self.found, ledger.rho
+
+
+def lost(first, second):
+    """The zCDP of all releases together, between two data sets."""
+    total = 0.0
+    for (kind, units, *_), (_, others, *_) in zip(first, second, strict=True):
+        change = (units - others) / 2.0**SCALE_BITS
+        total += change @ change / 2 if kind == "noise" else np.ptp(change) ** 2 / 8
+    return total
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_no_release_tells_more_than_is_charged(name, monkeypatch):
+    recorder, rng, most = Recorder(monkeypatch), np.random.default_rng(0), 0.0
+    for epsilon in (1.0, 30.0, 30.0, 1000.0):
+        model = FITS[name]().set_params(epsilon=epsilon, delta=1e-3)
+        one, *others = neighbours(name, rng)
+        if rng.random() < 0.3:
+            one, *others = ((sparse.csr_matrix(X), *more) for X, *more in (one, *others))
+        first, rho = recorder.fit(model, one)
+        for other in others:
+            if name == "added":
+                X, (y,), more = one
+                other = X[1:], (y[1:],), more
+            found, _ = recorder.fit(model, other, first)
+            most = max(most, lost(first, found) / rho)
+    assert 0.1 < most <= 1.0 + 1e-9
