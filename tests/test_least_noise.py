@@ -8,7 +8,7 @@ import pytest
 
 import skdpsco.data.pieces as summation
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
-from skdpsco.data.design import Dense
+from skdpsco.data.design import as_design
 from skdpsco.data.pieces import replace_one, sum_error, sum_in_runs
 from skdpsco.losses import Hinge, Logistic, Multinomial
 from skdpsco.mechanisms.samplers import SCALE_BITS, release
@@ -159,7 +159,7 @@ def test_steps_add_up_runs(monkeypatch):
     """No kernel call sees more records than a run has, and no record is lost."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1.0, 1.0, (20, 3)), np.where(rng.random(20) < 0.5, -1.0, 1.0)
-    steps = Steps(Problem(Logistic(), L2Ball(1.0), 20, 3), Dense(X, np.ones(3), 0), y, 1.0)
+    steps = Steps(Problem(Logistic(), L2Ball(1.0), 20, 3), as_design(X, np.ones(3), False), y, 1.0)
     rows, w = np.arange(0, 20, 2), np.zeros(3)
     expected = -0.5 * y[rows] @ X[rows] / 10
     for size in (2**16, 4):

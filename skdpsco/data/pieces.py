@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import CSR, CentredCSR, Dense
+from skdpsco.data.design import CSR, CentredCSR, Dense, read_only
 from skdpsco.mechanisms.samplers import summation_error
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
@@ -57,7 +57,8 @@ def slice_rows(X: Any, start: int, stop: int) -> Any:
         return X[start:stop]
     indptr = X.indptr[start : stop + 1]
     some = slice(indptr[0], indptr[-1])
-    return X._replace(data=X.data[some], indices=X.indices[some], indptr=indptr - indptr[0])
+    indptr = read_only(indptr - indptr[0])
+    return X._replace(data=X.data[some], indices=X.indices[some], indptr=indptr)
 
 
 def add(terms: Iterable[Any]) -> Any:

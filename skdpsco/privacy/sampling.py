@@ -6,6 +6,8 @@ Proof: docs/proofs/sgd.md.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ._checks import check_real
 from .events import Event
 
@@ -71,6 +73,7 @@ class PoissonSampledGaussianEvent(Event):
         return 2.0 / self.noise_multiplier**2
 
 
+@np.errstate(under="ignore")
 def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     """Return b times a bound on the Renyi divergence of order 1 + b.
 
@@ -96,22 +99,18 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     n_nodes = (2 * _TAIL + tilt) / step + 2
     if not n_nodes < _MAX_NODES:
         return gaussian
-    terms, magnitude = [], 0.0
-    for k in range(int(n_nodes) + 1):
-        x = k * step - _TAIL
-        parts = (
-            (1 + b) * _log_mixture(q, r * x - r * r / 2),
-            b * _log_mixture(q, -r * x - r * r / 2),
-        )
-        terms.append(parts[0] - parts[1] - x * x / 2)
-        magnitude = max(magnitude, x * x / 2 + abs(parts[0]) + abs(parts[1]))
-    top = max(terms)
-    total = math.fsum(math.exp(t - top) for t in terms) * step / math.sqrt(2 * math.pi)
+    x = np.arange(int(n_nodes) + 1) * step - _TAIL
+    first = (1 + b) * _log_mixture(q, r * x - r * r / 2)
+    second = b * _log_mixture(q, -r * x - r * r / 2)
+    terms = first - second - x * x / 2
+    magnitude = float((np.abs(first) + np.abs(second) + x * x / 2).max())
+    top = float(terms.max())
+    total = math.fsum(np.exp(terms - top)) * step / math.sqrt(2 * math.pi)
     log_moment = top + math.log(total) + _MOMENT_ROUNDING * (2.0 + b + magnitude)
     return min(max(log_moment, 0.0), gaussian)
 
 
-def _log_mixture(q: float, u: float) -> float:
+def _log_mixture(q: float, u: np.ndarray) -> np.ndarray:
     """Return log(1 - q + q exp(u)), to an absolute 1e-15 and a relative one."""
-    top = max(u, 0.0)
-    return top + math.log((1.0 - q) * math.exp(-top) + q * math.exp(u - top))
+    top = np.maximum(u, 0.0)
+    return top + np.log((1.0 - q) * np.exp(-top) + q * np.exp(u - top))

@@ -14,7 +14,7 @@ import numpy as np
 from skdpsco._clipping import clip_both
 from skdpsco._kernels import inlined, kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of
+from skdpsco.data.design import GATHERED_ROWS, Dense, clipped, columns_of, read_only
 from skdpsco.data.products import (
     add_rows,
     as_vector,
@@ -198,7 +198,8 @@ def centred(X: Any, centre: np.ndarray | None) -> Any:
     if centre is None:
         return X
     # Kernels see the halves of x - centre: within [-1, 1], as all they see.
-    return Dense(clipped(X.values, X.bounds) - centre, np.full(len(centre), 2.0), X.intercept)
+    values = read_only(clipped(X.values, X.bounds) - centre)
+    return Dense(values, np.full(len(centre), 2.0), X.intercept)
 
 
 def row_norms(X: Any, n: int) -> np.ndarray:

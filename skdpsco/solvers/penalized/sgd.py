@@ -11,7 +11,7 @@ from skdpsco._kernels import njit
 from skdpsco._random import next_uint64
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, Dense, read_only
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.penalties import prox
@@ -227,9 +227,10 @@ class Rows:
 
     def __getitem__(self, rows: np.ndarray) -> Dense | CSR:
         if isinstance(self.X, Dense):
-            return self.X._replace(values=self.X.values[rows])
+            return self.X._replace(values=read_only(self.X.values[rows]))
         some = self.matrix[rows]
-        return self.X._replace(data=some.data, indices=some.indices, indptr=some.indptr)
+        data, indices, indptr = map(read_only, (some.data, some.indices, some.indptr))
+        return self.X._replace(data=data, indices=indices, indptr=indptr)
 
 
 @cached(64)
