@@ -4,16 +4,15 @@ A raw census table, from its code book to a model
 
 Adult, 48,842 records of a census, as scikit-learn downloads it: strings, missing values, and
 numbers in their own units. scikit-learn compares the download with a checksum. The documentation is
-built without a network, so that this page shows no output. A run printed an accuracy of 0.85, as
-logistic regression without privacy reaches for the same columns.
+built without a network, so that this page shows no output. Runs printed an AUC of 0.90 and an
+accuracy of 0.85, as logistic regression without privacy reaches for the same columns.
 """
 
 from sklearn.datasets import fetch_openml
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skdpsco import PrivateLogisticRegression, Schema, make_private_pipeline
-
-table = fetch_openml("adult", version=2, as_frame=True).frame
 
 # %%
 # What the code book says. Capital gains and losses are rare, and narrow bounds leave most of what
@@ -33,11 +32,13 @@ columns = {
     "class": ["<=50K", ">50K"],
 }
 schema = Schema(columns, target="class")
+train, test = train_test_split(fetch_openml("adult", version=2).frame, random_state=0)
 
 # %%
-# One budget for everything that is fitted. The encoder does not look at the records.
-train, test = train_test_split(table[list(columns)], random_state=0)
-model = make_private_pipeline(schema, PrivateLogisticRegression(), epsilon=1.0, delta=1e-6)
-model.fit(train[schema.features], train[schema.target])
+# One budget for everything that is fitted. The encoder does not look at the records, and most
+# columns are categories, so that nothing is spent on private centres and scales.
+model = make_private_pipeline(schema, PrivateLogisticRegression(conditioning=None), epsilon=1.0)
+model.fit(train[schema.features], train["class"])
 print(model[-1].privacy_)
-print(f"accuracy {model.score(test[schema.features], test[schema.target]):.2f}")
+auc = roc_auc_score(test["class"], model.predict_proba(test[schema.features])[:, 1])
+print(f"AUC {auc:.2f}, accuracy {model.score(test[schema.features], test['class']):.2f}")

@@ -167,9 +167,25 @@ def test_raw_tables(name, monkeypatch, capsys):
     fetcher, records, _ = RAW_TABLES[name]
     monkeypatch.setattr(datasets, fetcher, records)
     assert run_on_raw_table(name, capsys) > 0.8
+
+
+@pytest.mark.parametrize(
+    "name", [*RAW_TABLES, "plot_study_week", "plot_hospitals", "plot_synthetic_table"]
+)
+def test_whole_tasks_are_short(name):
     module = ast.parse((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
     lines = {line for part in module.body[1:] for line in range(part.lineno, part.end_lineno + 1)}
     assert len(lines) <= 25  # of code that a user writes
+
+
+def test_hospitals(capsys):
+    """The other tutorials need the flights, and run where the site is built."""
+    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("pandas")
+    runpy.run_path(str(ROOT / "examples" / "plot_hospitals.py"))
+    worst, average = capsys.readouterr().out.split("A model for the ")[1:]
+    scores = [float(re.search(r"Turku +\d+ +([.\d]+)", text)[1]) for text in (worst, average)]
+    assert scores[0] > scores[1] + 0.02
 
 
 @pytest.mark.slow
