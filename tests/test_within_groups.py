@@ -95,8 +95,10 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("kind", GRIDS)
-@pytest.mark.parametrize("strategy", ["composition", "random-stopping"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [*((kind, "composition") for kind in GRIDS), ("public", "random-stopping")],
+)
 def test_a_search_is_for_the_weakest_of_its_candidates(kind, strategy):
     grid, mode, expected = GRIDS[kind]
     ledger = Ledger(100.0, 1e-5)
