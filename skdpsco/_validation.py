@@ -42,7 +42,7 @@ BY_SCHEMA = _Known("declared", "a Schema")  # whose module is above this one
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
-    "ledger": [None, HasMethods(["charge"])],
+    "ledger": [None, _Known("charge", "a Ledger")],
     "random_state": ["random_state"],
 }
 _FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
@@ -66,7 +66,8 @@ TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
 TARGETS_CONSTRAINTS: dict[str, list[Any]] = {
-    "target_bound": ["array-like", *TARGET_CONSTRAINTS["target_bound"]]
+    **TARGET_CONSTRAINTS,
+    "target_bound": ["array-like", *TARGET_CONSTRAINTS["target_bound"]],
 }
 TABLE_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_BOUND_CONSTRAINTS,
@@ -133,10 +134,16 @@ def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
     unknown = [] if may_have_more else [label for label in value if label not in columns]
     if missing or unknown:
         raise ValueError(
-            f"{name} must have one entry for each column of X and no others; it lacks {missing}, "
-            f"and X lacks {unknown}."
+            f"{name} must have one entry for each column of X and no others; "
+            f"{both_lacks('it lacks', missing, 'X lacks', unknown)}."
         )
     return [value[column] for column in columns]
+
+
+def both_lacks(first: str, missing: list[Any], second: str, unknown: list[Any]) -> str:
+    """A sentence about names on one side only, with those parts that name some."""
+    parts = [f"{said} {names}" for said, names in ((first, missing), (second, unknown)) if names]
+    return ", and ".join(parts)
 
 
 def check_bound(name: str, value: Any) -> float:
@@ -228,6 +235,7 @@ def with_hints(**hints: str) -> Callable[..., Any]:
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
             init(self, *args, **params)
 
+        vars(__init__)["hints"] = hints  # for set_params
         return __init__
 
     return decorate

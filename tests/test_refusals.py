@@ -1,5 +1,6 @@
 """Bad input for every public estimator: refused before the charge, in words that show no value."""
 
+import inspect
 import io
 
 import numpy as np
@@ -10,7 +11,7 @@ from cases import each
 from scipy import sparse
 
 import skdpsco
-from skdpsco import Ledger, PrivateGridSearchCV, PrivateLasso, PrivateMoments
+from skdpsco import Ledger, PrivateGridSearchCV, PrivateLasso, PrivateMoments, Schema
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
@@ -165,3 +166,28 @@ def test_targets(Estimator, case):
     if Estimator is PrivateMoments and BAD_Y[case] is None:
         return  # moments need no targets
     refuses(Estimator, X, BAD_Y[case])
+
+
+@each("Estimator", MODELS)
+def test_parameters_are_checked(Estimator):
+    """Before the charge, and for every value: none is without a constraint."""
+    free = {"scoring"} if Estimator is PrivateGridSearchCV else set()  # which has rules of its own
+    assert set(inspect.signature(Estimator).parameters) - free <= set(
+        Estimator._parameter_constraints
+    )
+
+
+def test_messages_of_the_first_hour(tmp_path):
+    """What a mistake is told, that many make when they begin."""
+    with pytest.raises(ValueError, match=r"'ledger' .* must be None or a Ledger. Got 'study.db'"):
+        PrivateLasso(ledger="study.db").fit(X, Y)
+    with pytest.raises(OSError, match="/none' is no such folder"):
+        Ledger(1.0, 1e-6, path=tmp_path / "none" / "study.db")
+    with pytest.raises(OSError, match="is a folder"):
+        Ledger(1.0, 1e-6, path=tmp_path)
+    with pytest.raises(TypeError, match="declares each column by its name, got DataFrame"):
+        Schema(frame(0.0))
+    with pytest.raises(TypeError, match=r"has no parameter 'cv'. .* `validation_fraction`"):
+        PrivateGridSearchCV(PrivateLasso(), {"radius": [1.0]}, cv=5)
+    with pytest.raises(ValueError, match=r"no others; it lacks \['c'\]\.$"):
+        Schema({name: {"bounds": [0, 1]} for name in "abc"}).validate(frame(0.0))

@@ -131,6 +131,8 @@ def test_skops(case):
 def test_parameters_of_scikit_learn_are_pointed_elsewhere(Estimator, name, hint):
     with pytest.raises(TypeError, match=f"^{Estimator.__name__} has no parameter '{name}'.*{hint}"):
         Estimator(**{name: 1.0})
+    with pytest.raises(ValueError, match=f"has no parameter '{name}'.*{hint}"):
+        Estimator().set_params(**{name: 1.0})
     with pytest.raises(TypeError, match="unexpected keyword argument 'unknown'"):
         Estimator(unknown=1.0)
     shown = inspect.signature(Estimator).parameters

@@ -308,6 +308,9 @@ class PrivateEstimator(Documented, BaseEstimator):
                 params[outer] = value._replace(**{field: params.pop(name)})
             elif hasattr(value, "_replace"):
                 raise ValueError(f"{outer}={value!r} has no field {field!r}: {value._fields}.")
+        hints = getattr(type(self).__init__, "hints", {})  # see `with_hints`
+        for name in hints.keys() & params.keys():
+            raise ValueError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
         return super().set_params(**params)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._typing import Self
+from skdpsco._validation import both_lacks
 from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
 from skdpsco.data.frames import open_frame, read_quietly
 
@@ -101,7 +102,10 @@ class Schema:
         source: str = "",
     ) -> None:
         if not isinstance(columns, Mapping):
-            raise TypeError(f"columns must be a dict by name, got {type(columns).__name__}.")
+            raise TypeError(
+                "columns must be a dict that declares each column by its name, got "
+                f"{type(columns).__name__}. (Schema.from_public reads one off public records.)"
+            )
         if not columns:
             raise ValueError("columns must have at least one entry.")
         for name in columns:
@@ -352,8 +356,8 @@ class Schema:
         other = [name for name in frame.columns if name not in known]
         if absent or other:
             raise ValueError(
-                f"X must have the columns of the schema and no others; it lacks {absent}, and the "
-                f"schema does not declare {other}."
+                "X must have the columns of the schema and no others; "
+                f"{both_lacks('it lacks', absent, 'the schema does not declare', other)}."
             )
         columns = [self.columns[name] for name in self.columns if name in frame.columns]
         wrong = [unfit for column in columns if (unfit := column.unfit(frame[column.name]))]

@@ -1,7 +1,6 @@
 """Private group distributionally robust optimisation."""
 
 from functools import partial
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -42,8 +41,8 @@ from skdpsco.group_dro.membership import (
 from skdpsco.group_dro.options import (
     CLASSIFIERS,
     GROUP_SOLVERS,
-    LEGAL,
     LOSSES,
+    OPTIONS_CONSTRAINTS,
     check_options,
     check_prior,
     group_solver,
@@ -251,11 +250,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         **CLASSES_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
-        **{name: [str] for name in LEGAL},
+        **OPTIONS_CONSTRAINTS,
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
-        "average_weight": [Real],
-        "cvar_level": [Real],
         **TARGET_CONSTRAINTS,
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }

@@ -1,10 +1,11 @@
 """Options of group DRO: losses and solvers by name, legal objectives and priors of groups."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_bound
+from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
@@ -28,10 +29,12 @@ GROUP_SOLVERS: dict[str, Any] = {
         RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
 }
-LEGAL: dict[str, tuple[str, ...]] = {
-    "loss": tuple(LOSSES),
-    "group_membership": ("public", "private"),
-    "objective": ("worst", "cvar", "average"),
+OPTIONS_CONSTRAINTS: dict[str, list[Any]] = {
+    "loss": [StrOptions(set(LOSSES))],
+    "group_membership": [StrOptions({"public", "private"})],
+    "objective": [StrOptions({"worst", "cvar", "average"})],
+    "average_weight": [Interval(Real, 0, 1, closed="both")],
+    "cvar_level": [Interval(Real, 1e-9, 1, closed="both")],
 }
 LEAST_PRIOR = 1e-9
 
@@ -70,15 +73,10 @@ def check_options(model: Any) -> None:
     ValueError
         If a parameter is out of range or contradicts another one.
     """
-    for name, legal in LEGAL.items():
-        if getattr(model, name) not in legal:
-            raise ValueError(f"{name} must be one of {legal}, got {getattr(model, name)!r}.")
-    for name, lowest in (("average_weight", 0.0), ("cvar_level", 1e-9)):
+    for name in ("average_weight", "cvar_level"):
         value = getattr(model, name)
         if isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} must be a number in [{lowest:g}, 1], got {value!r}.")
-        if not lowest <= value <= 1.0:
-            raise ValueError(f"{name} must be in [{lowest:g}, 1], got {value!r}.")
+            raise TypeError(f"{name} must be a number in [0, 1], got {value!r}.")
     if model.target_bound is not None:
         check_bound("target_bound", model.target_bound)
     check_progress(model.verbose)

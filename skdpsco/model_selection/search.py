@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import public_generator, without_warnings
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import PRIVATE_CONSTRAINTS, HasMethods, Interval, StrOptions
+from skdpsco._validation import (
+    PRIVATE_CONSTRAINTS,
+    HasMethods,
+    Interval,
+    StrOptions,
+    with_hints,
+)
 from skdpsco.base.private_estimator import PrivateEstimator, plan_within
 from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
@@ -187,6 +193,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "record_wise": ["array-like"],
     }
 
+    @with_hints(
+        cv="One public random split takes the place of cross-validation: `validation_fraction`."
+    )
     def __init__(
         self,
         estimator: Any,

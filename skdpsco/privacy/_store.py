@@ -116,6 +116,9 @@ class Store:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         path = Path(str(self.path))
+        if not path.parent.is_dir() or path.is_dir():
+            place, said = (path, "a folder") if path.is_dir() else (path.parent, "no such folder")
+            raise sqlite3.OperationalError(f"{str(place)!r} is {said}")
         # SQLite would leave a log behind that cannot be written either, for good.
         effective = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
         if path.exists() and not os.access(path, os.W_OK, **effective):
