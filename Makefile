@@ -30,8 +30,11 @@ FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10
 	&& { echo $$python; break; }; done)
 SDIST_VENV := .venv-sdist
 FIELD := examples/benchmarks/field
-# A folder of files that users download, for `make field`
+# For `make field`: a folder of files that users download; the environments of other libraries, of
+# which opacus and smartnoise are several gigabytes; and options, such as "--only diabetes --splits 1"
 DATA ?=
+FIELD_ENVIRONMENTS ?= rivals
+FIELD_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
 # every worker of pytest would compile all tests again.
@@ -131,17 +134,18 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 		test -e "$$script" || { echo "There are no benchmarks."; break; }; \
 		echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
-.venv-field-rivals/.installed: $(FIELD)/requirements-rivals.txt
-	$(call make_venv,$(PYTHON),.venv-field-rivals)
-	@.venv-field-rivals/bin/python -m pip install --quiet --requirement $<
+.venv-field-%/.installed: $(FIELD)/requirements-%.txt
+	$(call make_venv,$(PYTHON),$(@D))
+	@$(@D)/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
-# Opacus is several gigabytes: `python -m venv .venv-field-opacus` and install its requirements there
 .PHONY: field
-field: $(VENV)/.installed-test .venv-field-rivals/.installed  ## compare with other methods (DATA=folder)
+field: export OMP_NUM_THREADS := 1
+field: $(VENV)/.installed-test $(FIELD_ENVIRONMENTS:%=.venv-field-%/.installed)  ## compare with other methods (DATA=folder)
 	$(VENV)/bin/python -m pip install --quiet --requirement $(FIELD)/requirements.txt
-	cd $(FIELD)/.. && $(abspath $(VENV))/bin/python -m field run $(if $(DATA),--data $(abspath $(DATA)))
-	cd $(FIELD)/.. && $(abspath $(VENV))/bin/python -m field report
+	@set -e; cd $(FIELD)/..; for command in run "run --tuned" start report; do \
+		echo "== field $$command"; $(abspath $(VENV))/bin/python -m field $$command \
+			$(if $(DATA),--data $(abspath $(DATA))) $(FIELD_ARGS); done
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser

@@ -24,7 +24,7 @@ def field(monkeypatch):
 
 def options(folder, **more):
     defaults = {"data": None, "splits": 1, "epsilons": [1.0], "tasks": None, "only": SMALL}
-    rest = {"methods": METHODS, "jobs": 1, "until": None, "results": folder}
+    rest = {"methods": METHODS, "jobs": 1, "until": None, "results": folder, "tuned": False}
     return SimpleNamespace(**(defaults | rest | more))
 
 
@@ -35,13 +35,14 @@ def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
     first = field.results.Store(tmp_path).read()
     main.run(options(tmp_path))
     rows = field.results.Store(tmp_path).read()
-    assert len(first) == 5  # the constant on both, and two methods with boosted AdaSSP
-    assert len(rows) == 8  # and three that have to do with a ridge or the lasso
-    assert "8 of" not in capsys.readouterr().out
+    assert len(first) == 4  # the constant on both, and two methods
+    assert len(rows) == 6  # and the ridge and the lasso
+    assert "6 of" not in capsys.readouterr().out
     kept = rows.merge(first, on=["task", "data", "method", "epsilon", "split"])
     np.testing.assert_allclose(kept["score_x"], kept["score_y"])  # not measured again
     assert (rows["failure"] == "").all()
     assert rows["score"].le(1.0).all()
+    main.run(options(tmp_path, methods=["AdaSSP [share=0.1]"], tuned=True))
     assert json.loads((tmp_path / "machine.json").read_text())["packages"]["numpy"]
     (tmp_path / "_static").mkdir()
     page = tmp_path / "field.md"
@@ -52,6 +53,8 @@ def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
     assert text.endswith("After\n")
     assert "old" not in text
     assert "| diabetes (regression) |" in text
+    tuned = text.split("### Loss to the best of the others, tuned")[1].split("###")[0]
+    assert "| diabetes (regression) | AdaSSP" in tuned
     assert (tmp_path / "_static" / "field_shares.png").exists()
 
 
@@ -101,7 +104,14 @@ def test_failures_are_rows(field, monkeypatch):
 def test_measures(field):
     same = np.tile(np.arange(8)[:, None] % 2, (1, 3))
     problem = SimpleNamespace(X=same, X_test=same, sizes=(2, 2, 2), n_classes=None)
-    assert field.measures.measured(problem, {"table": same}) == {"score": 1.0, "downstream": 1.0}
+    measured = field.measures.measured(problem, {"table": same})
+    assert measured == {"score": 1.0, "pairs": 0.0, "largest": 0.0, "downstream": 1.0}
+    shifted = field.measures.measured(problem, {"table": 1 - same[:6]})
+    assert shifted["pairs"] == pytest.approx(0.0)
+    other = field.measures.measured(problem, {"table": same[:4] * [0, 1, 1]})
+    assert other["pairs"] == pytest.approx(1 / 3)
+    assert other["score"] == pytest.approx(0.5)
+    assert other["largest"] == pytest.approx(0.5)
     groups = np.array([0, 0, 1, 1])
     labels = np.array([0, 1, 1, 1])
     problem = SimpleNamespace(sizes=None, n_classes=2, y_test=labels, group_test=groups)
@@ -110,3 +120,38 @@ def test_measures(field):
     assert measured["score"] == 0.5
     assert measured["calibration"] == pytest.approx(0.25, abs=1e-5)
     assert measured["auc"] == pytest.approx(5 / 6)
+
+
+def test_projected_marginals_are_those_of_the_records(field):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.integers(0, 2, (200, 1)), 4, axis=1) ^ (rng.random((200, 4)) < 0.2)
+    problem = SimpleNamespace(X=X, sizes=(2,) * 4)
+    run = field.methods.all_methods()["Gaussian marginals, projected"].run
+    table = run(problem, SimpleNamespace(mu=1e4), rng)["table"]
+    errors = field.measures.marginal_errors(X, table, problem.sizes, 3)
+    assert max(error.max() for error in errors) < 0.02
+    with pytest.raises(NotImplementedError):
+        run(SimpleNamespace(X=X, sizes=(200,) * 4), SimpleNamespace(mu=1.0), rng)
+
+
+def test_settings_are_methods_of_their_own(field):
+    settings = field.methods.all_settings()
+    assert set(settings).isdisjoint(field.methods.all_methods())
+    found = field.__main__.chosen(["AdaSSP", "Ridge"], field.methods.all_methods())
+    assert set(found) == {"AdaSSP", "Ridge"}  # and not what has these in its name
+    assert len(field.__main__.chosen(["boosted"], settings)) > 1
+    setting = settings["AdaSSP [share=0.1]"].run
+    assert setting.keywords == {"share": 0.1}
+
+
+def test_what_the_first_fit_takes(field, tmp_path, monkeypatch):
+    start = importlib.import_module("field.start")
+    first, later, peak = start.fits("LogisticRegression")
+    assert first > 0.0
+    assert later > 0.0
+    assert peak is None or peak > 10.0
+    found = [0.25, [1.5, 0.125, 321.0]]  # what processes of their own would print
+    monkeypatch.setattr(start, "printed", lambda code, *args, **kwargs: found["fits" in code])
+    monkeypatch.setattr(start, "LIBRARIES", {"LogisticRegression": "sklearn.linear_model"})
+    start.measure(tmp_path, field.methods.all_methods())
+    assert "| LogisticRegression | 0.25 | 1.5 | 0.12 | 321 |" in field.report.start_table(tmp_path)

@@ -50,16 +50,16 @@ class Rows:
         return np.column_stack([A, np.full(len(A), ONES)]) / math.sqrt(1.0 + ONES**2)
 
 
-def gradient_descent(X, y, X_test, bound, budget, rng):
+def gradient_descent(X, y, X_test, bound, budget, rng, steps=STEPS, step=STEP):
     """Labels by full-batch gradient descent on the logistic loss (Song et al. 2013; Abadi 2016)."""
     rows = Rows(X, bound, budget.mu, rng)
     A, n = rows.training, len(y)
-    # A record's gradient has norm at most 1, and every step has mu / sqrt(STEPS).
-    noise = 2.0 / n * math.sqrt(STEPS) / rows.mu
+    # A record's gradient has norm at most 1, and every step has mu / sqrt(steps).
+    noise = 2.0 / n * math.sqrt(steps) / rows.mu
     w, total = np.zeros(A.shape[1]), np.zeros(A.shape[1])
-    for t in range(STEPS):
-        w -= STEP * (A.T @ (expit(A @ w) - y) / n + noise * rng.normal(size=len(w)))
-        if t >= STEPS // 2:
+    for t in range(steps):
+        w -= step * (A.T @ (expit(A @ w) - y) / n + noise * rng.normal(size=len(w)))
+        if t >= steps // 2:
             total += w
     return (rows.of(X_test) @ total > 0.0).astype(int)
 
@@ -93,12 +93,12 @@ def objective_noise(budget, mu, ridge):
     return high
 
 
-def objective_perturbation(X, y, X_test, bound, budget, rng):
+def objective_perturbation(X, y, X_test, bound, budget, rng, penalty=PENALTY_SHARE):
     """Labels by an approximate minimum of a perturbed logistic loss (Iyengar et al. 2019)."""
     rows = Rows(X, bound, budget.mu, rng)
     A = rows.training
     d, share = A.shape[1], OUTPUT_SHARE * rows.mu
-    ridge = 0.25 / math.expm1(PENALTY_SHARE * budget.epsilon)
+    ridge = 0.25 / math.expm1(penalty * budget.epsilon)
     gaussian = math.sqrt(budget.mu**2 - rows.mu**2 + share**2)
     b = objective_noise(budget, gaussian, ridge) * rng.normal(size=d)
     w = np.zeros(d)
@@ -139,36 +139,39 @@ def _second_moments(A, mu, rng):
     return A.T @ A + E, noise * math.sqrt(d * math.log(2.0 * d * d / FAILURE))
 
 
-def _ridge(A, mu, rng):
-    """Noisy second moments of least eigenvalue about that of their noise (Wang 2018)."""
+def _ridge(A, mu, rng, share=1.0):
+    """Noisy second moments of least eigenvalue about that of their noise (Wang 2018).
+
+    A ``share`` below 1 adds less to the diagonal than the bound on the noise asks for.
+    """
     third = mu / math.sqrt(2.0)
     least = np.linalg.eigvalsh(A.T @ A)[0] + rng.normal() / third
     least = max(0.0, least - math.sqrt(math.log(6.0 / FAILURE)) / third)
     M, noise = _second_moments(A, third, rng)
-    return M + max(0.0, noise - least) * np.eye(len(M))
+    return M + share * max(0.0, noise - least) * np.eye(len(M))
 
 
-def adassp(X, y, X_test, bound, budget, rng):
+def adassp(X, y, X_test, bound, budget, rng, share=1.0):
     """Least squares by sufficient statistics with an adaptive ridge (Wang 2018)."""
     target, y, mu = _scaled(y, budget, rng)
     rows = Rows(X, bound, mu, rng)
     A = rows.training
-    M = _ridge(A, rows.mu * math.sqrt(2.0 / 3.0), rng)
+    M = _ridge(A, rows.mu * math.sqrt(2.0 / 3.0), rng, share)
     moment = A.T @ y + 2.0 / (rows.mu * math.sqrt(1.0 / 3.0)) * rng.normal(size=len(M))
     return target.centre + target.scale * (rows.of(X_test) @ np.linalg.solve(M, moment))
 
 
-def boosted_adassp(X, y, X_test, bound, budget, rng):
+def boosted_adassp(X, y, X_test, bound, budget, rng, rounds=ROUNDS, residual=RESIDUALS):
     """AdaSSP again and again on clipped residuals, one second-moment matrix for all (Tang 2023)."""
     target, y, mu = _scaled(y, budget, rng)
     rows = Rows(X, bound, mu, rng)
     A = rows.training
     half = rows.mu * math.sqrt(0.5)
     M = _ridge(A, half, rng)
-    noise = 2.0 * RESIDUALS / (half / math.sqrt(ROUNDS))
+    noise = 2.0 * residual / (half / math.sqrt(rounds))
     w = np.zeros(A.shape[1])
-    for _ in range(ROUNDS):
-        residuals = np.clip(y - A @ w, -RESIDUALS, RESIDUALS)
+    for _ in range(rounds):
+        residuals = np.clip(y - A @ w, -residual, residual)
         w += np.linalg.solve(M, A.T @ residuals + noise * rng.normal(size=len(w)))
     return target.centre + target.scale * (rows.of(X_test) @ w)
 

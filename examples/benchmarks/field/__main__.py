@@ -1,22 +1,34 @@
 """Measure methods on data sets, keep what was measured, and write tables and plots from it.
 
-python -m field run [--data FOLDER] [--splits 5] [--jobs N] [--until HH:MM] [--only ...]
+python -m field run [--tuned] [--data FOLDER] [--splits 10] [--jobs N] [--until HH:MM] [--only ...]
+python -m field start
 python -m field report
 
-in examples/benchmarks; `make field` does both. What is finished is skipped; a method or a data
-set that is not there is named and left out.
+in examples/benchmarks; `make field` does all. What is finished is skipped; a method or a data set
+that is not there is named and left out. With --tuned, the settings of methods that are not their
+defaults are measured; `start` measures what the first fit of every library takes.
 """
 
 import argparse
 import os
 import warnings
 from datetime import datetime
+from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from field import data, report, results
-from field.methods import all_methods
-from field.runs import EPSILONS, cells, measure_quietly
+from field import data, report, results, start
+from field.methods import all_methods, all_settings
+from field.runs import EPSILONS, TUNED_EPSILONS, TUNED_SPLITS, cells, measure_quietly
+
+
+def chosen(names, methods):
+    """Methods that are named, or that have one of the texts in their names."""
+    return {
+        name: method
+        for name, method in methods.items()
+        if any(text == name or (text not in methods and text in name) for text in names)
+    }
 
 
 def run(options):
@@ -26,11 +38,7 @@ def run(options):
     missing = data.unavailable(options.data)
     for name, reason in missing.items():
         print(f"left out: {name}: {reason}")
-    methods = {
-        name: method
-        for name, method in all_methods().items()
-        if any(text in name for text in options.methods)
-    }
+    methods = chosen(options.methods, all_settings() if options.tuned else all_methods())
     todo = [
         cell
         for cell in cells(methods, options)
@@ -50,19 +58,28 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="field", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "report"])
+    parser.add_argument("command", choices=["run", "start", "report"])
+    parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
+    parser.add_argument("--splits", type=int, help="10, or 3 with --tuned")
+    parser.add_argument("--epsilons", type=float, nargs="*", help="five, or three with --tuned")
     parser.add_argument("--tasks", nargs="*", metavar="TASK", help="all, if none is named")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="data sets")
-    parser.add_argument("--methods", nargs="*", default=[""], metavar="TEXT", help="parts of names")
+    parser.add_argument("--methods", nargs="*", default=[""], metavar="TEXT", help="names or parts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--until", metavar="HH:MM", help="no fit starts after this time of today")
     parser.add_argument("--results", default=results.FOLDER, help="a folder")
+    parser.add_argument("--docs", default=report.DOCS, type=Path, help="where the page is")
     options = parser.parse_args()
+    options.splits = options.splits or (TUNED_SPLITS if options.tuned else 10)
+    options.epsilons = options.epsilons or (TUNED_EPSILONS if options.tuned else EPSILONS)
     warnings.filterwarnings("ignore")
-    run(options) if options.command == "run" else report.write(options.results)
+    if options.command == "run":
+        run(options)
+    elif options.command == "start":
+        start.measure(options.results, chosen(options.methods, all_methods()))
+    else:
+        report.write(options.results, options.docs)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,14 @@ def minority(seed):
     return (X + 1.0) / 2.0, y.astype(int), float(np.sqrt(20.0)), group
 
 
+def mixture(seed):
+    """Ten binary columns of a mixture of three products, the last one as the target."""
+    rng = np.random.default_rng(seed)
+    weights, p = rng.dirichlet(np.ones(3)), rng.uniform(0.1, 0.9, (3, 10))
+    X = (rng.random((20_000, 10)) < p[rng.choice(3, 20_000, p=weights)]).astype(int)
+    return X, X[:, -1], None, None
+
+
 # Features, target, a bound on rows, groups. The first half trains, the other tests.
 GENERATED = {
     "ten": lambda seed: planted_regression(seed, _data.TEN, 500),
@@ -167,6 +175,7 @@ GENERATED = {
     "tfidf": lambda seed: words(seed, False),
     "words": lambda seed: words(seed, True),
     "minority": minority,
+    "mixture": mixture,
 }
 
 
@@ -209,6 +218,8 @@ def problem(task, name, seed, folder=None):
         train, test = rng.permutation(half)[:N_TRAIN], half + rng.permutation(half)[:N_TEST]
         if y_range:
             y = np.clip(y, *y_range)
+        if task == "table":
+            sizes = (2,) * X.shape[1]
     else:
         table = loaded(name, folder)
         y = target_of(entry, table)

@@ -12,6 +12,7 @@ import select
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[1]
@@ -43,7 +44,10 @@ def started(environment):
 
 
 def call(environment, module, function, *arguments):
-    """What ``function`` of ``field.methods.<module>`` returns in the environment.
+    """What ``function`` of ``field.methods.<module>`` returns there, and what that took.
+
+    Beside the predictions: ``seconds`` of the processor, which other programs do not change, and
+    ``memory``, the peak of the process in megabytes.
 
     Raises
     ------
@@ -68,6 +72,14 @@ def call(environment, module, function, *arguments):
     return answer
 
 
+def memory():
+    """The peak of this process, in megabytes; not known everywhere."""
+    status = Path("/proc/self/status")  # getrusage also knows what the parent used before
+    lines = status.read_text().splitlines() if status.exists() else []
+    peaks = [float(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM")]
+    return peaks[0] if peaks else None
+
+
 def serve():
     """Answer calls until the pipe is closed; what libraries print does not get into it."""
     answers = os.fdopen(os.dup(1), "wb")
@@ -79,7 +91,10 @@ def serve():
             return
         try:
             methods = importlib.import_module(f"field.methods.{module}")
-            answer = False, getattr(methods, function)(*arguments)
+            start = time.process_time()
+            found = getattr(methods, function)(*arguments)
+            seconds = time.process_time() - start
+            answer = False, found | {"seconds": seconds, "memory": memory()}
         except Exception as error:
             answer = True, type(error).__name__
         pickle.dump(answer, answers)

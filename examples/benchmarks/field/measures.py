@@ -6,9 +6,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
-MEASURES = ("score", "auc", "log_loss", "calibration", "rmse", "downstream")
+MEASURES = (
+    "score", "auc", "log_loss", "calibration", "rmse", "pairs", "largest", "downstream"
+)  # fmt: skip
 LEAST = 1e-6  # probability that is given to a class
-BINS, TRIPLES = 10, 100
+BINS, SUBSETS = 10, 120
 
 
 def calibration_error(probabilities, y):
@@ -41,19 +43,32 @@ def one_hot(X, sizes):
     return np.hstack([np.eye(size)[column] for column, size in zip(X.T, sizes, strict=True)])
 
 
-def of_table(problem, found):
-    """One less the mean distance of marginals of three columns, and what a model learns from it."""
-    table, sizes = found["table"], problem.sizes
-    triples = list(combinations(range(len(sizes)), 3))
-    distances = []
-    for triple in triples[:: -(-len(triples) // TRIPLES)]:
-        shape = [sizes[j] for j in triple]
+def marginal_errors(X, table, sizes, order):
+    """Errors of the shares of at most `SUBSETS` marginals of so many columns, an array for each."""
+    subsets = list(combinations(range(len(sizes)), order))
+    for subset in subsets[:: -(-len(subsets) // SUBSETS)]:
+        shape = [sizes[j] for j in subset]
         shares = [
-            np.bincount(np.ravel_multi_index(X[:, triple].T, shape), minlength=np.prod(shape)) / n
-            for X, n in ((problem.X, len(problem.X)), (table, len(table)))
+            np.bincount(np.ravel_multi_index(Z[:, subset].T, shape), minlength=np.prod(shape))
+            / len(Z)
+            for Z in (X, table)
         ]
-        distances.append(0.5 * np.abs(shares[0] - shares[1]).sum())
-    measured = {"score": 1.0 - np.mean(distances)}
+        yield np.abs(shares[0] - shares[1])
+
+
+def of_table(problem, found):
+    """One less the mean distance of marginals of three columns, and what a model learns from it.
+
+    And the mean distance of marginals of pairs, and the largest error of a share of three columns.
+    """
+    table, sizes = found["table"], problem.sizes
+    pairs = list(marginal_errors(problem.X, table, sizes, 2))
+    triples = list(marginal_errors(problem.X, table, sizes, 3))
+    measured = {
+        "score": 1.0 - np.mean([0.5 * errors.sum() for errors in triples]),
+        "pairs": np.mean([0.5 * errors.sum() for errors in pairs]),
+        "largest": max(errors.max() for errors in triples),
+    }
     train, labels = one_hot(table[:, :-1], sizes[:-1]), table[:, -1]
     if len(np.unique(labels)) > 1:
         model = LogisticRegression(max_iter=200).fit(train, labels)

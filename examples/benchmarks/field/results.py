@@ -52,7 +52,7 @@ class Store:
             if path.exists():
                 frames.append(pd.read_csv(path, keep_default_na=True))
         full = [frame for frame in frames if len(frame)] or frames[:1]
-        rows = pd.concat(full, ignore_index=True).fillna({"failure": ""})
+        rows = pd.concat(full, ignore_index=True).reindex(columns=COLUMNS).fillna({"failure": ""})
         return rows.drop_duplicates(["task", "data", "method", "epsilon", "split"], keep="last")
 
     def keys(self):
@@ -68,7 +68,7 @@ class Store:
     def pack(self):
         """One file of all rows, in an order of its own, and a description of the machine."""
         rows = self.read().sort_values(["task", "data", "method", "epsilon", "split"])
-        measures = rows.columns[5:-1]
+        measures = list(COLUMNS[5:-1])
         rows[measures] = rows[measures].astype("float32").round(5)
         try:
             rows.to_parquet(self.folder / "results.parquet", index=False, compression="zstd")

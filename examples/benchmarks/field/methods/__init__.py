@@ -4,11 +4,15 @@ A method's function takes a problem (see `field.data.problem`, without the test 
 budget and a generator, and returns a dict of predictions for the test records: ``labels`` (class
 indices), and ``probabilities`` (one column for each class) or ``scores`` (of class 1) if it has
 them; ``values`` of a regression; or ``table``, synthetic records of codes.
+
+A method's ``settings`` are keyword arguments of its function, other than its defaults: what a user
+could have tried. With `--tuned` each of them is a method of its own.
 """
 
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 CLASSIFICATION = ("binary", "multiclass", "text")
@@ -23,6 +27,7 @@ class Method(NamedTuple):
     private: bool = True
     environment: str | None = None  # in which its library is installed
     most_columns: int | None = None  # of a problem, so that a fit ends within minutes
+    settings: tuple[dict[str, float], ...] = ()
 
 
 def all_methods():
@@ -31,3 +36,14 @@ def all_methods():
     for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         found |= importlib.import_module(f"{__name__}.{module}").METHODS
     return found
+
+
+def all_settings():
+    """Every setting of every method, by a name such as ``method [rate=4]``."""
+    return {
+        f"{name} [{', '.join(f'{key}={value:g}' for key, value in setting.items())}]": (
+            method._replace(run=partial(method.run, **setting))
+        )
+        for name, method in all_methods().items()
+        for setting in method.settings
+    }

@@ -1,8 +1,8 @@
 """Logistic regression by DP-SGD with Opacus: the training loop of its tutorials.
 
 Opacus has no defaults for a learning rate, batches or epochs: here 1, 256 and 20, and gradients are
-clipped at 1. Its accounting is for an added or a removed record. Group privacy for two gives
-(2 e, (1 + exp(e)) d) from (e, d), so that it gets half of epsilon.
+clipped at 1. Its accountant knows added and removed records only. So it is given the smallest
+multiplier of noise with which its Poisson samples protect a replaced record, from Renyi orders.
 """
 
 import math
@@ -10,10 +10,8 @@ import math
 from field import elsewhere
 from field.methods import CLASSIFICATION, Method
 
-BATCH, EPOCHS, RATE = 256, 20, 1.0
 
-
-def fitted(problem, epsilon, delta):
+def fitted(problem, noise, batch, epochs, rate):
     """Predictions, in the environment of Opacus."""
     import numpy as np
     import torch
@@ -26,17 +24,15 @@ def fitted(problem, epsilon, delta):
     )
     records = torch.utils.data.TensorDataset(X, torch.tensor(problem.y))
     model = torch.nn.Linear(X.shape[1], problem.n_classes)
-    descent = torch.optim.SGD(model.parameters(), lr=RATE)
-    model, descent, batches = PrivacyEngine().make_private_with_epsilon(
+    descent = torch.optim.SGD(model.parameters(), lr=rate)
+    model, descent, batches = PrivacyEngine().make_private(
         module=model,
         optimizer=descent,
-        data_loader=torch.utils.data.DataLoader(records, batch_size=min(BATCH, len(X))),
-        epochs=EPOCHS,
-        target_epsilon=epsilon / 2.0,
-        target_delta=delta / (1.0 + math.exp(epsilon / 2.0)),
+        data_loader=torch.utils.data.DataLoader(records, batch_size=batch),
+        noise_multiplier=noise,
         max_grad_norm=1.0,
     )
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         for rows, labels in batches:
             descent.zero_grad()
             torch.nn.functional.cross_entropy(model(rows), labels).backward()
@@ -46,9 +42,24 @@ def fitted(problem, epsilon, delta):
     return {"labels": probabilities.argmax(axis=1), "probabilities": probabilities}
 
 
-def run(problem, budget, rng):
-    arguments = problem, budget.epsilon, budget.delta
-    return elsewhere.call("opacus", "opacus_sgd", "fitted", *arguments)
+def run(problem, budget, rng, batch=256, epochs=20, rate=1.0):
+    # The environment of Opacus does not have them.
+    from skdpsco.privacy import NoOpEvent
+    from skdpsco.solvers.penalized.sgd import noise_multiplier
+
+    batch = min(batch, len(problem.y) // 2)
+    batches = math.ceil(len(problem.y) / batch)  # a record is in each with probability 1 / batches
+    steps = epochs * batches
+    start = math.sqrt(2.0 * steps / budget.rho)
+    noise = noise_multiplier(budget, NoOpEvent(), 1.0 / batches, steps, "rdp", start)
+    return elsewhere.call("opacus", "opacus_sgd", "fitted", problem, noise, batch, epochs, rate)
 
 
-METHODS = {"Opacus DP-SGD": Method((*CLASSIFICATION, "worst group"), run, True, "opacus")}
+METHODS = {
+    "Opacus DP-SGD": Method(
+        (*CLASSIFICATION, "worst group"),
+        run,
+        environment="opacus",
+        settings=({"batch": 1024}, {"batch": 1024, "rate": 4.0}, {"batch": 1024, "rate": 0.25}),
+    )
+}
