@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
+from numpy.testing import assert_allclose
 
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
@@ -30,7 +31,7 @@ from skdpsco.solvers.synthesis.contrasts import (
     synthesis,
     worth_of_subsets,
 )
-from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
 
@@ -294,6 +295,32 @@ def test_whatever_the_noise_is_a_distribution_comes_out(shape, workload, n, epsi
     sample = distribution.sample(10, np.random.default_rng(0))
     assert (sample >= 0).all()
     assert (sample < shape).all()
+
+
+def test_samples_are_even():
+    """Shares of a sample are closer to the distribution than those of independent draws."""
+    n, rng = 500, np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(12))
+    groups, halves = ((1,), (0, 2)), (p[:4] / p[:4].sum(), p[4:] / p[4:].sum())
+    parts = (Histogram(halves[0], (4,)), Histogram(halves[1], (2, 4)))
+    weights = np.array([0.3, 0.7])
+    tables = tuple(rng.dirichlet(np.ones(size), 2) for size in (3, 4))
+    for distribution, terms in (
+        (Histogram(p, (3, 4)), 1),
+        (ProductHistogram(groups, parts), 1),
+        (ProductMixture(weights, tables), 2),
+    ):
+        found = distribution.sample(n, rng)
+        share = distribution.marginal((0,))
+        count = np.bincount(found[:, 0], minlength=share.size)
+        # Each component of a mixture, and each of its columns, is off by less than two records.
+        assert np.abs(count - n * share).max() < 2 * terms * 2
+    cells = Histogram(p, (3, 4)).sample(n, rng) @ [4, 1]
+    assert np.abs(np.bincount(cells, minlength=12) - n * p).max() < 2
+    first = [Histogram(p, (12,)).sample(1, rng)[0, 0] for _ in range(4000)]
+    shares = np.bincount(first, minlength=12) / 4000
+    assert_allclose(shares, p, atol=6 * 0.5 / np.sqrt(4000))  # one record is a draw
+    assert ProductMixture(np.array([1.0, 0.0]), tables).sample(0, rng).shape == (0, 2)
 
 
 def test_large_domains():

@@ -288,7 +288,10 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._accept(draft)
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> Any:
-        """Draw independent synthetic records, which costs no privacy budget.
+        """Draw synthetic records, which costs no privacy budget.
+
+        Each by itself has the distribution that was released. Together they follow it more closely
+        than independent draws would.
 
         Parameters
         ----------

@@ -91,4 +91,5 @@ def measure(folder, methods):
         found = name, printed(IMPORT.format(package), python), *fitted, of_all[0]
         rows.append(dict(zip(COLUMNS, found, strict=True)))
         print(rows[-1])
-    pd.DataFrame(rows).round(3).to_csv(Path(folder) / FILE, index=False)
+    if rows:
+        pd.DataFrame(rows).round(3).to_csv(Path(folder) / FILE, index=False)
