@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdpsco import (
     Ledger,
@@ -191,9 +191,47 @@ def test_columns_get_scales_of_their_own_where_these_pay():
     assert 0.0 < to.scale[3] < to.scale[0]
     seen = np.clip((X - to.centre) / to.scale, -1.0, 1.0)
     np.testing.assert_allclose(np.square(seen).mean(axis=0)[:3], to.mean_square[:3], rtol=0.4)
-    nothing = plan_conditioning(4000, 4, 0.019, True)
+    nothing = plan_conditioning(4000, 4, 0.009, True)
     assert "squares" in plan.grids
     assert "squares" not in nothing.grids
+
+
+def tailed(n=4000, seed=0):
+    """Delays, a rare indicator, a column with ten impossible values, and two others; targets."""
+    rng = np.random.default_rng(seed)
+    delay = np.minimum(rng.lognormal(-2.5, 1.0, n), 1.0)
+    wrong = 0.1 * rng.uniform(-1, 1, n)
+    wrong[:10] = 1.0
+    X = np.column_stack([delay, rng.random(n) < 0.05, wrong, rng.uniform(-0.5, 0.5, (n, 2))])
+    return X, 10.0 * delay + 4.0 * X[:, 1] + rng.normal(size=n)
+
+
+def test_a_width_is_chosen_that_clips_few_records():
+    """With little noise: at most three records in a hundred, where three deviations clip more."""
+    X, _ = tailed()
+    design, found = as_design(X, np.ones(5), True), []
+    for widens in (False, True):
+        plan = plan_conditioning(4000, 5, 0.4, True, widens=widens)
+        rng = np.random.Generator(np.random.PCG64(0))
+        to = release_conditioning(plan, design, np.zeros(4000), rng)
+        assert (plan.extremes[0].scale <= to.scale).all()
+        assert (to.scale <= 1.0 + np.abs(to.centre)).all()
+        found.append((np.abs(X - to.centre) > to.scale).any(axis=1).mean())
+    assert found[0] > 0.06
+    assert found[1] < 0.04
+    assert to.scale[2] < 1.0  # what is impossible is clipped
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", REGRESSORS)
+def test_tails_that_matter_are_kept(make):
+    """Large values, and rare ones, that a model needs."""
+    X, y = tailed()
+    model = make(epsilon=4.0, random_state=0).fit(X, y)
+    _, most = model.feature_range_
+    assert most[0] > 0.6
+    assert most[1] > 0.9
+    assert model.score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.03
 
 
 def test_penalties_are_those_of_the_user_s_units():

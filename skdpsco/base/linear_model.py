@@ -486,10 +486,14 @@ class PrivateLinearModel(PrivateEstimator):
             )
         if self._conditioned:
             scaled = not self._ball_is_given()
+            widens = getattr(solver, "clips_gradients", False)
             centring = planned(
-                lambda spend: plan_conditioning(n, d, Allowance(spend.rho).mu, scaled, self._sparse)
+                lambda spend: plan_conditioning(
+                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens
+                )
             )
-            stages.append(replace(centring, width=min(centring.width, self._widest)))
+            centring = replace(centring, width=min(centring.width, self._widest))
+            stages.append(centring)
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
@@ -514,6 +518,8 @@ class PrivateLinearModel(PrivateEstimator):
             check_supported(solver, problem)
             plan = planned_for(problem)
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
+        if self._conditioned:
+            stages[-1] = replace(centring, widens=plan.clips_gradients)
         # What the fit costs is known: what is released first and last, and what the plan says, or
         # all of `available` if the plan still follows from that. Warnings name the line that
         # called fit.

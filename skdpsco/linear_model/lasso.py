@@ -64,7 +64,7 @@ class PrivateLasso(LeastSquaresRegressor):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of dense features privately, for at most a sixth of the
+        "auto" finds a centre and scales of dense features privately, for at most a fifth of the
         budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
         records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. None takes

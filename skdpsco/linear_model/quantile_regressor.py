@@ -98,7 +98,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a sixth of the
+        "auto" finds a centre and scales of features privately, for at most a fifth of the
         budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
         are records enough: columns on one side of 0, or that use a small part of their bounds, then
         cost little. Coefficients and penalties remain those of the columns as given. Sparse columns

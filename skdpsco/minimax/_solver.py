@@ -340,7 +340,7 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
 class TaskGradients:
     """Gradient descent for one loss of one target: there is nothing to maximise, and no ball."""
 
-    fixed_cost = True
+    fixed_cost = clips_gradients = True
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GradientDescent.plan`."""

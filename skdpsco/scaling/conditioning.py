@@ -54,9 +54,15 @@ class ConditioningTuning(NamedTuple):
     least_square : float
         Least mean square of a column, in units of the mean of all columns.
     width : float
-        Width of what is clipped, in root mean squares, and more where noise is small:
+        Width of what is not clipped, in root mean squares, and more where noise is small:
     plenty_ratio : float
         n mu over the root of d, from which the width grows.
+    width_share : float
+        Share of mu**2 of the choice of a larger width, for solvers to which that costs no noise,
+    n_widths : int
+        number of its counts: one of k looks at 2**k widths,
+    outside : float
+        and share of the records of which entries may be clipped.
     """
 
     norm_share: float = 0.02
@@ -69,10 +75,13 @@ class ConditioningTuning(NamedTuple):
     least_ratio: float = 5.0
     tail: float = 0.1
     least_mean: float = 0.02
-    square_ratio: float = 20.0
+    square_ratio: float = 10.0
     least_square: float = 0.02
     width: float = 3.0
     plenty_ratio: float = 1000.0
+    width_share: float = 0.02
+    n_widths: int = 3
+    outside: float = 0.03
 
 
 CONDITIONING = ConditioningTuning()
@@ -118,11 +127,13 @@ class ConditioningPlan:
     grids : dict
         Grids by the names of the releases.
     width : float
-        Clipping width, in root mean squares.
+        Clipping width, in root mean squares: the smallest where one is chosen.
     sparse : bool
         Whether records are sparse.
     share : float
         Share of mu**2 for all releases.
+    widens : bool
+        Whether the width that is chosen counts.
     """
 
     event: Event
@@ -132,6 +143,7 @@ class ConditioningPlan:
     width: float
     sparse: bool
     share: float
+    widens: bool = False
 
     part: ClassVar[str] = "conditioning"
 
@@ -171,9 +183,10 @@ class ConditioningPlan:
         )
 
     def tolerated(self, name: str) -> float:
-        """Number of records that may be longer than a norm, above what noise makes of 0."""
+        """Number of records that may exceed a limit, above what noise makes of 0."""
         noise = deviation_on(self.grids[name])
-        return max(CONDITIONING.tail * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
+        share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
+        return max(share * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
@@ -182,7 +195,12 @@ def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
 
 
 def plan_conditioning(
-    n_samples: int, n_features: int, mu: float, scaled: bool, sparse: bool = False
+    n_samples: int,
+    n_features: int,
+    mu: float,
+    scaled: bool,
+    sparse: bool = False,
+    widens: bool = False,
 ) -> ConditioningPlan:
     """Spend a share of ``mu**2`` on the centre, on the norms of rows and on mean squares.
 
@@ -195,6 +213,8 @@ def plan_conditioning(
         Whether scales are released, too.
     sparse : bool, default=False
         Whether records are sparse.
+    widens : bool, default=False
+        Whether a width that clips few records is chosen, if records are dense.
 
     Raises
     ------
@@ -215,6 +235,9 @@ def plan_conditioning(
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         if worth > 0.0 and not sparse:
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
+        if widens and not sparse:
+            n_widths = CONDITIONING.n_widths
+            parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
     # Of two records the squares are nonnegative and add up to at most 1.
@@ -235,7 +258,7 @@ def plan_conditioning(
         max(n * mu / math.sqrt(d) / CONDITIONING.plenty_ratio, 1.0)
     )
     share = sum(share * count for share, count in parts.values())
-    return ConditioningPlan(event, n, d, grids, width, sparse, share)
+    return ConditioningPlan(event, n, d, grids, width, sparse, share, widens)
 
 
 class RecordSums:
@@ -259,6 +282,10 @@ class RecordSums:
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
         return map_reduce(self._X, self._y, shortened_norms, centre, c)
+
+    def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
+        return map_reduce(self._X, self._y, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
@@ -303,7 +330,13 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     square *= c * c / n
     scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
     if not plan.sparse:  # rare entries are what sparse records consist of
-        scale = np.minimum(plan.width * np.sqrt(square), scale)
+        width, root = plan.width, np.sqrt(square)
+        if "width" in plan.grids:
+            widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
+            counts = sums_of.farther(centre, root, widths)
+            found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
+            width = float(widths[found]) if plan.widens else width
+        scale = np.minimum(width * root, scale)
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
 
 
@@ -317,6 +350,14 @@ def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
 def longer_than(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
     """How many centred rows are longer than each of the increasing ``limits``."""
     return count_above(centred_norms(X, len(y), centre), limits)
+
+
+@without_gil
+def farther_than(X: Dense, y: TargetLike, centre: Any, root: Any, limits: Any) -> np.ndarray:
+    """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
+    distances = np.empty(len(y))
+    write_distances(X, centre, 1.0 / root, distances)
+    return count_above(distances, limits)
 
 
 @without_gil
@@ -374,6 +415,14 @@ def _square_norm(values, i, bounds, over, centre):
 
 
 @reduction
+def _distance(values, i, bounds, over, shift):
+    largest = 0.0
+    for j in range(bounds.shape[0]):
+        largest = max(largest, abs(clip(values[i, j], bounds[j]) * over[j] - shift[j]))
+    return largest
+
+
+@reduction
 def _add_squares(values, i, bounds, over, centre, weight, out):
     for j in range(bounds.shape[0]):
         x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
@@ -386,6 +435,14 @@ def write_norms(X, centre, out):
     over = 1.0 / X.bounds
     for i in range(out.shape[0]):
         out[i] = math.sqrt(_square_norm(X.values, i, X.bounds, over, centre))
+
+
+@njit
+def write_distances(X, centre, unit, out):
+    """Write the largest distance of an entry of every row from the centre, times ``unit``."""
+    over, shift = unit / X.bounds, unit * centre
+    for i in range(out.shape[0]):
+        out[i] = _distance(X.values, i, X.bounds, over, shift)
 
 
 @njit

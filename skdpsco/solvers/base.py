@@ -213,6 +213,14 @@ class Plan:
     warnings: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
     n_rounds: int | None = field(default=None, kw_only=True)
 
+    @property
+    def clips_gradients(self) -> bool:
+        """Whether noise is that of gradients in coordinates in which all columns are alike.
+
+        Then it does not grow with the scales of features, of which few records need be clipped.
+        """
+        return False
+
     def passed_on(self) -> dict[str, Any]:
         """The fields that a solver adopts in its own plan when it uses this plan."""
         return {
@@ -229,6 +237,7 @@ class Solver(Protocol):
     the loss and the budget, not from the set, the penalty or the units of features and targets. If
     these follow from earlier releases, its noise may then be as small as if they were declared. A
     solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the budget's.
+    One with ``clips_gradients = True`` may make plans that do, see `Plan`.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:

@@ -35,6 +35,11 @@ def charges(plan, mu):
         ] * CONDITIONING.n_centred_counts
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
         each += [mu * math.sqrt(CONDITIONING.square_share)] * (not plan.sparse)
+        each += (
+            [mu * math.sqrt(CONDITIONING.width_share / CONDITIONING.n_widths)]
+            * CONDITIONING.n_widths
+            * plan.widens
+        )
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
@@ -71,12 +76,15 @@ def extreme_records(d):
     return records + [tuple(9.0 * row) for row in np.eye(d)]
 
 
-@pytest.mark.parametrize(("scaled", "is_sparse"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("scaled", "is_sparse", "widens"),
+    [(True, False, False), (True, False, True), (False, False, False), (True, True, False)],
+)
 @pytest.mark.parametrize("n", [2, 6])
-def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, n):
+def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, widens, n):
     releases, mu, largest = Releases(monkeypatch), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
-        plan = plan_conditioning(n, d, mu, scaled, is_sparse)
+        plan = plan_conditioning(n, d, mu, scaled, is_sparse, widens)
         records = extreme_records(d)
         rest = [records[shift * i % len(records)] for i in range(n - 1)]
         first = releases.run(plan, [records[base], *rest])
@@ -100,7 +108,10 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, n):
     assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
         # Of the mean squared norm, and of squares.
-        assert (largest[CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts :] > 0.6).all()
+        after = CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts
+        assert (largest[after : after + 1 + (not is_sparse)] > 0.6).all()
+    if widens:
+        assert largest[-CONDITIONING.n_widths :].max() > 0.9
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])

@@ -150,6 +150,11 @@ class StagewisePlan(Plan):
     descent: GradientDescentPlan | None = None
     last: RefitPlan | None = None
 
+    @property
+    def clips_gradients(self) -> bool:
+        """See `Plan`: whether all coordinates are fitted by gradient descent."""
+        return self.descent is not None
+
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
         return plan_refit(self.n_samples, n_columns, self.mu)
@@ -188,7 +193,7 @@ class Stagewise:
             (derivative, derivatives),
         ),
     }
-    by_blocks = True
+    by_blocks = clips_gradients = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
@@ -371,6 +376,8 @@ class Stagewise:
             solver = GradientDescent(shrunk=composite.has_residuals)
             coef = solver.run(plan.descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
+            if problem.mean_square is not None:  # the radius is for features of the usual size
+                radius /= min(3.0 * math.sqrt(min(problem.mean_square)), 1.0)
             move_into(L1Ball(radius), inside)
             coef[np.setdiff1d(support, intercepts)] = inside
         elif plan.mu > 0.0 and len(support) > 0:

@@ -148,6 +148,11 @@ class GradientDescentPlan(Plan):
     spread_grid: float | None = None
     slope_clip: float = GRADIENT_DESCENT.slope_clip
 
+    @property
+    def clips_gradients(self) -> bool:
+        """See `Plan`."""
+        return self.preconditioned
+
     def coefficient_noise(self, problem: CompositeProblem) -> float | None:
         """Deviation of a coefficient where the mean of the last noisy gradients is 0.
 
@@ -220,7 +225,7 @@ class GradientDescent:
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,),),
     }
-    by_blocks = fixed_cost = True
+    by_blocks = fixed_cost = clips_gradients = True
 
     def __init__(
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
