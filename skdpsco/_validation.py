@@ -97,6 +97,7 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
+    "standard_errors": ["boolean"],
 }
 
 

@@ -85,6 +85,7 @@ from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
@@ -322,6 +323,8 @@ CASES = {
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
     "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
     "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),
+    "NewtonStep": (NewtonStep(GradientDescent()), composite(Logistic(), L2(1.0)), 5),
+    "NewtonStep, residuals": (NewtonStep(GradientDescent()), composite(Squared(1.0), L2(1.0)), 5),
     "SGD": (SGD(batch_size=20.0), composite(Logistic(), L2(1.0)), 5),
     "CoordinateDescent": (CoordinateDescent(), composite(Logistic(), L1(0.1)), 3),
     "CoordinateDescent, residuals": (CoordinateDescent(), composite(Squared(1.0), L1(0.1)), 3),

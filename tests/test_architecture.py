@@ -39,6 +39,7 @@ ROOMS = (
     "solvers.moments",
     "solvers.lp_ball",
     "solvers.l1",
+    "solvers.newton_step",
     "solvers.groups",
     "solvers.synthesis",
     "solvers",

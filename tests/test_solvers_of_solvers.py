@@ -62,6 +62,7 @@ from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, LogisticMoments
+from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.workload import QueryProblem
 from skdpsco.variational import Block, solve_variational_inequality
@@ -104,6 +105,7 @@ USERS = {
     TaskGradients: [(TaskGradients(), GradientDescent, ONE_TASK)],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
+    NewtonStep: [(NewtonStep(GradientDescent()), GradientDescent, COMPOSITE)],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],
     Stagewise: [(Stagewise(), GradientDescent, FEW)],
 }

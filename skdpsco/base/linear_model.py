@@ -60,7 +60,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers.base import assumed_of
+from skdpsco.solvers.base import Uncertainty, assumed_of
 
 # Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
 # their features a centre is found, and their scores are calibrated.
@@ -138,6 +138,7 @@ class PrivateLinearModel(PrivateEstimator):
     n_rounds_: int
     radius_: float
     path_: RadiusPath
+    uncertainty_: Uncertainty
     feature_bound_: np.ndarray
     feature_range_: np.ndarray
 
@@ -147,6 +148,7 @@ class PrivateLinearModel(PrivateEstimator):
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps that are short enough for it are too short for them.
     _widest: ClassVar[float] = math.inf
+    _narrowest: float = 0.0  # the least scale, in root mean squares
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
     # Whether a given radius rules out what would change its ball: other units of targets than their
     # declared bound, and calibration.
@@ -376,6 +378,7 @@ class PrivateLinearModel(PrivateEstimator):
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
+            and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)
         )
@@ -492,7 +495,8 @@ class PrivateLinearModel(PrivateEstimator):
                     n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens
                 )
             )
-            centring = replace(centring, width=min(centring.width, self._widest))
+            width = min(max(centring.width, self._narrowest), self._widest)
+            centring = replace(centring, width=width)
             stages.append(centring)
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
@@ -561,6 +565,8 @@ class PrivateLinearModel(PrivateEstimator):
         if result.path is not None:
             unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
+        if result.uncertainty is not None:
+            self.uncertainty_ = units.of_uncertainty(result.uncertainty, intercept)
         return self._of_predictions(units).unscale(result.coef, **shape)
 
     def _target_weights(self, loss: Any, y: Any, n_samples: int) -> np.ndarray | None:

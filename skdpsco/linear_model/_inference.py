@@ -1,6 +1,6 @@
-"""Standard errors and confidence intervals of ridge regressions of released moments."""
+"""Standard errors and confidence intervals of coefficients."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -12,47 +12,40 @@ from skdpsco._quiet import quietly
 from skdpsco._random import warn_utility
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
-from skdpsco.moments.inference import Uncertainty, uncertainty
+from skdpsco.moments.inference import uncertainty
 from skdpsco.moments.least_squares import check_within
+from skdpsco.solvers.base import Uncertainty
 
 LEVELS = 1e-9, 1.0 - 1e-9
-DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
 
 
-class MomentInference:
-    """What a ridge regression that was fitted to moments knows about its errors."""
+class CoefficientInference:
+    """What a model knows about the errors of its coefficients, if it knows any."""
 
-    fit_intercept: bool
     coef_: np.ndarray
     intercept_: Any
     uncertainty_: Uncertainty
-    predict: Any
-    _as_fitted: Any
 
-    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float, Uncertainty]:
-        """Coefficients and intercept, with their uncertainty."""
-        intercept = bool(self.fit_intercept)
-        problem = moments.least_squares(intercept)
-        coef = problem.ridge(weight)
-        known = uncertainty(moments, problem, coef, weight, intercept)
-        return coef, problem.intercept(coef), known
+    _remedy: ClassVar[str] = "fit it with standard_errors=True"
 
     def _known(self) -> Uncertainty:
+        """What is known, with covariances of the shape that coefficients have."""
         if not hasattr(self, "uncertainty_"):
             raise AttributeError(
-                f"This {type(self).__name__} has no standard errors: fit it to moments, "
-                "PrivateMoments().fit(X, y), and without an l1 penalty."
+                f"This {type(self).__name__} has no standard errors: {self._remedy}."
             )
-        return self.uncertainty_
+        known, shape = self.uncertainty_, np.shape(self.coef_)
+        D = known.covariance.shape[-1]
+        return known._replace(covariance=known.covariance.reshape(*shape[:-1], D, D))
 
     @property
     def coef_covariance_(self) -> np.ndarray:
-        """Covariance of the coefficients, shape ([n_targets,] n_features, n_features)."""
+        """Covariance of the coefficients: the shape of `coef_`, and n_features once more."""
         return self._known().covariance[..., :-1, :-1]
 
     @property
     def coef_standard_error_(self) -> np.ndarray:
-        """Standard errors of the coefficients, shape ([n_targets,] n_features)."""
+        """Standard errors of the coefficients, in the shape of `coef_`."""
         return self._errors()[..., :-1]
 
     def _errors(self) -> np.ndarray:
@@ -62,8 +55,9 @@ class MomentInference:
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals of the coefficients, by the normal law.
 
-        They count the noise of the release, and the sampling of the records with residuals whose
-        variance is the same everywhere. What they cover are the coefficients that the same penalty
+        They count the noise of what was released, and the sampling of the records: of regressions
+        with residuals whose variance is the same everywhere, of classifiers with labels that have
+        the probabilities of the model. What they cover are the coefficients that the same penalty
         has for the population.
 
         Parameters
@@ -73,13 +67,14 @@ class MomentInference:
 
         Returns
         -------
-        intervals : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
+        intervals : ndarray of shape (n_features, 2), (1, n_features, 2) of a classifier, or \
+                (n_targets, n_features, 2)
             Lower and upper ends.
 
         Raises
         ------
         AttributeError
-            If the model was not fitted to moments, or has an l1 penalty.
+            If the model was fitted neither to moments nor with ``standard_errors=True``.
         ValueError
             If ``level`` is out of range.
 
@@ -108,7 +103,7 @@ class MomentInference:
         Raises
         ------
         AttributeError
-            If the model was not fitted to moments, or has an l1 penalty.
+            If the model was fitted neither to moments nor with ``standard_errors=True``.
         ValueError
             If ``level`` is out of range.
         ImportError
@@ -123,7 +118,8 @@ class MomentInference:
 
         intervals = self._intervals(self._quantile(level))
         errors = self._errors()
-        d, several = errors.shape[-1] - 1, errors.ndim > 1
+        d = errors.shape[-1] - 1
+        several = errors.size > d + 1
         names = [*getattr(self, "feature_names_in_", [f"x{j}" for j in range(d)]), "intercept"]
         rows: list[Any] = []
         for place in np.ndindex(errors.shape):
@@ -132,8 +128,44 @@ class MomentInference:
                 value = 0.5 * (low + high)
                 z = value / error
                 rows.append((names[place[-1]], value, error, z, 2.0 * norm.sf(abs(z)), low, high))
-                rows[-1] += place[:-1]
+                rows[-1] += place[:-1] if several else ()
         return DataFrame(rows, columns=[*SUMMARY, "target"] if several else SUMMARY)
+
+    def _intervals(self, quantile: float) -> np.ndarray:
+        values = np.concatenate([self.coef_, np.expand_dims(self.intercept_, -1)], axis=-1)
+        width = quantile * self._errors()
+        return np.stack([values - width, values + width], axis=-1)
+
+    def _quantile(self, level: Any) -> float:
+        """The deviations of a normal law that an interval reaches, and a warning if it may not."""
+        quantile = float(norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))))
+        known = self._known()
+        if np.any(known.doubtful):
+            warn_utility(
+                "The noise in the covariances or curvatures of the features is not small beside "
+                "them, so that the coverage of these intervals is doubtful. Use fewer features, "
+                "more records or a larger epsilon.",
+                4,
+            )
+        return quantile
+
+
+class MomentInference(CoefficientInference):
+    """What a ridge regression knows about its errors, which may be fitted to moments."""
+
+    fit_intercept: bool
+    predict: Any
+    _as_fitted: Any
+
+    _remedy = "fit it to moments, PrivateMoments().fit(X, y), and without an l1 penalty"
+
+    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float, Uncertainty]:
+        """Coefficients and intercept, with their uncertainty."""
+        intercept = bool(self.fit_intercept)
+        problem = moments.least_squares(intercept)
+        coef = problem.ridge(weight)
+        known = uncertainty(moments, problem, coef, weight, intercept)
+        return coef, problem.intercept(coef), known
 
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
         """Intervals for the targets of new records, by the normal law.
@@ -156,7 +188,7 @@ class MomentInference:
         Raises
         ------
         AttributeError
-            If the model was not fitted to moments, or has an l1 penalty.
+            If the model was fitted neither to moments nor with ``standard_errors=True``.
         NotFittedError
             If it was not fitted at all.
         ValueError
@@ -175,24 +207,6 @@ class MomentInference:
         spread = np.column_stack([quietly(instead, _variances, X, one) for one in covariances])
         width = quantile * np.sqrt(known.residual_variance + spread).reshape(middle.shape)
         return np.stack([middle - width, middle + width], axis=-1)
-
-    def _intervals(self, quantile: float) -> np.ndarray:
-        values = np.concatenate([self.coef_, np.expand_dims(self.intercept_, -1)], axis=-1)
-        width = quantile * self._errors()
-        return np.stack([values - width, values + width], axis=-1)
-
-    def _quantile(self, level: Any) -> float:
-        """The deviations of a normal law that an interval reaches, and a warning if it may not."""
-        quantile = float(norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))))
-        known = self._known()
-        if np.any(known.repaired) or np.max(known.curvature_noise) > DOUBTFUL:
-            warn_utility(
-                "The noise in the covariances of the features is not small beside them, so that "
-                "the coverage of these intervals is doubtful. Use fewer features, more records or "
-                "a larger epsilon.",
-                4,
-            )
-        return quantile
 
 
 def _variances(X: Any, covariance: np.ndarray) -> np.ndarray:

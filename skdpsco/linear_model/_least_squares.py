@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.moments.inference import Uncertainty
 from skdpsco.moments.private_moments import MomentRelease, n_targets_of, release_moments_of
 from skdpsco.scaling.target import Target
+from skdpsco.solvers.base import Uncertainty
 
 
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):

@@ -1,6 +1,7 @@
 """Linear models with a penalty: what elastic net, ridge and logistic regression share."""
 
 import math
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Offset, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
-from skdpsco.scaling.target import Target
+from skdpsco.scaling.target import Target, TargetPlan
 from skdpsco.solvers import (
     SGD,
     CompositeProblem,
@@ -21,10 +22,15 @@ from skdpsco.solvers import (
     Moments,
 )
 from skdpsco.solvers.moments.plan import has_matrix
+from skdpsco.solvers.newton_step import NewtonStep
 
 # Choices of "auto" by n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4
+
+# Where standard errors are asked for, clipping should bias nothing: widths of features, in root
+# mean squares, and scales of targets over what is found.
+UNCLIPPED_FEATURES, UNCLIPPED_TARGETS = 4.5, 2.0
 
 
 def automatic(
@@ -111,6 +117,7 @@ class CompositeModel(PrivateLinearModel):
 
     clip: Any
     order: str
+    standard_errors: bool = False
 
     _takes_init = True
     _degree: ClassVar[float] = 2.0  # the power of the target's scale by which the loss grows
@@ -125,16 +132,35 @@ class CompositeModel(PrivateLinearModel):
         return self._feature_bounds(n_features)
 
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        if self.standard_errors:
+            return False
         little_noise = n * mu >= LITTLE_NOISE * d  # where "auto" takes moments
         names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
         # Second moments, or scales of columns, take care of a mean.
         return self.solver in names and not has_matrix(n, d + 1, mu)
+
+    @property
+    def _narrowest(self) -> float:  # type: ignore[override]
+        return UNCLIPPED_FEATURES if self.standard_errors else 0.0
+
+    def _plan_target(
+        self, loss: Any, bound: float | None, n_samples: int, rho: float
+    ) -> TargetPlan:
+        plan = super()._plan_target(loss, bound, n_samples, rho)
+        return replace(plan, slack=UNCLIPPED_TARGETS) if self.standard_errors else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)
         solver = self.solver
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+        if self.standard_errors:
+            if solver not in ("auto", "gradient-descent"):
+                raise ValueError(
+                    "With standard_errors=True solver must be 'auto' or 'gradient-descent', got "
+                    f"{solver!r}."
+                )
+            return NewtonStep(GradientDescent(clip, shrunk=True))
         if solver == "auto":
             intercept = bool(self.fit_intercept)
             solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)

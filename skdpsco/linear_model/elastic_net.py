@@ -288,6 +288,12 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         fit with weights. They are as private as the record. The noise is that of records which all
         have this weight, so that small weights lose accuracy. "moments" takes none, and scores are
         not calibrated.
+    standard_errors : bool, default=False
+        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step behind
+        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
+        and there may be no weights. Coefficients are neither shrunk nor calibrated then. Fits to
+        moments have standard errors anyway.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -306,8 +312,9 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the coefficients, by sampling and by noise; after fits to moments only. With
-        several targets this and the next have one more axis, the first.
+        Covariance of the coefficients, by sampling and by noise; after fits to moments, and with
+        ``standard_errors=True``. With several targets this and the next have one more axis, the
+        first.
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
@@ -385,6 +392,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -403,6 +411,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.verbose = verbose
         self.random_state = random_state
 

@@ -16,13 +16,14 @@ from skdpsco._validation import (
     check_bound,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import Huber
 
 AUTO_THRESHOLD = 0.3  # in units of the target's scale
 
 
-class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
+class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: the Huber loss, with an l2 penalty.
 
     It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, where huber(r) is
@@ -82,6 +83,11 @@ class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is that of records which all
         have this weight, so that small weights lose accuracy.
+    standard_errors : bool, default=False
+        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step behind
+        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
+        and there may be no weights. Coefficients are not shrunk then.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -99,6 +105,13 @@ class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        That of the coefficients and the intercept together, as `confint` and `summary` use it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -159,6 +172,7 @@ class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -176,6 +190,7 @@ class PrivateHuberRegressor(LinearRegressor, UncalibratedModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.verbose = verbose
         self.random_state = random_state
 

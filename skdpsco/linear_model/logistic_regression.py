@@ -13,10 +13,11 @@ from skdpsco._validation import (
     with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
 
 
-class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
+class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, CompositeModel):
     """Differentially private logistic regression.
 
     It minimises ``C * sum_i loss_i + penalty(w)`` with the logistic loss, as scikit-learn's
@@ -92,6 +93,12 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is that of records which all
         have this weight, so that small weights lose accuracy.
+    standard_errors : bool, default=False
+        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
+        and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step behind
+        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
+        and there may be no l1 penalty, no weights and no third class. Scores are not
+        calibrated then.
     verbose : int, default=0
         With 1, fits longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -110,6 +117,13 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (1, n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (1, n_features)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        That of the coefficients and the intercept together, as `confint` and `summary` use it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -184,6 +198,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -205,6 +220,7 @@ class PrivateLogisticRegression(LogisticClassifier, CompositeModel):
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.verbose = verbose
         self.random_state = random_state
 

@@ -1,37 +1,15 @@
 """How uncertain a ridge regression of released moments is: docs/proofs/private_moments.md."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import erfcx
 
 from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.release import MATRIX, ONE
+from skdpsco.solvers.base import Uncertainty
 
-
-class Uncertainty(NamedTuple):
-    """Of the coefficients of a ridge regression, and of its intercept.
-
-    With several targets all of it is in arrays of one more axis, the first.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_features + 1, n_features + 1)
-        That of the coefficients, and of the intercept behind them.
-    curvature_noise : float
-        Noise in the covariances of the features, relative to them: where it is not far below 1,
-        coefficients are not nearly linear in the noise.
-    repaired : bool
-        Whether noise had made these covariances smaller than it is itself, in some direction.
-    residual_variance : float
-        Variance of the target around predictions: what it is on average given what was released, if
-        all variances were as likely before. Noise may make the released one negative.
-    """
-
-    covariance: np.ndarray
-    curvature_noise: Any
-    repaired: Any
-    residual_variance: Any
+DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
 
 
 def uncertainty(
@@ -92,7 +70,8 @@ def uncertainty(
     _, deviation = moments.features_alone().noise
     floor = deviation * np.sqrt(2.0 * d)
     repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
-    return Uncertainty(J @ noise @ J.T, float(np.sqrt(curvature_noise)), repaired, variance)
+    relative = float(np.sqrt(curvature_noise))
+    return Uncertainty(J @ noise @ J.T, relative, repaired or relative > DOUBTFUL, variance)
 
 
 def mean_above_0(mean: float, deviation: float) -> float:

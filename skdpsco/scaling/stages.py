@@ -14,6 +14,7 @@ from skdpsco.privacy import Event
 from skdpsco.scaling.calibration import Calibration
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.target import Target
+from skdpsco.solvers.base import Uncertainty
 
 
 class Units(NamedTuple):
@@ -71,6 +72,17 @@ class Units(NamedTuple):
             offset = offset - coef @ self.conditioning.centre
         coef = coef / self.bounds
         return (coef[0], float(offset[0])) if n_outputs == 1 else (coef, offset)
+
+    def of_uncertainty(self, known: Uncertainty, intercept: bool) -> Uncertainty:
+        """That of the user's coefficients and intercept, from that of the solver's numbers."""
+        D = len(known.covariance)
+        each: Any = np.vstack([np.eye(D), np.zeros((1, D))])
+        coef, offset = map(np.asarray, self.unscale(each, intercept, D + 1))
+        J = np.column_stack([coef[:-1], offset[:-1] - offset[-1]])
+        variance = known.residual_variance
+        if variance is not None:
+            variance *= self.target.scale**2
+        return known._replace(covariance=J.T @ known.covariance @ J, residual_variance=variance)
 
 
 class Stage(Protocol):

@@ -89,6 +89,8 @@ class TargetPlan:
         Number of choices of the centre, one around the other.
     least_scale : float, default=0.0
         What neither a magnitude nor a scale that is found is below.
+    slack : float, default=1.0
+        Factor of the scale that is found, up to what no target exceeds.
     """
 
     bound: float
@@ -101,6 +103,7 @@ class TargetPlan:
     event: Event
     n_centres: int = 0
     least_scale: float = 0.0
+    slack: float = 1.0
 
     part: ClassVar[str] = "target"
 
@@ -259,7 +262,7 @@ def release_target(
             up_to, n = counts(bound, centre, True, covers)
             scores = cover_scores_of(up_to, n, plan.tail, penalty)
             scale = choose(scores, covers, plan.scale_grid, rng)
-        scale = max(scale, plan.least_scale)
+        scale = max(min(plan.slack * scale, bound + abs(centre)), scale, plan.least_scale)
     return Target(bound, centre, scale)
 
 

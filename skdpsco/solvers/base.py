@@ -157,6 +157,32 @@ class Remainder(NamedTuple):
         return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
 
 
+class Uncertainty(NamedTuple):
+    """Of the coefficients of a model, and of its intercept.
+
+    With several targets all of it is in arrays of one more axis, the first.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_features + 1, n_features + 1)
+        That of the coefficients, and of the intercept behind them.
+    curvature_noise : float
+        Noise in the curvatures (of least squares, the covariances of the features), relative to
+        them: where it is not far below 1, coefficients are not nearly linear in the noise.
+    doubtful : bool
+        Whether this noise is so large that the coverage of intervals is doubtful.
+    residual_variance : float or None
+        Variance of the target around predictions: what it is on average given what was released, if
+        all variances were as likely before. Noise may make the released one negative. None where
+        targets are labels.
+    """
+
+    covariance: np.ndarray
+    curvature_noise: Any
+    doubtful: Any
+    residual_variance: Any = None
+
+
 @dataclass
 class Result:
     """What a solver releases.
@@ -175,6 +201,8 @@ class Result:
         the expected number.
     n_rounds : int or None
         As in the `Plan`.
+    uncertainty : Uncertainty or None
+        In the solver's units, and without an entry for an intercept that is not fitted.
     """
 
     coef: np.ndarray
@@ -183,6 +211,7 @@ class Result:
     path: tuple[np.ndarray, Any] | None = None
     n_gradients: int | None = None
     n_rounds: int | None = None
+    uncertainty: Uncertainty | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from skdpsco import (
+    PrivateHuberRegressor,
     PrivateLinearDiscriminantAnalysis,
     PrivateLogisticRegression,
     PrivateMoments,
@@ -42,6 +43,11 @@ FITS = {
     ),
     "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
     "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
+    "errors": lambda: PrivateRidge(standard_errors=True, target_bound=2.0, **BY_STEPS),
+    "errors of outliers": lambda: PrivateHuberRegressor(standard_errors=True, **BY_STEPS),
+    "errors of classes": lambda: PrivateLogisticRegression(
+        classes=[0, 1], standard_errors=True, **BY_STEPS
+    ),
 }
 
 
@@ -62,7 +68,13 @@ def neighbours(name, rng):
     """Data that differ in record 0, which is missing in the second where records are added."""
     several = name in ("moments", "several")
     X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
-    labels = {"init of classes": 2, "weights of classes": 2, "classes": 3, "discriminants": 3}
+    labels = {
+        "init of classes": 2,
+        "errors of classes": 2,
+        "weights of classes": 2,
+        "classes": 3,
+        "discriminants": 3,
+    }
     K = labels.get(name)
     Y = rng.normal(size=(N, 2)) if several else rng.normal(size=N)
     Y = Y if K is None else rng.integers(K, size=N)

@@ -283,6 +283,19 @@ class GradientDescent:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
+        coordinates, u = self.descend(plan, problem, X, y, rng, progress)
+        return Result(unscaled(problem, coordinates, u), plan.n_iter)
+
+    def descend(
+        self,
+        plan: GradientDescentPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> tuple[Coordinates, np.ndarray]:
+        """Follow ``plan``, and return the coordinates and the point in these."""
         X = in_pieces(X, y)
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
@@ -321,7 +334,7 @@ class GradientDescent:
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
             pull = (mean_point - u) / step - mean_gradient  # of the penalty
             shrink_result(problem, u, (first, pull), noise, coordinates.target, steps)
-        return Result(unscaled(problem, coordinates, u), T)
+        return coordinates, u
 
 
 def plenty(problem: CompositeProblem, budget: Any) -> float:

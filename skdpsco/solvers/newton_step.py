@@ -1,0 +1,379 @@
+"""A Newton step behind gradient descent, of known errors. Proof: docs/proofs/newton_step.md."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco.data.pieces import replace_one
+from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.library import Huber, Logistic, Offset, Squared
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
+from skdpsco.penalties import L2
+from skdpsco.privacy import compose
+from skdpsco.scaling.quantiles import count_above, halve
+from skdpsco.solvers.base import Allowance, Plan, Result, Uncertainty, share_mu
+from skdpsco.solvers.l1.refit import row_squares, sum_over
+from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
+from skdpsco.solvers.penalized.gradient_descent import (
+    Coordinates,
+    GradientDescent,
+    unscaled,
+)
+from skdpsco.solvers.penalized.problem import CompositeProblem
+
+
+class NewtonStepTuning(NamedTuple):
+    """Constants of the plan, fitted on data as in examples/benchmarks/standard_errors.py.
+
+    Parameters
+    ----------
+    gradient_share, matrix_share : float
+        Shares of mu**2 of the gradient and of the curvatures,
+    spread_share, square_share : float
+        and of regressions those of the search for the residuals' size and of their mean square.
+        Gradient descent has what is left.
+    spread_counts : int
+        Counts of large residuals: 2**spread_counts candidates.
+    spread_tail : float
+        Share of the residuals that may be larger than the one that is found.
+    reach : float
+        Largest residual that counts, in sizes found,
+    most_reach : float
+        and where there is little noise:
+    small : float
+        it grows until the gradient's noise is so large, relative to that of sampling.
+    long : float
+        Squared norm beyond which rows count less: so many standard deviations above the mean, of
+        normal columns.
+    max_features : int
+        Most columns; chosen by hand, for memory.
+    curvature : float
+        A guess of the smallest curvature over the largest, for what is said about a plan.
+    """
+
+    gradient_share: float = 0.4
+    matrix_share: float = 0.2
+    spread_share: float = 0.03
+    square_share: float = 0.04
+    spread_counts: int = 4
+    spread_tail: float = 0.2
+    reach: float = 2.0
+    most_reach: float = 8.0
+    small: float = 0.5
+    long: float = 3.0
+    max_features: int = 1000
+    curvature: float = 0.5
+
+
+NEWTON_STEP = NewtonStepTuning()
+LEAST_KEPT = 0.5  # of residuals: more are not clipped, whatever noise says
+
+
+@dataclass(frozen=True)
+class NewtonStepPlan(Plan):
+    """What gradient descent does, and the noise of the step behind it.
+
+    Parameters
+    ----------
+    descent : GradientDescentPlan
+    gradient_grid, matrix_grid : float
+        Grids of sums of gradients and of curvatures, of norms of at most 1.
+    spread_grid, square_grid : float or None
+        Grids of counts of residuals, and of the sum of their squares, at most 1, and the number of
+        those that are not clipped; None for labels.
+    reach : float
+        See `NewtonStepTuning`; more where that is little noise.
+    tolerated : float
+        Number of residuals that may be larger than their size.
+    """
+
+    descent: Any = None
+    gradient_grid: float = 0.0
+    matrix_grid: float = 0.0
+    spread_grid: Any = None
+    square_grid: Any = None
+    reach: float = NEWTON_STEP.reach
+    tolerated: float = 0.0
+
+    @property
+    def clips_gradients(self) -> bool:
+        """See `Plan`."""
+        return self.descent.clips_gradients
+
+
+class NewtonStep:
+    """Gradient descent, and one Newton step by a gradient and curvatures of known noise.
+
+    However the descent came to its point, the errors of the step follow from the law of the records
+    and from planned noise: `Result.uncertainty` says how large they are. Rows that are longer than
+    most count less, and so do, in regressions, residuals.
+
+    Parameters
+    ----------
+    descent : GradientDescent
+
+    References
+    ----------
+    L. Le Cam. On the asymptotic theory of estimation and testing hypotheses. Berkeley Symposium
+    1956. (One step from a good guess is as accurate as an optimum.)
+    """
+
+    requires: ClassVar[dict[str, Any]] = GradientDescent.requires
+    by_blocks = fixed_cost = clips_gradients = True
+
+    def __init__(self, descent: GradientDescent) -> None:
+        self.descent = descent
+
+    def check(self, problem: CompositeProblem) -> None:
+        """Refuse what has no such errors.
+
+        Raises
+        ------
+        ValueError
+            If the loss is not of one of the types that are known, the penalty is not L2, or there
+            are too many features.
+        """
+        if type(problem.loss) not in (Logistic, Offset, Squared, Huber):
+            raise ValueError(
+                "standard_errors must be False for records with weights, and for more than two "
+                f"classes; the loss is {problem.loss!r}."
+            )
+        if not isinstance(problem.penalty, L2):
+            raise ValueError(
+                f"standard_errors must be False with an l1 penalty; got {problem.penalty!r}."
+            )
+        if problem.n_features > NEWTON_STEP.max_features:
+            raise ValueError(
+                f"standard_errors must be False for more than {NEWTON_STEP.max_features} features."
+            )
+
+    def plan(
+        self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
+    ) -> NewtonStepPlan:
+        """Share ``budget`` among gradient descent of ``n_iter`` passes and the step.
+
+        Raises
+        ------
+        ValueError
+            If `check` refuses the problem, or the noise is too large for the grids.
+        """
+        self.check(problem)
+        n, D = problem.n_samples, problem.n_features
+        mu, k = budget.mu * (1.0 - 2.0**-40), NEWTON_STEP.spread_counts
+        shares = {
+            "gradient": (NEWTON_STEP.gradient_share, 1),
+            "matrix": (NEWTON_STEP.matrix_share, 1),
+        }
+        if problem.has_residuals:
+            shares["spread"] = (NEWTON_STEP.spread_share / k, k)
+            shares["square"] = (NEWTON_STEP.square_share, 1)
+        multipliers, event = share_mu(mu, shares)
+        left = 1.0 - sum(share * count for share, count in shares.values())
+        descent = self.descent.plan(problem, Allowance(0.5 * left * mu**2), n_iter)
+        slack = 1.0 + (D + 16) * 2.0**-50  # rounding of norms and of products of one record
+
+        def grid(name: str, sensitivity: float, dimension: int = 1) -> float:
+            return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
+
+        moved = replace_one(n, slack, math.sqrt(2.0) * slack)
+        residuals, c = problem.has_residuals, longest(D)
+        gradient_grid = grid("gradient", replace_one(n, slack), D)
+        # Deviations of both, of normal columns and residuals of size 1.
+        small = NEWTON_STEP.small * math.sqrt(n) / (deviation_on(gradient_grid) * c)
+        plan = NewtonStepPlan(
+            event=compose(descent.event, event),
+            n_iter=descent.n_iter + 1,
+            descent=descent,
+            gradient_grid=gradient_grid,
+            matrix_grid=grid("matrix", moved, D * (D + 1) // 2),
+            spread_grid=grid("spread", 1.0) if residuals else None,
+            square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2)
+            if residuals
+            else None,
+            reach=min(max(NEWTON_STEP.reach, small), NEWTON_STEP.most_reach),
+            tolerated=NEWTON_STEP.spread_tail * n,
+            **descent.passed_on(),
+        )
+        # The spectral norm of the noise, relative to the largest curvature of normal columns.
+        noise = deviation_on(plan.matrix_grid) / n * c * c * math.sqrt(2.0 * D)
+        if noise > NEWTON_STEP.curvature:
+            plan = replace(plan, warnings=(*plan.warnings, DOUBTFUL_STEP))
+        return plan
+
+    def run(
+        self,
+        plan: NewtonStepPlan,
+        problem: CompositeProblem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
+        """Follow ``plan`` on the data."""
+        coordinates, start = self.descent.descend(plan.descent, problem, X, y, rng, progress)
+        X, scale = in_pieces(X, y), coordinates.scale
+        w = unscaled(problem, coordinates, start)
+        slope = problem.loss.lipschitz()
+        if plan.spread_grid is not None:
+            slope = min(slope, release_reach(plan, coordinates.target, X, y, w, rng))
+        model = release_model(plan, problem, (scale, row_limit(coordinates), slope), X, y, w, rng)
+        progress[0] += 1
+        weight = problem.penalty_curvature / scale**2
+        step, known = newton_step(model, weight, start, problem.n_samples)
+        known = known._replace(covariance=known.covariance / np.outer(scale, scale))
+        return Result(unscaled(problem, coordinates, start + step), plan.n_iter, uncertainty=known)
+
+
+DOUBTFUL_STEP = (
+    "The noise in the curvatures is about as large as they are: standard errors will be large, and "
+    "the coverage of intervals doubtful. Use fewer features, more records or a larger epsilon."
+)
+
+
+class NoisyModel(NamedTuple):
+    """A quadratic model of the mean loss at a point, as released.
+
+    Parameters
+    ----------
+    gradient : ndarray of shape (n_features,)
+    curvature : ndarray of shape (n_features, n_features)
+    gradient_noise, curvature_noise : float
+        Deviations of the noise in the gradient and in the `upper_triangle` of the curvatures.
+    square, kept : float or None
+        Mean square of the residuals, as far as they count, and the share of those that are not
+        clipped; None for labels.
+    """
+
+    gradient: np.ndarray
+    curvature: np.ndarray
+    gradient_noise: float
+    curvature_noise: float
+    square: Any = None
+    kept: Any = None
+
+
+def release_model(
+    plan: NewtonStepPlan,
+    problem: CompositeProblem,
+    limits: tuple[np.ndarray, float, float],
+    X: Any,
+    y: Any,
+    w: np.ndarray,
+    rng: np.random.Generator,
+) -> NoisyModel:
+    """Release gradient and curvatures at the coefficients ``w``.
+
+    ``limits`` holds the scales of the coordinates, the norm beyond which rows count less, and the
+    bound on derivatives.
+    """
+    n, loss, (scale, c, slope) = problem.n_samples, problem.loss, limits
+    bend, residuals = loss.smoothness(), plan.square_grid is not None
+    arguments = scale, c, slope if residuals else math.inf
+    gradient, matrix, counts = map_reduce(
+        X, y, sum_over, loss, slope, np.arange(len(w)), w[:, None], newton_sums, arguments
+    )
+    # Sums of vectors, and of matrices, of norms of at most 1.
+    gradient, entries = gradient / (slope * c), upper_triangle(matrix) / (bend * c * c)
+    units = slope * c / n, bend * c * c / n
+    noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
+    curvature_noise = gaussian_mechanism(rng, entries, plan.matrix_grid) * units[1]
+    model = NoisyModel(gradient * units[0], symmetric(entries * units[1]), noise, curvature_noise)
+    if not residuals:
+        return model
+    gaussian_mechanism(rng, counts, plan.square_grid)
+    square, kept = np.clip(counts / n, [0.0, LEAST_KEPT], 1.0)
+    return model._replace(square=slope**2 * float(square), kept=float(kept))
+
+
+def newton_step(
+    model: NoisyModel, weight: np.ndarray, point: np.ndarray, n_samples: int
+) -> tuple[np.ndarray, Uncertainty]:
+    """The step to the minimum of a noisy model, and the errors of where it leads.
+
+    Parameters
+    ----------
+    model : NoisyModel
+    weight : ndarray of shape (n_features,)
+        Curvatures of the penalty.
+    point : ndarray of shape (n_features,)
+        Where the model was released.
+    n_samples : int
+    """
+    D, noise = len(point), model.gradient_noise**2
+    floor = model.curvature_noise * math.sqrt(2.0 * D)  # about the spectral norm of the noise
+    values, U = np.linalg.eigh(model.curvature)
+    curvature = (U * np.maximum(values, floor)) @ U.T
+    inverse = np.linalg.inv(curvature + np.diag(weight))
+    step = -inverse @ (model.gradient + weight * point)
+    spread, variance = 1.0, None  # that of derivatives, over curvatures
+    if model.square is not None:
+        # The step changes the mean square, and seems to do so by more, as it follows noise.
+        changed = float(2.0 * model.gradient @ step + step @ curvature @ step)
+        followed = noise * float(np.trace(inverse))
+        variance = max(model.square + changed, 0.0) + followed
+        variance /= max(1.0 - D / n_samples, 1.0 / n_samples)
+        spread = variance / model.kept
+    middle = noise * np.eye(D) + spread * curvature / n_samples
+    # Curvatures are noisy along the step.
+    uncertain = 0.5 * model.curvature_noise**2
+    middle += uncertain * (step @ step * np.eye(D) + np.outer(step, step))
+    relative = math.sqrt(uncertain) * float(np.trace(inverse))
+    doubtful = bool(values[0] < floor)
+    return step, Uncertainty(inverse @ middle @ inverse, relative, doubtful, variance)
+
+
+def row_limit(coordinates: Coordinates) -> float:
+    """Norm beyond which rows count less; no row is longer than the second."""
+    largest = float(np.sqrt((coordinates.scale**-2.0).sum()))
+    return min(longest(coordinates.mean_square_norm), largest)
+
+
+def longest(mean_square_norm: float) -> float:
+    """Norm that hardly any row of normal columns exceeds."""
+    return math.sqrt(mean_square_norm + NEWTON_STEP.long * math.sqrt(2.0 * mean_square_norm))
+
+
+def release_reach(
+    plan: NewtonStepPlan,
+    target: float,
+    X: Any,
+    y: Any,
+    w: np.ndarray,
+    rng: np.random.Generator,
+) -> float:
+    """Largest residual that counts, from a private quantile of their sizes."""
+    limits = 2.0 * target * 2.0 ** (np.arange(1 - 2**NEWTON_STEP.spread_counts, 1) / 2.0)
+    above = map_reduce(X, y, larger_residuals, w, limits)
+    return plan.reach * float(limits[halve(above, plan.tolerated, plan.spread_grid, rng)])
+
+
+@without_gil
+def larger_residuals(X, y, w, limits) -> np.ndarray:
+    """How many residuals are larger than each of the increasing ``limits``."""
+    Z = np.empty((len(y), 1))
+    predict_all(X, w, Z)
+    return count_above(np.abs(Z[:, 0] - y), limits)
+
+
+def newton_sums(A: Any, R: Any, v: Any, scale: Any, c: Any, limit: Any) -> tuple[np.ndarray, ...]:
+    """Sums of gradients, of second derivatives, and of residuals' squares and of those that count.
+
+    Rows beyond a norm of ``c`` count less: their gradients are no longer than derivatives times c,
+    and second derivatives no larger than curvatures times c**2. Residuals of ``limit`` are clipped.
+    """
+    A = A / scale
+    norms = np.sqrt(row_squares(A))
+    weights, r = c / np.maximum(norms, c), R[:, 0]
+    A *= weights[:, None]
+    gradient = A.T @ (r * weights)
+    if limit < math.inf:
+        v = (np.abs(r) < limit).astype(np.float64)
+        counts = np.array([np.square(r / limit).sum(), v.sum()])
+    else:
+        counts = np.zeros(2)
+    A *= np.sqrt(v)[:, None]
+    return gradient, A.T @ A, counts

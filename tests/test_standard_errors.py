@@ -1,0 +1,307 @@
+"""Standard errors of fits to records: what they release, what they say, and whether it is so."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateLogisticRegression,
+    PrivateMoments,
+    PrivateRidge,
+    RowBlocks,
+    UtilityWarning,
+)
+from skdpsco.data.design import as_design
+from skdpsco.losses import Huber, Logistic, Squared
+from skdpsco.losses.library import Offset
+from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.penalties import L2
+from skdpsco.privacy import Budget, mu_of
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers import Allowance, CompositeProblem, GradientDescent
+from skdpsco.solvers import newton_step as module
+from skdpsco.solvers.newton_step import NewtonStep, NoisyModel, newton_step, release_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+
+ONE, BOUNDS = 2.0**SCALE_BITS, np.array([1.0, 0.5])
+MODELS = [
+    (PrivateLogisticRegression, {"C": math.inf}),
+    (PrivateRidge, {"alpha": 0.0, "target_bound": 20.0}),
+    (PrivateHuberRegressor, {"alpha": 0.0, "target_bound": 20.0}),
+]
+
+
+def composite(loss, n, d, weight=0.01, intercept=True):
+    D = d + intercept
+    unit = (1.0,) * d + (0.0,) * intercept
+    return CompositeProblem(loss, None, n, D, intercept, penalty=L2(weight), unit=unit)
+
+
+def drawn(Estimator, n, d, rng):
+    """Records of a model with the coefficients 1, -1, ... and the intercept 1/2."""
+    coef = np.where(np.arange(d) % 2, -1.0, 1.0)
+    X = rng.standard_normal((n, d))
+    scores = X @ coef + 0.5
+    if Estimator is PrivateLogisticRegression:
+        return X, rng.random(n) < expit(scores), coef
+    return X, scores + rng.standard_normal(n), coef
+
+
+def fitted(Estimator, X, y, **params):
+    """A fit with standard errors."""
+    defaults = dict(MODELS)[Estimator]
+    params = {"standard_errors": True, "feature_bound": 6.0, **defaults, **params}
+    return Estimator(**params).fit(X, y)
+
+
+# ------------------------------------------------------------------------------ what is released
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Offset(Logistic()), Squared(), Huber(0.7)])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize(("c", "slope"), [(0.6, 0.3), (40.0, 1.0)])
+@pytest.mark.filterwarnings("ignore:(overflow|invalid|underflow)")
+def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, layout, c, slope):
+    n, log = 3, []
+
+    def record(rng, values, grid):
+        log.append(np.array([to_grid(value, grid) for value in values]))
+        return 1.0
+
+    monkeypatch.setattr(module, "gaussian_mechanism", record)
+    problem = composite(loss, n, 2)
+    residuals = problem.has_residuals
+    plan = NewtonStep(GradientDescent()).plan(problem, Budget(1.0, 1e-6))
+    by_share = sorted(leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 1)
+    multipliers = by_share[:2]  # of the largest shares: gradient and matrix
+    if residuals:
+        event = module.share_mu(1.0, {"square": (module.NEWTON_STEP.square_share, 1)})[0]
+        multipliers.append(event["square"] / Budget(1.0, 1e-6).mu)
+    slope = slope if residuals else 1.0
+    scale = np.array([0.8, 0.1, 1.0 / 0.6])
+    targets = (-17.0, 15.0, -15.0) if isinstance(loss, Offset) else (-1.0, 0.2, 1.0)
+    if isinstance(loss, Logistic):
+        targets = (-1.0, 1.0)
+    records = list(itertools.product(itertools.product((-9.0, 0.0, 9.0), repeat=2), targets))
+    largest = np.zeros(len(multipliers))
+    for w in (np.zeros(3), np.array([1.0, -2.0, 0.3]), np.full(3, 1e300), np.full(3, math.nan)):
+        released = []
+        for record_ in records:
+            rows = [record_, records[0], records[-1]]
+            X, y = np.array([x for x, _ in rows]), np.array([y for _, y in rows])
+            design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, True)
+            release_model(plan, problem, (scale, c, slope), design, y, w, None)
+            released.append(log.copy())
+            log.clear()
+        for k, multiplier in enumerate(multipliers):
+            sums = [one[k] for one in released]
+            change = max(np.linalg.norm(a - b) for a, b in itertools.combinations(sums, 2))
+            assert change * multiplier <= ONE * (1.0 + 1e-9)
+            largest[k] = max(largest[k], change * multiplier / ONE)
+    if c < 1.0:  # which rows reach
+        assert largest[0] > 0.45
+        assert largest[1] > 0.2
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared()])
+def test_a_plan_costs_its_budget(loss):
+    for budget in (Budget(1.0, 1e-6), Allowance(0.3)):
+        plan = NewtonStep(GradientDescent()).plan(composite(loss, 1000, 3), budget)
+        assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-9)
+        assert mu_of(plan.event) <= budget.mu
+
+
+# ------------------------------------------------------------------------------ what follows
+
+
+def test_errors_of_a_step_are_those_of_its_noise():
+    """The law of steps from one point, of a quadratic objective, with noise in both releases."""
+    rng, n, D = np.random.default_rng(0), 1000, 3
+    A = np.array([[1.0, 0.3, 0.0], [0.3, 0.6, 0.1], [0.0, 0.1, 0.4]])
+    weight, truth, start = np.array([0.1, 0.1, 0.0]), np.array([1.0, -1.0, 0.5]), np.zeros(D)
+    tau, sigma, V = 0.004, 0.03, A / n
+    mean = -(A @ truth + weight * truth)  # of the loss's gradient at 0, if `truth` is the optimum
+    root, found, said = np.linalg.cholesky(V), [], []
+    for _ in range(4000):
+        E = rng.normal(0.0, tau / math.sqrt(2.0), (D, D))
+        E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.normal(0.0, tau, D))
+        gradient = mean + root @ rng.standard_normal(D) + rng.normal(0.0, sigma, D)
+        model = NoisyModel(gradient, A + E, sigma, tau)
+        step, known = newton_step(model, weight, start, n)
+        found.append(start + step)
+        said.append(known.covariance)
+        assert not known.doubtful
+    assert_allclose(np.mean(found, axis=0), truth, atol=0.01)
+    covariance = np.cov(np.array(found).T)
+    assert_allclose(np.mean(said, axis=0), covariance, atol=0.06 * np.diagonal(covariance).max())
+
+
+def test_without_noise_it_is_the_classical_inference():
+    rng = np.random.default_rng(1)
+    X, y, _ = drawn(PrivateLogisticRegression, 4000, 3, rng)
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateLogisticRegression, X, y, epsilon=200.0, random_state=0)
+    plain = LogisticRegression(C=math.inf, tol=1e-10).fit(X, y)
+    assert_allclose(model.coef_, plain.coef_, atol=0.01)
+    p = plain.predict_proba(X)[:, 1]
+    Z = np.column_stack([X, np.ones(len(X))])
+    classical = np.linalg.inv(Z.T @ (Z * (p * (1.0 - p))[:, None]))
+    assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
+    X, y, _ = drawn(PrivateRidge, 4000, 3, rng)
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateRidge, X, y, epsilon=200.0, random_state=0)
+    Z = np.column_stack([X, np.ones(len(X))])
+    coef, square, *_ = np.linalg.lstsq(Z, y, rcond=None)
+    assert_allclose([*model.coef_, model.intercept_], coef, atol=0.02)
+    classical = square[0] / (len(y) - 4) * np.linalg.inv(Z.T @ Z)
+    assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
+    assert model.uncertainty_.residual_variance == pytest.approx(square[0] / len(y), rel=0.02)
+
+
+@pytest.mark.parametrize(("Estimator", "params"), MODELS)
+@pytest.mark.parametrize(("n", "epsilon"), [(600, 4.0), (3000, 1.0)])
+def test_intervals_cover(Estimator, params, n, epsilon):
+    rng, inside = np.random.default_rng(2), []
+    for _ in range(60):
+        X, y, coef = drawn(Estimator, n, 2, rng)
+        model = fitted(Estimator, X, y, epsilon=epsilon)
+        low, high = model.confint().reshape(-1, 2).T
+        inside += [*((low < coef) & (coef < high))]
+        error = math.sqrt(model.uncertainty_.covariance[-1, -1])
+        inside.append(abs(float(np.ravel(model.intercept_)[0]) - 0.5) < 1.96 * error)
+    assert 0.88 < np.mean(inside) < 0.99  # 180 of 95 %, of which three hang together
+
+
+@pytest.mark.parametrize(("Estimator", "params"), MODELS)
+def test_shapes_and_summary(Estimator, params):
+    X, y, _ = drawn(Estimator, 3000, 2, np.random.default_rng(3))
+    model = fitted(Estimator, X, y, epsilon=4.0)
+    shape = (1, 2) if Estimator is PrivateLogisticRegression else (2,)
+    assert model.coef_standard_error_.shape == model.coef_.shape == shape
+    assert model.coef_covariance_.shape == (*shape, 2)
+    assert model.confint(0.9).shape == (*shape, 2)
+    table = model.summary()
+    assert list(table.name) == ["x0", "x1", "intercept"]
+    assert "target" not in table
+    assert_allclose(table.coef[:2], model.coef_.ravel())
+    assert_allclose(table.standard_error[:2], model.coef_standard_error_.ravel())
+    assert (table.low < table.coef).all()
+    assert (table.coef < table.high).all()
+    without = fitted(Estimator, X, y, epsilon=4.0, fit_intercept=False)
+    assert list(without.summary().name) == ["x0", "x1"]
+    plain = fitted(Estimator, X, y, epsilon=4.0, standard_errors=False)
+    assert not hasattr(plain, "coef_standard_error_")
+    with pytest.raises(AttributeError, match="has no standard errors"):
+        plain.confint()
+
+
+def test_targets_are_covered():
+    X, y, _ = drawn(PrivateRidge, 6000, 2, np.random.default_rng(4))
+    model = fitted(PrivateRidge, X[:4000], y[:4000], epsilon=2.0)
+    low, high = model.predict_interval(X[4000:]).T
+    assert 0.92 < ((low < y[4000:]) & (y[4000:] < high)).mean() < 0.98
+
+
+def test_much_noise_is_said_before_and_after():
+    X, y, _ = drawn(PrivateLogisticRegression, 300, 4, np.random.default_rng(5))
+    with pytest.warns(UtilityWarning, match="noise in the curvatures"):
+        model = fitted(PrivateLogisticRegression, X, y, epsilon=0.5)
+    assert model.uncertainty_.doubtful
+    with pytest.warns(UtilityWarning, match="coverage of these intervals is doubtful"):
+        model.confint()
+    many = fitted(PrivateLogisticRegression, X, y, epsilon=100.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        many.confint()
+
+
+def test_a_penalty_and_units_are_those_of_the_user():
+    rng = np.random.default_rng(6)
+    X, y, _ = drawn(PrivateRidge, 5000, 2, rng)
+    params = {"epsilon": 1e6, "alpha": 5000.0, "random_state": 0}
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateRidge, X * [10.0, 0.1], y, feature_bound=[60.0, 0.6], **params)
+    centred = (X - X.mean(axis=0)) * [10.0, 0.1]
+    exact = np.linalg.solve(centred.T @ centred + 5000.0 * np.eye(2), centred.T @ y)
+    assert_allclose(model.coef_, exact, rtol=0.02, atol=1e-3)
+
+
+@pytest.mark.parametrize(("Estimator", "params"), MODELS)
+def test_blocks_and_sparse_records_are_records(Estimator, params):
+    X, y, _ = drawn(Estimator, 600, 2, np.random.default_rng(7))
+    params = {"epsilon": 50.0, "random_state": 0, "conditioning": None, "n_iter": 5}
+    if Estimator is PrivateLogisticRegression:
+        params["classes"] = [False, True]
+    with pytest.warns(PrivacyWarning):
+        model = fitted(Estimator, X, y, **params)
+    for other in (RowBlocks.from_arrays(X, y, block_size=200), sparse.csr_matrix(X)):
+        with pytest.warns(PrivacyWarning):
+            again = fitted(Estimator, other, None if isinstance(other, RowBlocks) else y, **params)
+        assert_allclose(again.coef_, model.coef_, rtol=1e-3)
+        assert_allclose(again.coef_covariance_, model.coef_covariance_, rtol=1e-2)
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLogisticRegression, PrivateRidge])
+def test_fits_that_begin_at_a_model(Estimator):
+    rng = np.random.default_rng(8)
+    public = Estimator(epsilon=50.0, feature_bound=6.0).fit(*drawn(Estimator, 500, 2, rng)[:2])
+    X, y, coef = drawn(Estimator, 4000, 2, rng)
+    defaults = dict(MODELS)[Estimator]
+    model = Estimator(epsilon=4.0, standard_errors=True, feature_bound=6.0, **defaults)
+    model.fit(X, y, init=public)
+    assert (abs(model.coef_ - coef) < 4.0 * model.coef_standard_error_).all()
+    assert_allclose(model.confint().mean(axis=-1), model.coef_)
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("params", "fit_params", "match"),
+    [
+        ({"penalty": "l1"}, {}, "l1 penalty"),
+        ({"class_weight": {0: 2.0}}, {}, "records with weights"),
+        ({"max_weight": 1.0}, {"sample_weight": np.ones(100)}, "records with weights"),
+        ({"solver": "moments"}, {}, "solver must be 'auto' or 'gradient-descent'"),
+        ({"standard_errors": "yes"}, {}, "standard_errors"),
+    ],
+)
+def test_refusals_cost_nothing(params, fit_params, match):
+    X, y = np.random.default_rng(9).standard_normal((100, 2)), np.arange(100) % 2
+    ledger = Ledger(epsilon=1.0, delta=1e-5)
+    model = PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True)
+    with pytest.raises(ValueError, match=match):
+        model.set_params(**params).fit(X, y, **fit_params)
+    with pytest.raises(ValueError, match="more than two classes"):
+        PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True).fit(
+            X, np.arange(100) % 3
+        )
+    assert not ledger.charges()
+
+
+def test_too_many_features_are_refused():
+    with pytest.raises(ValueError, match="more than 1000 features"):
+        PrivateRidge(standard_errors=True, target_bound=1.0).fit(np.zeros((2, 1000)), np.zeros(2))
+
+
+def test_moments_still_serve_ridge():
+    X, y, _ = drawn(PrivateRidge, 2000, 2, np.random.default_rng(10))
+    moments = PrivateMoments(feature_bound=6.0, target_bound=20.0).fit(X, y)
+    model = PrivateRidge(standard_errors=True).fit(moments)
+    assert model.coef_standard_error_.shape == (2,)
+    several = PrivateRidge(standard_errors=True, feature_bound=6.0, target_bound=20.0)
+    assert several.fit(X, np.column_stack([y, -y])).coef_standard_error_.shape == (2, 2)
+    with pytest.raises(AttributeError, match="fit it to moments"):
+        PrivateElasticNet(target_bound=20.0).fit(X, y).confint()
