@@ -16,6 +16,7 @@ from skdpsco import (
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
     PrivateRidge,
     UtilityWarning,
@@ -23,6 +24,7 @@ from skdpsco import (
 from skdpsco._random import collected_advice, warn_utility
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.privacy import Budget
+from skdpsco.scaling.target import least_n_mu, plan_target
 
 FINE = PublicNumbers(1000, 20, Budget(1.0, 1e-6).mu, 1.0, 1e-6)
 
@@ -58,6 +60,14 @@ def test_each_number_has_its_own_sentence():
     (line,) = advice_on(FINE._replace(reach=1e-5))
     assert "a radius 100000 times as large" in line
     assert advice_on(FINE._replace(reach=0.01)) == ()
+    rho = 0.5 * FINE.mu**2
+    (line,) = advice_on(FINE._replace(n_samples=100, least_n_mu=least_n_mu()))
+    assert "scale of the target" in line
+    enough = int(re.search(r"(\d+) records would do without it", line).group(1))
+    for n, found in ((enough, True), (enough - 1, False)):
+        assert (advice_on(FINE._replace(n_samples=n, least_n_mu=least_n_mu())) == ()) == found
+        plan = plan_target(None, True, n, rho)
+        assert bool(plan.scale_grids) == found
     assert len(advice_on(FINE._replace(mu=1e-3, delta=0.1, reach=1e-5))) == 3
 
 
@@ -103,6 +113,17 @@ def test_fits_warn_once_and_whatever_the_data(make, params):
     texts = [said(make(epsilon=0.02, **params), A, y) for A in (X, 0.0 * X)]
     assert texts[0] == texts[1]
     assert [("600 records" in text) for text in texts[0]] == [True]
+
+
+def test_a_scale_that_is_not_found_is_said_once():
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 4))
+    y = 250_000.0 + 80_000.0 * X[:, 0]
+    for make in (PrivateRidge, PrivateLinearRegressor, PrivateMinimaxRegressor):
+        found = said(make(epsilon=0.5), X, y)
+        assert ["scale of the target" in text for text in found] == [True]
+        assert found == said(make(epsilon=0.5), X, 0.0 * y)
+        assert not any("scale" in text for text in said(make(target_bound=4e5), X, y))
+        assert not any("scale" in text for text in said(make(epsilon=1.0), X, y))
 
 
 def test_radius_and_target_bound():

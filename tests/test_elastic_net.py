@@ -40,7 +40,7 @@ def fitted(Estimator, X, y, **params):
     return Estimator(**{"random_state": 1, "target_bound": 60.0, **params}).fit(X, y)
 
 
-def close(model, reference, rtol=1e-5):
+def close(model, reference, rtol=3e-5):
     size = np.abs(reference.coef_).max()
     assert_allclose(model.coef_, reference.coef_, rtol=rtol, atol=rtol * size)
     assert_allclose(model.intercept_, reference.intercept_, rtol=rtol, atol=rtol * size)
@@ -210,7 +210,7 @@ def test_bounds_without_noise_cover_everything():
     params = {"feature_bound": None, "target_bound": 2e3, "epsilon": EXACT}
     model = fitted(PrivateRidge, X, y, **params)
     assert_array_equal(model.feature_bound_, [1.0, 2.0**20, 1.0, 2.0**-4, 1.0])
-    close(model, Ridge().fit(X, y), rtol=1e-4)
+    close(model, Ridge().fit(X, y), rtol=4e-4)
     X[5] = 1e300
     model = fitted(PrivateRidge, X, y, **params)
     assert_array_equal(model.feature_bound_, 2.0**31)

@@ -581,6 +581,7 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
         epsilon=5.0,
         n_iter=n_iter,
         radius=radius,
+        conditioning=None,  # the units of conditioned features are others
     )
     path = model.path_
     P = len(path.radius)

@@ -125,7 +125,7 @@ def test_numbers_follow_from_the_shape():
 
 
 def test_how_a_plan_is_shown():
-    planned = plan(PrivateRidge(epsilon=0.05), N, D)
+    planned = plan(PrivateRidge(epsilon=0.05, target_bound=1.0), N, D)
     frame = planned.to_frame()
     assert list(frame.columns)[:3] == ["stage", "mechanism", "count"]
     assert len(frame) == len(planned.releases) == len(planned.rows())

@@ -28,6 +28,7 @@ from skdpsco.scaling.quantiles import (
 from skdpsco.scaling.target import (
     FIELD,
     MAGNITUDES,
+    MOST_ZOOMS,
     TARGET,
     Target,
     count_targets,
@@ -51,29 +52,38 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
     plan = plan_target(bound, centred, n, rho)
     assert plan == plan_target(bound, centred, n, rho)
     assert 0 < plan.tail <= 0.05
-    assert (plan.centre_grid is None) == (plan.n_centres == 0)
-    assert (plan.centre_grid is None) or centred
+    assert bool(plan.centre_grids) <= centred
     assert (plan.magnitude_grid is None) or bound is None
     draws = [] if plan.event == NoOpEvent() else leaves(plan.event)
     charges = [leaf.epsilon0 for leaf, count in draws for _ in range(count)]
-    for grid, shares, score_range, draws in (
-        (plan.magnitude_grid, TARGET.magnitude_share, 2.0, 1),
-        (plan.centre_grid, TARGET.centre_share, 2.0, plan.n_centres),
-        (plan.scale_grid, TARGET.scale_share, 1.0, 2),
+    magnitude = [] if plan.magnitude_grid is None else [plan.magnitude_grid]
+    grids = 0
+    for drawn, draw, score_range in (
+        (magnitude, TARGET.magnitude, 2.0),
+        (plan.centre_grids[:1], TARGET.centre, 2.0),
+        (plan.centre_grids[1:], TARGET.zoom, 2.0),
+        (plan.scale_grids[:1], TARGET.coarse, 2.0),
+        (plan.scale_grids[1:], TARGET.fine, 1.0),
     ):
-        if grid is not None:
-            (epsilon0,), charges = set(charges[:draws]), charges[draws:]
-            share = draws * epsilon0**2 / (8.0 * rho)
-            assert shares[0] * (1.0 - 1e-9) <= share <= shares[1] * (1.0 + 1e-9)
-            assert share == pytest.approx(shares[0]) or n * math.sqrt(2.0 * rho) < 1000.0
+        for grid in drawn:
             # The range of a score's changes over epsilon0. (The grid is never finer than 2**-49 of
             # the largest score, 2 n.)
-            scale = max(score_range / epsilon0, 2 * n * 2.0 ** (SCALE_BITS - 49))
-            assert grid * 2.0**SCALE_BITS == pytest.approx(scale, rel=0.01)
-    assert charges == []
+            finest = 2 * n * 2.0 ** (SCALE_BITS - 49)
+
+            def scale(epsilon0, score_range=score_range, finest=finest):
+                return max(score_range / epsilon0, finest)
+
+            epsilon0 = min(charges, key=lambda e: abs(grid * 2.0**SCALE_BITS / scale(e) - 1.0))
+            assert grid * 2.0**SCALE_BITS == pytest.approx(scale(epsilon0), rel=0.01)
+            share = len(drawn) * epsilon0**2 / (8.0 * rho)
+            if scale(epsilon0) > finest:  # then the grid says which charge is meant
+                assert draw.share[0] * (1.0 - 1e-9) <= share <= draw.share[1] * (1.0 + 1e-9)
+                assert share == pytest.approx(draw.share[0]) or n * math.sqrt(2.0 * rho) < 1000.0
+            grids += 1
+    assert grids == len(charges)
     if (n, rho) == (10**6, 1.0):  # plenty
-        assert plan.scale_grid is not None
-        assert (plan.centre_grid is not None) == centred
+        assert len(plan.scale_grids) == 2
+        assert len(plan.centre_grids) == (1 + MOST_ZOOMS) * centred
         assert (plan.magnitude_grid is not None) == (bound is None)
     if n == 1:  # nothing to learn from one record, unless noise is negligible
         assert (plan.event == NoOpEvent()) == (rho < 1e4)
@@ -323,8 +333,12 @@ def test_scores_change_by_what_is_charged(q, magnitudes):
 def test_noise_grows_with_the_number_of_targets(n_targets):
     """Counts do too: what is found is as it is for one."""
     one, several = plan_target(None, True, 2000, 0.1), plan_target(None, True, 2000, 0.1, n_targets)
-    for name in ("magnitude_grid", "centre_grid", "scale_grid"):
-        assert getattr(several, name) == pytest.approx(n_targets * getattr(one, name), rel=1e-6)
+    assert several.magnitude_grid == pytest.approx(n_targets * one.magnitude_grid, rel=1e-6)
+    for grids, single in (
+        (several.centre_grids, one.centre_grids),
+        (several.scale_grids, one.scale_grids),
+    ):
+        assert grids == pytest.approx([n_targets * grid for grid in single], rel=1e-6)
     assert several.event == one.event
     y = 300.0 + np.random.default_rng(0).normal(size=(2000, n_targets))
     found = [release_target(several, y, seeded(seed)) for seed in range(15)]

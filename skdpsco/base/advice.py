@@ -29,6 +29,8 @@ class PublicNumbers(NamedTuple):
         Whether features would be conditioned if there were enough records.
     max_records_per_unit : int
         For how many records at once epsilon holds.
+    least_n_mu : float
+        From which n mu on the scale of the target is found, 0 if it is declared or there is none.
     """
 
     n_samples: int
@@ -39,6 +41,7 @@ class PublicNumbers(NamedTuple):
     reach: float | None = None
     conditioning: bool = False
     max_records_per_unit: int = 1
+    least_n_mu: float = 0.0
 
 
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:
@@ -48,18 +51,24 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     models on planted data (5 and 20 features, 500 records) reach a median of .00 at n mu = 2.5
     sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
-    n, d, mu, epsilon, delta, reach, conditioning, k = public
+    n, d, mu, epsilon, delta, reach, conditioning, k, least_n_mu = public
     lines = []
     needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
+    unknown = n * mu < least_n_mu
+    needed = max(needed, least_n_mu if unknown else 0.0)
     if n * mu < needed:
         enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
-        lines.append(
-            f"The noise will be larger than what {n} records say about {d} features at "
-            f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}. "
-            f"{math.ceil(needed / mu)} records would do{or_epsilon}."
+        fault = (
+            f"The scale of the target cannot be found from {n} records at epsilon={epsilon:g}, and "
+            "predictions may be far off. Declare target_bound, close to the largest target:"
+            if unknown
+            else f"The noise will be larger than what {n} records say about {d} features at "
+            f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}."
         )
+        without = " without it" if unknown else ""
+        lines.append(f"{fault} {math.ceil(needed / mu)} records would do{without}{or_epsilon}.")
     if delta > LARGEST_DELTA / n:
         lines.append(
             f"delta={delta:g} is large for {n} records: a mechanism that reveals one of them with "

@@ -49,7 +49,7 @@ from skdpsco.scaling.calibration import (
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
-from skdpsco.scaling.target import Target, TargetPlan, declared_target, plan_target
+from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -328,6 +328,8 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         conditioning = getattr(self, "conditioning", None) == "auto"
         budget, reach = self._budget(), self._largest_prediction(d)
+        # The scale is found by draws whose cost is in rho.
+        least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
         return advice_on(
             PublicNumbers(
                 n,
@@ -338,6 +340,7 @@ class PrivateLinearModel(PrivateEstimator):
                 reach,
                 conditioning,
                 budget.max_records_per_unit,
+                least,
             )
         )
 
@@ -382,6 +385,10 @@ class PrivateLinearModel(PrivateEstimator):
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _finds_target(self) -> bool:
+        """Whether the scale of the target is found privately, and nothing is declared."""
+        return is_regressor(self) and getattr(self, "target_bound", 1.0) is None
 
     def _ball_is_given(self) -> bool:
         """Whether ``radius`` is a number."""

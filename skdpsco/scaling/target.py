@@ -12,14 +12,52 @@ from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
 
 
+class DrawTuning(NamedTuple):
+    """Constants of one draw, or of several that share a budget.
+
+    Parameters
+    ----------
+    share : tuple of float
+        Share of rho, and the largest share, for few records.
+    lead : float
+        How much more than those of wrong candidates the score of the right one is, as a share of
+        the targets and in units of the range of scores.
+    certainty : float
+        A draw is no guess if this lead is larger than the logarithm of the number of candidates by
+        so much, in units of the noise.
+    """
+
+    share: tuple[float, float]
+    lead: float
+    certainty: float
+
+    def least_n_mu(self, n_candidates: int) -> float:
+        """``n_samples * sqrt(2 * rho)`` from which on one draw is no guess."""
+        enough = (math.log(n_candidates) + self.certainty) / self.lead
+        return enough / (2.0 * math.sqrt(self.share[1]))
+
+    def epsilon0(
+        self, n_candidates: int, n_samples: int, rho: float, n_draws: int = 1
+    ) -> float | None:
+        """That of each draw, or None if it would be a guess. All of this is public.
+
+        The share grows until draws are no guesses, as far as the limits allow.
+        """
+        needed = (math.log(n_candidates) + self.certainty) / (self.lead * n_samples)
+        share = needed**2 * n_draws / (8.0 * rho) * (1.0 + 1e-6)
+        if share > self.share[1]:
+            return None
+        return math.sqrt(8.0 * max(share, self.share[0]) / n_draws * rho)
+
+
 class TargetTuning(NamedTuple):
     """Constants of the releases; examples/benchmarks/robustness.py shows how well they do.
 
     Parameters
     ----------
-    magnitude_share, centre_share, scale_share : tuple of float
-        Share of rho for the bound if none is declared, for the centre and for the scale, and the
-        largest share, for few records.
+    magnitude, centre, zoom, coarse, fine : DrawTuning
+        The bound if none is declared, the first choice of the centre, all others together, and both
+        choices of the scale.
     tail, least_tail : float
         Largest share of the records of a group that the scale may clip, and the least number of
         records that it may, times mu: fewer could not be counted.
@@ -27,16 +65,21 @@ class TargetTuning(NamedTuple):
         How many more targets a scale must cover than the next smaller one, in units of the noise,
     least_penalty, most_penalty : float
         and the least and the largest sum of these over all candidates, as shares of the targets.
+    tail_penalty : float
+        Largest penalty, as a share of the tail.
     """
 
-    magnitude_share: tuple[float, float] = (0.05, 0.3)
-    centre_share: tuple[float, float] = (0.03, 0.3)
-    scale_share: tuple[float, float] = (0.03, 0.15)
+    magnitude: DrawTuning = DrawTuning((0.045, 0.3), 0.3, 2.5)
+    centre: DrawTuning = DrawTuning((0.01, 0.3), 0.3, 2.5)
+    zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5)
+    coarse: DrawTuning = DrawTuning((0.015, 0.1), 0.3, 2.5)
+    fine: DrawTuning = DrawTuning((0.02, 0.15), 0.15, 0.5)
     tail: float = 0.05
     least_tail: float = 8.0
-    penalty: float = 2.0
+    penalty: float = 3.0
     least_penalty: float = 0.05
-    most_penalty: float = 0.4
+    most_penalty: float = 0.6
+    tail_penalty: float = 0.4
 
 
 TARGET = TargetTuning()
@@ -45,9 +88,11 @@ TARGET = TargetTuning()
 MAGNITUDES = 2.0 ** np.arange(-10, 31)
 CENTRES = np.linspace(-1.0, 1.0, 65)
 ZOOM = 2.0**-4  # of the next choice of a centre: two steps of the last one, each way
-MOST_CENTRES = 5  # choices
-SCALES = 2.0 ** (np.arange(-9, 1) * (8.0 / 3.0))
-FINE_SCALES = 2.0 ** (np.arange(-15, 1) / 3.0)  # in units of the first choice, one step below too
+MOST_ZOOMS = 4  # choices around the last one
+SCALES = 4.0 ** np.arange(-14, 1)
+FINE_SCALES = 2.0 ** (np.arange(-6, 13) / 3.0)  # in units of the first choice
+
+LEAST_QUANTILE = 0.6  # of what a first choice covers
 
 FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
 
@@ -71,22 +116,24 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """The selections that are made, and their grids, which are None for omitted selections.
+    """The selections that are made, and their grids.
 
     Parameters
     ----------
     bound : float
         The declared bound, or the one that is used if no magnitude is released.
-    magnitude_grid, centre_grid, scale_grid : float or None
-    quantile : float
-        Share of the targets that the magnitude should cover.
+    magnitude_grid : float or None
+    centre_grids : tuple of float
+        Those of the choices of the centre, one around the other.
+    scale_grids : tuple of float
+        Those of both choices of the scale, or none.
+    quantiles : tuple of float
+        Shares of the targets that the magnitude and the first choice of the scale should cover.
     tail : float
         Share of the targets that the scale may clip.
-    penalties : tuple of float
-        How many more targets a scale must cover than the next smaller one, in both choices.
+    penalty : float
+        How many more targets the last scale must cover than the next smaller one.
     event : Event
-    n_centres : int
-        Number of choices of the centre, one around the other.
     least_scale : float, default=0.0
         What neither a magnitude nor a scale that is found is below.
     slack : float, default=1.0
@@ -95,13 +142,12 @@ class TargetPlan:
 
     bound: float
     magnitude_grid: float | None
-    centre_grid: float | None
-    scale_grid: float | None
-    quantile: float
+    centre_grids: tuple[float, ...]
+    scale_grids: tuple[float, ...]
+    quantiles: tuple[float, float]
     tail: float
-    penalties: tuple[float, float]
+    penalty: float
     event: Event
-    n_centres: int = 0
     least_scale: float = 0.0
     slack: float = 1.0
 
@@ -134,22 +180,15 @@ class TargetPlan:
         return f"targets are clipped to +-{target.bound:g}"
 
 
-def charge_of(
-    shares: tuple[float, float], n_samples: int, rho: float, margin: float, n_draws: int = 1
-) -> float:
-    """``epsilon0`` of each of some draws, for a share of ``rho`` within limits.
-
-    The share grows until ``n_samples * epsilon0`` is ``margin``, as far as the limits allow. All of
-    this is public.
-    """
-    needed = (margin / n_samples) ** 2 * n_draws / (8.0 * rho) * (1.0 + 1e-6)
-    share = min(max(shares[0], needed), shares[1])
-    return math.sqrt(8.0 * share / n_draws * rho)
+def least_n_mu() -> float:
+    """``n_samples * sqrt(2 * rho)`` from which on a target without a bound has its scale found."""
+    draws = (TARGET.magnitude, MAGNITUDES), (TARGET.coarse, SCALES), (TARGET.fine, FINE_SCALES)
+    return max(draw.least_n_mu(len(candidates)) for draw, candidates in draws)
 
 
 def declared_target(bound: float) -> TargetPlan:
     """Release nothing: targets are in units of their declared bound."""
-    return TargetPlan(bound, None, None, None, 0.6, 0.05, (0.0, 0.0), NoOpEvent())
+    return TargetPlan(bound, None, (), (), (0.6, 0.6), 0.05, 0.0, NoOpEvent())
 
 
 def plan_target(
@@ -180,54 +219,57 @@ def plan_target(
     n_mu = n_samples * math.sqrt(2.0 * rho)
     smallest = (n_samples if n_known is None else n_known) / (n_samples * n_targets)
     tail = min(max(TARGET.tail * smallest, TARGET.least_tail / n_mu), TARGET.tail, 130.0 / n_mu)
-    n_values = float(n_samples * n_targets)
-    grids: dict[str, float | None] = dict.fromkeys(("magnitude", "centre", "scale"))
-    event: Event = NoOpEvent()
+    charges: list[float] = []
 
-    # A draw is not a guess if the scores of wrong candidates are lower by a bit more than
-    # log(candidates), in units of the noise.
-    margin = math.log(len(MAGNITUDES)) + 4.0
-    epsilon0 = charge_of(TARGET.magnitude_share, n_samples, rho, margin / 0.2)
-    quantile = min(max(0.6, 1.0 - 18.0 / (n_samples * epsilon0)), 1.0 - tail)
-    if bound is None and (1.0 - quantile) * n_samples * epsilon0 / 2.0 > margin:
-        grids["magnitude"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
-        event = compose(event, ExponentialMechanismEvent(epsilon0))
+    def quantile(epsilon0: float | None, rest: float) -> float:
+        """The larger, the better it can be told from what covers all targets."""
+        # Noise on a grid is not arbitrarily small.
+        above = 1.0 if epsilon0 is None else max(rest / (n_samples * epsilon0), 2.0**-18)
+        return min(max(LEAST_QUANTILE, 1.0 - above), 1.0 - tail)
+
+    def grid(score_range: float, epsilon0: float) -> float:
+        charges.append(epsilon0)
+        return exponential_grid(score_range * n_targets, epsilon0, 2.0 * n_samples * n_targets)
+
+    def charge(draw: DrawTuning, candidates: np.ndarray, n_draws: int = 1) -> float | None:
+        return draw.epsilon0(len(candidates), n_samples, rho, n_draws)
+
+    magnitude = charge(TARGET.magnitude, MAGNITUDES) if bound is None else None
+    magnitude_grid = None if magnitude is None else grid(2.0, magnitude)
 
     # The centre is chosen again around the last choice, as often as no choice is a guess.
-    margin, n_centres = math.log(len(CENTRES)) + 2.5, 0
-    for n_draws in range(MOST_CENTRES, 0, -1):
-        epsilon0 = charge_of(TARGET.centre_share, n_samples, rho, margin / 0.25, n_draws)
-        if centred and 0.25 * n_samples * epsilon0 > margin:
-            grids["centre"] = exponential_grid(2.0 * n_targets, epsilon0, 2.0 * n_values)
-            event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * n_draws)
-            n_centres = n_draws
-            break
-    margin = math.log(len(SCALES)) + 0.5
-    epsilon0 = charge_of(TARGET.scale_share, n_samples, rho, margin / 0.15, 2)
-    if 0.15 * n_samples * epsilon0 > margin:
-        grids["scale"] = exponential_grid(1.0 * n_targets, epsilon0, 2.0 * n_values)
-        event = compose(event, *(ExponentialMechanismEvent(epsilon0),) * 2)
+    centre_grids = []
+    first = charge(TARGET.centre, CENTRES) if centred else None
+    if first is not None:
+        centre_grids.append(grid(2.0, first))
+        for n_zooms in range(MOST_ZOOMS, 0, -1):
+            zoom = charge(TARGET.zoom, CENTRES, n_zooms)
+            if zoom is not None:
+                centre_grids.extend(grid(2.0, zoom) for _ in range(n_zooms))
+                break
 
-    # Enough to tell candidates apart that all cover, but in total no more than some targets: most
-    # may be alike, and the scale is that of the others.
-    range_share = n_samples / len(SCALES)  # of the first choice, of which a fine step is an eighth
-    coarse = max(TARGET.penalty / epsilon0, TARGET.least_penalty * range_share)
-    fine = max(TARGET.penalty / epsilon0, TARGET.least_penalty * range_share / 8.0)
-    coarse = min(coarse, TARGET.most_penalty * range_share)
-    fine = min(fine, TARGET.most_penalty * n_samples / len(FINE_SCALES), tail * n_samples / 3.0)
-    # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
-    fine = max(fine, n_samples * 2.0**-20)
+    scale_grids: tuple[float, ...] = ()
+    coarse, fine = charge(TARGET.coarse, SCALES), charge(TARGET.fine, FINE_SCALES)
+    penalty = 0.0
+    if coarse is not None and fine is not None:
+        scale_grids = grid(2.0, coarse), grid(1.0, fine)
+        # Enough to tell candidates apart that all cover, but in total no more than some targets:
+        # most may be alike, and the scale is that of the others.
+        step = n_samples / len(FINE_SCALES)
+        penalty = max(TARGET.penalty / fine, TARGET.least_penalty / 8.0 * step)
+        penalty = min(penalty, TARGET.most_penalty * step, TARGET.tail_penalty * tail * n_samples)
+        # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
+        penalty = max(penalty, n_samples * 2.0**-20)
 
     return TargetPlan(
         bound=1.0 if bound is None else bound,
-        magnitude_grid=grids["magnitude"],
-        centre_grid=grids["centre"],
-        scale_grid=grids["scale"],
-        quantile=quantile,
+        magnitude_grid=magnitude_grid,
+        centre_grids=tuple(centre_grids),
+        scale_grids=scale_grids,
+        quantiles=(quantile(magnitude, 18.0), quantile(coarse, 8.0)),
         tail=tail,
-        penalties=(coarse * n_targets, fine * n_targets),
-        event=event,
-        n_centres=n_centres,
+        penalty=penalty * n_targets,
+        event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),
     )
 
 
@@ -245,23 +287,24 @@ def release_target(
 
     if plan.magnitude_grid is not None:
         up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
-        scores = quantile_scores_of(up_to, n, plan.quantile)
+        scores = quantile_scores_of(up_to, n, plan.quantiles[0])
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
         bound = max(bound, plan.least_scale)
-    if plan.centre_grid is not None:
-        for k in range(plan.n_centres):
-            candidates = centre + bound * ZOOM**k * CENTRES
-            up_to, n = counts(bound, 0.0, False, candidates)
-            scores = quantile_scores_of(up_to, n, 0.5)
-            centre = choose(scores, candidates, plan.centre_grid, rng)
-        centre = max(-bound, min(bound, centre))
+    for k, grid in enumerate(plan.centre_grids):
+        candidates = centre + bound * ZOOM**k * CENTRES
+        up_to, n = counts(bound, 0.0, False, candidates)
+        centre = choose(quantile_scores_of(up_to, n, 0.5), candidates, grid, rng)
+    centre = max(-bound, min(bound, centre))
     scale = bound + abs(centre)
-    if plan.scale_grid is not None:
-        for sizes, penalty in zip((SCALES, FINE_SCALES), plan.penalties, strict=True):
-            covers = sizes * scale
-            up_to, n = counts(bound, centre, True, covers)
-            scores = cover_scores_of(up_to, n, plan.tail, penalty)
-            scale = choose(scores, covers, plan.scale_grid, rng)
+    if plan.scale_grids:
+        coarse, fine = plan.scale_grids
+        covers = scale * SCALES
+        up_to, n = counts(bound, centre, True, covers)
+        scale = choose(quantile_scores_of(up_to, n, plan.quantiles[1]), covers, coarse, rng)
+        covers = scale * FINE_SCALES
+        up_to, n = counts(bound, centre, True, covers)
+        scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
+        scale = min(choose(scores, covers, fine, rng), bound + abs(centre))
         scale = max(min(plan.slack * scale, bound + abs(centre)), scale, plan.least_scale)
     return Target(bound, centre, scale)
 

@@ -27,7 +27,7 @@ from skdpsco.preprocessing import scaler as scaler_module
 from skdpsco.preprocessing import selector as selector_module
 from skdpsco.privacy import Budget, epsilon_of, mu_of, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.scaling.target import CENTRES, FINE_SCALES, MOST_CENTRES, SCALES
+from skdpsco.scaling.target import CENTRES, FINE_SCALES, MOST_ZOOMS, SCALES
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -150,7 +150,7 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
     features = [(-9, 9, -9), (9, -9, 9), (9, 9, 0), (0.3, -0.2, 1.1), (-9, -9, -9)]
     records = list(itertools.product(features, targets))
     # The centre is 0 in all of its draws, and the scale the largest in both of its own.
-    drawn = (*(len(CENTRES) // 2,) * MOST_CENTRES, len(SCALES) - 1, len(FINE_SCALES) - 1)
+    drawn = (*(len(CENTRES) // 2,) * (1 + MOST_ZOOMS), len(SCALES) - 1, len(FINE_SCALES) - 1)
     n_targets = len(drawn) if regression else 0
     worst = np.zeros(n_targets + 2)
     rests = list(itertools.combinations_with_replacement(records, n - 1))
@@ -163,8 +163,9 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
             logs.append(scores_of(monkeypatch, selector, layout(X), y, choices))
         assert [len(scores) for scores in logs[0][n_targets:]] == [3, 2]
         charged = charges(selector)
-        if regression:  # shares of a target are small, and those of its centre least
-            charged = np.concatenate([charged[:1:-1], charged[:2]])
+        if regression:  # of the target those of the scale are the largest, in reverse order
+            centres, scales = charged[4:], charged[3:1:-1]
+            charged = np.concatenate([centres, scales, charged[:2]])
         worst = np.maximum(worst, largest_ranges(logs) / charged)
     assert worst.max() <= 1.0
     assert worst.min() > 0.9
