@@ -29,6 +29,7 @@ from skdpsco.solvers import (
     PhasedERM,
     PhasedSGD,
     Problem,
+    ProjectedDescent,
     Stagewise,
     TreeFrankWolfe,
     check_supported,
@@ -132,7 +133,8 @@ def follow(solver, problem, layout, budget, n_iter):
     solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64))
 
 
-OF_BALLS = (TreeFrankWolfe, PhasedSGD, PhasedERM, Stagewise)  # no sets but those of the library
+# No sets but those of the library.
+OF_BALLS = (TreeFrankWolfe, PhasedSGD, PhasedERM, ProjectedDescent, Stagewise)
 BUDGET, LITTLE = Budget(20.0, 1e-6), Budget(1.0, 1e-6)
 BALL, SMALL = constraints.L2Ball(1.0), constraints.L1Ball(1.0)
 # (solver, constraint or penalty where the role is not the user's, n, layout, budget, n_iter)
@@ -149,6 +151,7 @@ SETS = [
     (PhasedERM(), SMALL, 20, "dense", BUDGET, 2),
     (PhasedERM("localised"), BALL, 20, "csr", BUDGET, 6),
     (PhasedERM(smoothing="randomised"), BALL, 20, "dense", BUDGET, 2),
+    (ProjectedDescent(), BALL, 20, "csr", BUDGET, 2),
     (Stagewise(), None, 30, "dense", BUDGET, 3),  # a path and a point of it
     (Stagewise(), None, 30, "csr", BUDGET, 40),  # the same of few sparse records
     (Stagewise(), SMALL, 30, "dense", BUDGET, 3),

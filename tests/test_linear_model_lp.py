@@ -46,7 +46,7 @@ from skdpsco.losses import (
     value,
 )
 from skdpsco.privacy import Budget
-from skdpsco.solvers import PhasedERM
+from skdpsco.solvers import PhasedERM, ProjectedDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -273,17 +273,48 @@ def test_automatic(p, n, d, epsilon, name, name_for_blocks):
     rho = Budget(epsilon, 1e-6).rho
     assert automatic_ball_solver(p, n, d, rho, True, False) == name
     assert automatic_ball_solver(p, n, d, rho, True, True) == name_for_blocks
+    assert automatic_ball_solver(p, n, d, rho, True, True, False) == name_for_blocks
+    descends = automatic_ball_solver(p, n, d, rho, True, False, True) == "projected-descent"
+    edges = p > 1.0 or (
+        name != "tree-frank-wolfe" and n * math.sqrt(2.0 * rho) < 200.0 * max(d, 1) ** 0.5
+    )
+    assert descends == (name != "phased-sgd" and edges)
     assert make_ball_solver(name_for_blocks, True).streams
     assert (
         automatic_ball_solver(p, n, d, rho, False, False) == "phased-erm"
     )  # the loss is not smooth
 
 
+def test_descent_is_for_radii_that_are_chosen_and_rows_as_they_are():
+    X, y = np.zeros((600, 4)), np.arange(600) % 2
+    for options, found in (
+        ({}, True),
+        ({"radius": 1.0}, False),
+        ({"row_norm": 1.0}, False),
+        ({"loss": "hinge"}, False),
+    ):
+        model = PrivateLinearClassifier(**options)
+        solver = model._resolved_solver(model._scalar_loss(), *X.shape, 0.02)
+        assert isinstance(solver, ProjectedDescent) == found
+    with pytest.raises(ValueError, match="row_norm=None"):
+        PrivateLinearClassifier(row_norm=1.0, solver="projected-descent").fit(X, y)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 4.0, math.inf])
+def test_a_descent_ends_in_the_ball(p):
+    X, y = data()
+    options = {"solver": "projected-descent", "conditioning": None, "random_state": 0}
+    model = PrivateLinearRegressor(p=p, radius=0.1, target_bound=4.0, epsilon=50.0, **options)
+    model.fit(X, y)
+    coefs = np.append(model.coef_ * model.feature_bound, model.intercept_)
+    assert 0.09 < np.linalg.norm(coefs, p) < 0.1 + 1e-9
+
+
 def test_solvers_of_a_name():
     for name in BALL_SOLVERS:
         solver = make_ball_solver(name, False)
         assert re.sub(r"\W", "", name) == type(solver).__name__.lower()
-        assert getattr(solver, "streams", False) == (name != "phased-erm")
+        assert solver.streams == (name not in ("phased-erm", "projected-descent"))
         if solver.streams:
             assert solver.shuffle is False
             assert make_ball_solver(name, True).shuffle is True
@@ -294,6 +325,7 @@ CASES = [
     (PrivateLinearClassifier, {"loss": "hinge", "solver": "phased-erm"}),
     (PrivateLinearRegressor, {"p": 1.5, "solver": "tree-frank-wolfe"}),
     (PrivateLinearRegressor, {"solver": "phased-sgd"}),
+    (PrivateLinearClassifier, {"p": 4.0, "solver": "projected-descent"}),
 ]
 
 

@@ -29,12 +29,14 @@ from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
 from skdpsco.losses import library as losses
+from skdpsco.losses.library import is_proven
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
     OnePassFrankWolfe,
     PhasedERM,
     PhasedSGD,
     Problem,
+    ProjectedDescent,
     TreeFrankWolfe,
 )
 
@@ -43,6 +45,7 @@ BALL_SOLVERS: dict[str, Any] = {
     "one-pass-frank-wolfe": OnePassFrankWolfe,
     "phased-erm": PhasedERM,
     "phased-sgd": PhasedSGD,
+    "projected-descent": ProjectedDescent,
     "tree-frank-wolfe": TreeFrankWolfe,
 }
 LP_CONSTRAINTS: dict[str, list[Any]] = {
@@ -83,6 +86,9 @@ class AutoBallTuning(NamedTuple):
         Number of records from which this holds. With fewer, one pass leaves a larger error than the
         noise. At epsilon 100 and 20 features in [0, 1], R^2 of one pass and of many is .56 and .76
         for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
+    corners : float
+        For p = 1 and a radius that is chosen: above this n mu / sqrt(d), solvers that stay in the
+        ball are better than a projection on it, which sets coefficients to 0.
     """
 
     clear: float = 1.26
@@ -92,13 +98,20 @@ class AutoBallTuning(NamedTuple):
     much_noise_cube: float = 32.0
     little_noise: float = 300.0
     many_records: int = 50_000
+    corners: float = 200.0
 
 
 AUTO_BALL = AutoBallTuning()
 
 
 def automatic_ball_solver(
-    p: float, n_samples: int, n_features: int, rho: float, smooth: bool, streaming: bool
+    p: float,
+    n_samples: int,
+    n_features: int,
+    rho: float,
+    smooth: bool,
+    streaming: bool,
+    descends: bool = False,
 ) -> str:
     """Name of the solver that is best for a problem of this kind, from public values.
 
@@ -118,6 +131,9 @@ def automatic_ball_solver(
         Whether the loss has a bounded second derivative.
     streaming : bool
         Whether the records come in blocks, each of which is read once.
+    descends : bool, default=False
+        Whether the records can be read many times and as they are, and the radius is chosen: it is
+        large enough for what is found without a ball.
     """
     if not smooth:
         return "phased-erm"
@@ -132,16 +148,19 @@ def automatic_ball_solver(
         few_steps = signal < (AUTO_BALL.much_noise_blocks * d**0.75 if p <= 2.0 else cube)
     else:
         few_steps = signal < AUTO_BALL.much_noise * math.sqrt(d)
+    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
+    if descends and not little:
+        if p > 1.0 or (not few_steps and signal < AUTO_BALL.corners * math.sqrt(d)):
+            return "projected-descent"
     if few_steps:
         return "tree-frank-wolfe"
-    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
     return "phased-sgd" if streaming or little else "phased-erm"
 
 
 def make_ball_solver(name: str, shuffle: bool) -> Any:
     """The solver with a name other than "auto"."""
     cls = BALL_SOLVERS[name]
-    return cls(shuffle=shuffle) if cls.streams else cls()
+    return cls(shuffle=shuffle) if getattr(cls, "streams", False) else cls()
 
 
 def is_stream(X: Any) -> bool:
@@ -365,7 +384,11 @@ class LpModel(PrivateLinearModel):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         p, smooth = self._order(), loss.smoothness() < math.inf
         if isinstance(solver, str) and solver == "auto":
-            solver = automatic_ball_solver(p, n_samples, n_features, rho, smooth, self._streaming)
+            once = self._streaming or self.row_norm is not None
+            descends = not once and not self._ball_is_given() and is_proven(loss)
+            solver = automatic_ball_solver(
+                p, n_samples, n_features, rho, smooth, self._streaming, descends
+            )
         name = solver if isinstance(solver, str) else type(solver).__name__
         if name == "one-pass-frank-wolfe" and p != 1.0:
             raise ValueError(f"solver={name!r} needs the vertices of an l1 ball, p=1; got p={p!r}.")

@@ -65,11 +65,12 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no
         record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
         records are shorter, such as rows of tf-idf, which have norm 1.
-    solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
-            solver, default="auto"
-        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "hinge", and
-        needs all records at hand. "auto" follows only from the loss, p, the sizes of X, whether X
-        yields blocks, and the budget.
+    solver : {"auto", "projected-descent", "phased-sgd", "one-pass-frank-wolfe", \
+            "tree-frank-wolfe", "phased-erm"} or solver, default="auto"
+        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "hinge"; it
+        and "projected-descent" need all records at hand. "auto" follows only from the loss, p, the
+        sizes of X, whether X yields blocks, the budget, and which of ``radius`` and ``row_norm``
+        are numbers.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
         never from the data.
@@ -201,7 +202,12 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         feature_bound: ArrayLike = 1.0,
         row_norm: float | None = None,
         solver: Literal[
-            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+            "auto",
+            "projected-descent",
+            "phased-sgd",
+            "one-pass-frank-wolfe",
+            "tree-frank-wolfe",
+            "phased-erm",
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",

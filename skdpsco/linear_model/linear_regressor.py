@@ -71,11 +71,12 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         of the budget, and the spread is the unit of the residual. None also finds the magnitude of
         y. With a number as radius, and for records in blocks, which are read once, a declared
         bound is the unit: choose it tight, and centre y. None means 1 for blocks.
-    solver : {"auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"} or \
-            solver, default="auto"
-        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute",
-        and needs all records at hand. "auto" follows only from the loss, p, the sizes of X, whether
-        X yields blocks, and the budget.
+    solver : {"auto", "projected-descent", "phased-sgd", "one-pass-frank-wolfe", \
+            "tree-frank-wolfe", "phased-erm"} or solver, default="auto"
+        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "absolute";
+        it and "projected-descent" need all records at hand. "auto" follows only from the loss, p,
+        the sizes of X, whether X yields blocks, the budget, and which of ``radius`` and
+        ``row_norm`` are numbers.
     n_iter : int or "auto", default="auto"
         Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
         never from the data.
@@ -194,7 +195,12 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         row_norm: float | None = None,
         target_bound: float | None = None,
         solver: Literal[
-            "auto", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm"
+            "auto",
+            "projected-descent",
+            "phased-sgd",
+            "one-pass-frank-wolfe",
+            "tree-frank-wolfe",
+            "phased-erm",
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",

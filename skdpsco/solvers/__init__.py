@@ -8,6 +8,7 @@ from skdpsco.solvers.lp_ball.anytime_mirror_descent import AnytimeMirrorDescent
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
+from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import TreeFrankWolfe
 from skdpsco.solvers.moments.moments import Moments
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
@@ -59,6 +60,7 @@ __all__ = [
     "PhasedSGD",
     "Plan",
     "Problem",
+    "ProjectedDescent",
     "RecursiveRegularisation",
     "Remainder",
     "Result",

@@ -18,7 +18,6 @@ from skdpsco.losses.library import (
     value,
     values,
 )
-from skdpsco.penalties import L2
 from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
 from skdpsco.solvers.l1.refit import (
@@ -33,7 +32,7 @@ from skdpsco.solvers.l1.refit import (
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
-from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.steps import move_into
 
 
@@ -405,23 +404,6 @@ def last_share(problem: Problem, mu: float) -> float:
     if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
         return share
     return 0.0
-
-
-def unpenalised(problem: Problem) -> CompositeProblem:
-    """The problem without a ball."""
-    return CompositeProblem(
-        problem.loss,
-        None,
-        problem.n_samples,
-        problem.n_features,
-        problem.intercept,
-        problem.target_bound,
-        sparse=problem.sparse,
-        centred=problem.centred,
-        mean_square=problem.mean_square,
-        penalty=L2(0.0),
-        unit=(0.0,) * problem.n_features,
-    )
 
 
 @dataclass(frozen=True)

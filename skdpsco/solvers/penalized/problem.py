@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco.losses.library import Huber, Squared, unweighted
 from skdpsco.losses.log_link import LogLink
-from skdpsco.penalties import checked
+from skdpsco.penalties import L2, checked
 from skdpsco.solvers.base import Problem
 
 
@@ -75,3 +75,20 @@ class CompositeProblem(Problem):
     def has_residuals(self) -> bool:
         """Whether derivatives are residuals, at least at first, whose size follows the targets'."""
         return isinstance(unweighted(self.loss), Squared | Huber | LogLink)
+
+
+def unpenalised(problem: Problem) -> CompositeProblem:
+    """The problem without a ball."""
+    return CompositeProblem(
+        problem.loss,
+        None,
+        problem.n_samples,
+        problem.n_features,
+        problem.intercept,
+        problem.target_bound,
+        sparse=problem.sparse,
+        centred=problem.centred,
+        mean_square=problem.mean_square,
+        penalty=L2(0.0),
+        unit=(0.0,) * problem.n_features,
+    )

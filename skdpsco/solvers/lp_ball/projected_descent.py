@@ -1,0 +1,65 @@
+"""Noisy gradient descent, and the point of a ball that is nearest to where it ends.
+
+The descent is that of docs/proofs/gradient_descent.md; projection is post-processing.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco.constraints.sets import project
+from skdpsco.losses.library import derivative, derivatives
+from skdpsco.solvers.base import Problem, Result
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
+from skdpsco.solvers.penalized.problem import unpenalised
+from skdpsco.solvers.steps import move_into
+
+
+class ProjectedDescent:
+    """Gradient descent with momentum without a constraint, then projection on the ball.
+
+    A few passes over all records are worth more than the steps of solvers whose noise follows from
+    the ball, where there is much noise. It needs a smooth loss, and records as they are, without a
+    bound on the norm of their rows.
+
+    References
+    ----------
+    Those of `GradientDescent`. Proof: docs/proofs/gradient_descent.md.
+    """
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((project,),),
+    }
+    streams = False
+    fixed_cost = True
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientDescentPlan:
+        """Spend ``budget`` on ``n_iter`` passes.
+
+        Raises
+        ------
+        ValueError
+            If rows are shortened, or the noise of a pass would be too large for the grid.
+        """
+        if problem.row_norm < math.inf:
+            raise ValueError("ProjectedDescent needs row_norm=None: it reads rows as they are.")
+        return GradientDescent().plan(unpenalised(problem), budget, n_iter)
+
+    def run(
+        self,
+        plan: GradientDescentPlan,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
+        """Follow ``plan`` on the data."""
+        composite = unpenalised(problem)
+        solver = GradientDescent(shrunk=composite.has_residuals)
+        result = solver.run(plan, composite, X, y, rng, progress)
+        move_into(problem.constraint, result.coef)
+        return result
