@@ -240,6 +240,22 @@ def test_accuracy_of_random_queries():
     assert np.mean(errors) < 0.040
 
 
+@pytest.mark.parametrize("n_samples", [50, 500])
+@pytest.mark.parametrize(
+    ("shape", "workload"), [((4,) * 5, Marginals(3)), ((5, 16, 2, 16, 3, 16, 16), Marginals(2))]
+)
+def test_noise_alone_leaves_the_uniform_distribution(shape, workload, n_samples):
+    """More than two standard deviations of it are rare."""
+    problem, distances = QueryProblem(shape, workload, n_samples), []
+    codes = mixed(n_samples, shape)
+    for seed in range(4):
+        found = run(problem, codes, Budget(0.01, 1e-6), seed)[1].distribution
+        for j, size in enumerate(shape):
+            distances.append(np.abs(found.marginal((j,)) - 1.0 / size).sum() / 2.0)
+    assert np.median(distances) < 0.01
+    assert np.max(distances) < 0.2
+
+
 def test_a_good_model_saves_small_samples():
     """Noise in three-way contrasts is larger than any contrast can be."""
     problem = QueryProblem((2,) * 10, Marginals(3), 1000)

@@ -4,7 +4,7 @@ Source: docs/proofs/measure_project.md, section 5.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
@@ -50,6 +50,9 @@ class ReconstructionTuning(NamedTuple):
         Number of steps that are allowed whatever the work.
     least_variance : float
         Least variance, times n_samples, of a model's residuals: twice the variance of sampling.
+    doubt : float
+        Standard deviations by which the square of contrasts, or of a model's residuals, has to
+        exceed that of noise to be believed.
     """
 
     components: int = 4
@@ -62,6 +65,7 @@ class ReconstructionTuning(NamedTuple):
     work: int = 2**24
     enough: int = 10
     least_variance: float = 2.0
+    doubt: float = 2.0
 
 
 RECONSTRUCTION = ReconstructionTuning()
@@ -137,13 +141,14 @@ class NoisyContrasts:
             chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
         else:
             chosen = _in_domain(problem, low) - 1
+        values = self._shrunken(low, chosen)
         # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
         tuning = RECONSTRUCTION
         return _latent_class.fit(
             problem.shape,
             _latent_class.terms(low, problem.shape),
-            self.values[chosen],
+            values,
             precisions,
             tuning.components if problem.dense else tuning.large_components,
             rng,
@@ -151,6 +156,23 @@ class NoisyContrasts:
             if problem.dense
             else RECONSTRUCTION.large_model_steps,
         )
+
+    def _shrunken(self, low: Sequence[Subset], chosen: np.ndarray) -> np.ndarray:
+        """Contrasts of the subsets ``low``, shrunk towards 0, those of the uniform distribution.
+
+        Those of an order get James and Stein's factor, less for two standard deviations of what
+        noise makes of its estimate: what is noise leaves the model uniform.
+        """
+        values, noise = self.values[chosen], np.square(self.deviations[chosen])
+        found = np.empty(values.shape)
+        for order in np.unique(self.orders[chosen]):
+            here = self.orders[chosen] == order
+            # In units of the noise, which differs between subsets.
+            square = float((np.square(values[here]) / noise[here]).sum())
+            m = np.count_nonzero(here)
+            excess = square - m - RECONSTRUCTION.doubt * math.sqrt(2.0 * m)
+            found[here] = values[here] * max(0.0, excess / square)
+        return found
 
     def _low(self) -> tuple[Subset, ...]:
         """Subsets of low order, those with few contrasts first; a prefix of `subsets`."""
@@ -176,9 +198,10 @@ class NoisyContrasts:
     def _variances(self, residuals: np.ndarray) -> np.ndarray:
         """Mean squares of a model's residuals in the contrasts, without the noise.
 
-        There is one mean for every order of contrasts, less one standard error; its weights are
+        There is one mean for every order of contrasts, less two standard errors; its weights are
         optimal if the least variance is the true one. A subset whose residuals are larger than this
-        mean and the noise explain has a mean of its own.
+        mean and the noise explain has a mean of its own. No mean is above 1: no
+        distribution is further from the uniform one.
         """
         least = RECONSTRUCTION.least_variance / self.problem.n_samples
         noise = np.square(self.deviations)
@@ -187,7 +210,8 @@ class NoisyContrasts:
         for order in np.unique(self.orders):
             here = self.orders == order
             weights = 1.0 / np.square(noise[here] + least)
-            excess = weights @ (squares[here] - noise[here]) - math.sqrt(2.0 * weights.sum())
+            doubt = RECONSTRUCTION.doubt * math.sqrt(2.0 * weights.sum())
+            excess = weights @ (squares[here] - noise[here]) - doubt
             found[here] = max(least, excess / weights.sum())
         # The mean of k squared standard normal numbers exceeds 1 + 2 sqrt(t/k) + 2 t/k with
         # probability at most exp(-t) (Laurent and Massart 2000). t is such that none should.
@@ -198,7 +222,7 @@ class NoisyContrasts:
             mean, expected = squares[here].mean(), found[end - 1] + noise[end - 1]
             if mean > expected * (1.0 + 2.0 * math.sqrt(t / k) + 2.0 * t / k):
                 found[here] = mean - noise[here]
-        return found
+        return np.minimum(found, 1.0)
 
     def project(self, model: ProductMixture) -> SynthesisResult:
         """The distribution near the model that agrees with the contrasts."""
@@ -266,7 +290,7 @@ def project_queries(
     chosen = problem.workload.centred[rows]
     uniform = chosen.mean(axis=1)
     matrix, targets, noise = chosen - uniform[:, None], centred - uniform, np.square(deviations)
-    spread = math.sqrt(2.0 * np.square(noise).sum()) / targets.size
+    spread = RECONSTRUCTION.doubt * math.sqrt(2.0 * np.square(noise).sum()) / targets.size
     excess = (np.square(targets) - noise).mean() - spread
     variance = max(
         RECONSTRUCTION.least_variance / problem.n_samples,
