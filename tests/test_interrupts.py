@@ -4,10 +4,12 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import skdpsco
 from skdpsco import Ledger, PrivateLinearDiscriminantAnalysis, PrivateMoments, PrivateRidge
+from skdpsco.preprocessing import PrivateStandardScaler
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (400, 3))
@@ -30,7 +32,11 @@ FITS = {
 }
 
 
-def interrupted(call, place):
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def interrupted(call, place, by=interrupt):
     """Call, interrupt at the line of this number that is reached, and return how many there were.
 
     Signals would do, but not at the same lines every time.
@@ -41,7 +47,7 @@ def interrupted(call, place):
         nonlocal lines
         lines += event == "line"
         if event == "line" and lines == place:
-            raise KeyboardInterrupt
+            by()
         return count
 
     def ours(frame, event, arg):
@@ -76,3 +82,31 @@ def test_an_interrupted_fit_has_no_result_and_its_charge_is_kept(name):
         n_kept += len(ledger.charges())
         assert (list(warnings.filters), skdpsco._random._advice.get()) == state
     assert 0 < n_kept < 25  # before the charge, and after it
+
+
+def test_results_are_adopted_at_once():
+    """An interrupt leaves earlier results, and a fit in another thread does not mix with them."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    earlier, first, second = (
+        vars(PrivateStandardScaler(epsilon=5.0).fit(records)) for records in (X, frame, X[:, :2])
+    )
+
+    def adopting(place, by):
+        """What a scaler holds if this happens while it adopts the first results, and the lines."""
+        model, draft = (PrivateStandardScaler(epsilon=5.0) for _ in range(2))
+        vars(model).update(earlier)
+        vars(draft).update(first)
+        lines = interrupted(lambda: model._accept(draft), place, lambda: by(model))
+        return vars(model), lines
+
+    def adopt_others(model):
+        draft = PrivateStandardScaler(epsilon=5.0)
+        vars(draft).update(second)
+        model._accept(draft)
+
+    _, total = adopting(0, interrupt)
+    for place in range(1, total + 1):
+        state, _ = adopting(place, lambda model: interrupt())
+        assert any(state.items() == whole.items() for whole in (earlier, first))
+        state, _ = adopting(place, adopt_others)
+        assert any(state.items() == whole.items() for whole in (first, second))

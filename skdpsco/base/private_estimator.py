@@ -429,9 +429,16 @@ class PrivateEstimator(Documented, BaseEstimator):
         return draft
 
     def _accept(self, draft):
-        """Adopt the results of ``draft``, and forget those of an earlier fit."""
-        _forget(self)
-        vars(self).update({name: vars(draft)[name] for name in fitted_names(draft)})
+        """Adopt the results of ``draft``, and forget those of an earlier fit.
+
+        All change at once: an interrupt leaves the earlier ones, and of two threads that fit one
+        object the last has all of its results.
+        """
+        found = {name: vars(draft)[name] for name in fitted_names(draft)}
+        state = vars(self).copy()
+        for name in fitted_names(self):
+            state.pop(name, None)
+        self.__dict__ = {**state, **found}
         return self
 
     def _caption(self) -> str:
@@ -457,7 +464,7 @@ def fitted_names(estimator: PrivateEstimator) -> list[str]:
     parameters = estimator._get_param_names()
     return [
         name
-        for name in vars(estimator)
+        for name in list(vars(estimator))  # to which another thread may add some
         if name.endswith("_") and not name.startswith("_") and name not in parameters
     ]
 
