@@ -1,6 +1,7 @@
 """Blocks of rows beyond linear models: what they fit is what arrays fit, in any partition."""
 
 import tracemalloc
+from functools import partial
 from itertools import pairwise
 
 import joblib
@@ -28,7 +29,7 @@ from skdpsco import (
 )
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
-from skdpsco.model_selection import private_cross_val_score
+from skdpsco.model_selection import make_private_scorer, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     PrivateFeatureSelector,
@@ -396,6 +397,45 @@ def test_cross_validation():
     expected = private_cross_val_score(model, X, LABELS, **options)
     for blocks in partitions(X, LABELS):
         assert private_cross_val_score(model, blocks, **options).score == expected.score
+
+
+@pytest.mark.parametrize("searches", [True, False])
+def test_features_that_change_between_two_fits_end_a_search(searches, tmp_path):
+    """A record could be in the training part of one fit, and in the validation part of another."""
+    path, calls = tmp_path / "permuted.parquet", []
+
+    def write(rows):
+        features = pd.DataFrame(X[rows], columns=["a", "b", "c"])
+        features.assign(ill=LABELS).to_parquet(path, row_group_size=300)
+
+    def score(y, predicted):
+        calls.append(len(y))
+        if len(calls) == 2:  # the first was made before the charge, by itself
+            write(slice(None, None, -1))
+        return y == predicted
+
+    write(slice(None))
+    blocks, ledger = RowBlocks.from_parquet(path, "ill", block_size=300), Ledger(9.0, 1e-5)
+    scorer = make_private_scorer(score, 0.0, 1.0)
+    model = PrivateLogisticRegression(classes=CLASSES, solver="moments", conditioning=None)
+    search = PrivateGridSearchCV(model, {"C": [0.1, 1.0]}, scoring=scorer, ledger=ledger)
+    score_folds = partial(private_cross_val_score, model, cv=2, scoring=scorer, ledger=ledger)
+    fit = search.fit if searches else score_folds
+    with pytest.raises(ValueError, match="it is not what it was when it was read before"):
+        fit(blocks)
+    assert len(calls) >= 2
+    assert len(ledger.charges()) == 1
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_numbers_are_the_same_in_arrays_and_frames(tmp_path):
+    """A step may ask for frames after the features were compared as arrays."""
+    path = tmp_path / "missing.parquet"
+    columns = {"a": [1, None, 2**60 + 1], "b": [True, False, True], "c": [0.5, None, float("nan")]}
+    parquet.write_table(pa.table(columns), path)
+    blocks = RowBlocks.from_parquet(path).with_target([0, 1, 0]).labelled(whole=True)[0]
+    assert [type(one) for one, _ in blocks] == [np.ndarray]
+    assert [type(one) for one, _ in blocks.as_frames()] == [pd.DataFrame]
 
 
 @pytest.mark.parametrize("size", [7, 250, N])

@@ -59,6 +59,18 @@ def digest_of_columns(key: bytes, columns: list[Any]) -> bytes:
     return total.digest()
 
 
+def digest_of_features(key: bytes, X: Any) -> bytes:
+    """Digest of features before they are encoded: a sparse matrix, an array or a frame.
+
+    A frame of numbers has that of its array, as a step may ask for either; 16 bytes.
+    """
+    if hasattr(X, "iloc") and all(dtype.kind in "biuf" for dtype in X.dtypes):
+        X = X.to_numpy(np.float64, na_value=np.nan)
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biuf"):
+        return digest(key, X, np.empty(0))
+    return digest_of_columns(key, [X[name] for name in X.columns] if hasattr(X, "columns") else [X])
+
+
 @njit
 def _add_up(words, keys, sums):
     """Add the halves of keys to those of words, multiply the two halves, and sum up by chunk."""

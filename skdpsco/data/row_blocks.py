@@ -24,7 +24,7 @@ from skdpsco.data.block_sources import (
     rows_of_array,
     table_parts,
 )
-from skdpsco.data.digests import digest_of_columns, new_key
+from skdpsco.data.digests import digest_of_columns, digest_of_features, new_key
 from skdpsco.data.record_sums import (
     CHANGED,
     Hidden,
@@ -50,13 +50,15 @@ def without(X: Any, columns: tuple[Any, ...]) -> Any:
 class Labelled(NamedTuple):
     """A part that is refused if its targets, or the columns of its labels, have changed.
 
-    Its features are those that come out of ``steps``, without these columns.
+    Its features are those that come out of ``steps``, without these columns. If it is ``whole``
+    they are compared, too.
     """
 
     part: Any
     steps: tuple[Any, ...]
     columns: tuple[Any, ...]
     key: Hidden
+    whole: bool = False
     seen: Hidden | None = None
 
     @property
@@ -65,12 +67,14 @@ class Labelled(NamedTuple):
         return self.part.n_rows
 
     def read_all(self) -> tuple[Any, Any, Any, Hidden]:
-        """Features, targets, labels (an array of objects), and the digest of the last two."""
+        """Features, targets, labels (an array of objects), and the digest of what is compared."""
         X, y = self.part.read()
         X = transformed(X, self.steps)
         labels = np.asarray(X[list(self.columns)], dtype=object) if self.columns else None
         columns = [a for a in (y, labels) if a is not None]
-        return X, y, labels, Hidden(digest_of_columns(self.key.value, columns))
+        found = digest_of_columns(self.key.value, columns)
+        found += digest_of_features(self.key.value, X) if self.whole else b""
+        return X, y, labels, Hidden(found)
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
@@ -269,8 +273,17 @@ class RowBlocks:
         """The same features without targets."""
         return self._with(has_target=False)
 
-    def labelled(self, columns: tuple[Any, ...] = ()) -> tuple["RowBlocks", Any, Any]:
+    def labelled(
+        self, columns: tuple[Any, ...] = (), whole: bool = False
+    ) -> tuple["RowBlocks", Any, Any]:
         """Read the targets of all records, and ``columns`` of theirs, in one pass.
+
+        Parameters
+        ----------
+        columns : tuple of str, default=()
+        whole : bool, default=False
+            Whether the other columns are compared, too: where fits share the records, of which
+            each compares only what it reads itself.
 
         Returns
         -------
@@ -291,7 +304,7 @@ class RowBlocks:
                 "or compute them."
             )
         source, key = self.as_frames() if columns else self, Hidden(new_key())
-        parts = [Labelled(part, self.steps, columns, key) for part in source.parts]
+        parts = [Labelled(part, self.steps, columns, key, whole) for part in source.parts]
         targets, labels, seen = zip(*(part.read_all()[1:] for part in parts), strict=True)
         parts = [part._replace(seen=found) for part, found in zip(parts, seen, strict=True)]
         first = without(source.first, columns)

@@ -34,7 +34,8 @@ _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
     """Check that X has rows to choose from, and y the same length and, if asked, finite numbers.
 
-    The targets of blocks are read here, once.
+    The targets of blocks are read here, once. From then on blocks are refused if they have changed:
+    a record must not be in two parts.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
             f"since a search takes random rows of it; got {type(X).__name__}."
         )
     if blocks is not None:
-        X, y, _ = blocks.labelled()
+        X, y, _ = blocks.labelled(whole=True)
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
