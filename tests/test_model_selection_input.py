@@ -73,10 +73,11 @@ BAD_OPTIONS = [
     *(({"strategy": v}, "strategy.*'composition'") for v in ("grid", None, 1)),
     *(({"refit": v}, "refit.*'auto'") for v in ("yes", None, 2)),
     *(
-        ({name: v}, rf"{name}.* \(0(\.0)?, 1(\.0)?\)")
+        ({name: v}, rf"{name}.* [\[(]0(\.0)?, 1(\.0)?\)")
         for name in ("validation_fraction", "search_share")
-        for v in (0, 1, -0.1, NAN, None, True, [0.5])
+        for v in (1, -0.1, NAN, None, True, [0.5])
     ),
+    ({"search_share": 0}, r"search_share.* \(0(\.0)?, 1(\.0)?\)"),
     ({"validation_fraction": 0.001}, r"validation_fraction=0.001 of n_samples=40 leaves"),
     ({"validation_fraction": 0.999}, r"validation_fraction=0.999 of n_samples=40 leaves"),
     ({"search_share": 1 - 1e-12, "refit": True}, "epsilon is too small"),

@@ -25,7 +25,7 @@ from sklearn.model_selection import ParameterGrid
 
 from skdpsco import PrivacyWarning, PrivateGridSearchCV, PrivateLogisticL1
 
-TARGET = 1.5  # points
+TARGET = 0.5  # points
 PROBLEMS = {
     "geometric, d=200": partial(_data.planted_logistic, weights=_data.GEOMETRIC, d=200),
     "planted, d=2000": partial(_data.planted_logistic, weights=_data.TEN, d=2000),
@@ -43,6 +43,7 @@ GRIDS = {
 }
 STRATEGIES = {
     "auto": {},
+    "held out": {"validation_fraction": 0.2},
     "auto, refit": {"refit": True},
     "composition": {"strategy": "composition"},
 }

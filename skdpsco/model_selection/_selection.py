@@ -36,6 +36,8 @@ from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_err
 
 # Bounds on the norm of the two moments of one record, and on how far replacing it moves them.
 MOMENTS_NORM, MOMENTS_CHANGE = math.sqrt(0.5), math.sqrt(1.29)
+# What scores cost beside fits of the same records: sums over all of them need little.
+SCORE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class SearchPlan:
     Parameters
     ----------
     rho_fit : float
-        zCDP of one fit on the training part; with random stopping, including its score.
+        zCDP of one fit on the training part.
+    rho_score : float
+        zCDP of the score of one try, with random stopping; else 0.
     rho_refit : float
         zCDP of the winner's fit on all records; 0 if there is no such fit.
     scores : ScorePlan
@@ -56,6 +60,7 @@ class SearchPlan:
     """
 
     rho_fit: float
+    rho_score: float
     rho_refit: float
     scores: "ScorePlan"
     tries: Tries | None
@@ -78,22 +83,28 @@ def plan_search(
     target_bound: float | None,
     share: float,
     tries: Tries | None,
+    held_out: bool = True,
 ) -> SearchPlan:
     """Divide the budget among the fits, the scores and the refit, which gets 1 - ``share``.
 
     A record is either in the training part or in the validation part, so the costs of the two parts
-    do not add up.
+    do not add up. They do if records are not ``held_out``: both parts are then all records.
     """
     search, rho_refit = share * budget.rho, (1.0 - share) * budget.rho
     refit: Event = ZCDPEvent(rho_refit) if rho_refit > 0.0 else NoOpEvent()
-    scores = plan_scores(scorer, target_bound, n_validation, search)
+    of_fits, of_scores = (1.0, 1.0) if held_out else (1.0 - SCORE_SHARE, SCORE_SHARE)
+    of_scores *= 1.0 - 2.0**-40  # the sum of both may be rounded up
     if tries is None:
+        scores = plan_scores(scorer, target_bound, n_validation, of_scores * search)
         event = compose(ZCDPEvent(search), refit)
-        return SearchPlan(search / n_candidates, rho_refit, scores, None, event)
+        rho_fit = of_fits * search / n_candidates
+        return SearchPlan(rho_fit, 0.0, rho_refit, scores, None, event)
+    scores = plan_scores(scorer, target_bound, n_validation, search)
     others = compose(scores.event, refit)
     rho_try = calibrate(budget, tries, others)
     event = compose(RandomStoppingEvent(rho_try, tries), others)
-    return SearchPlan(rho_try, rho_refit, scores, tries, event)
+    rho_fit, rho_score = of_fits * rho_try, of_scores * rho_try
+    return SearchPlan(rho_fit, rho_score, rho_refit, scores, tries, event)
 
 
 @dataclass(frozen=True)

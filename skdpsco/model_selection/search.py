@@ -38,7 +38,10 @@ from ._selection import best_try, choose_winner, plan_search, release_scorer, sh
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
 # With this shape few tries are rare, and a search is almost as cheap as with smaller shapes.
-TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 5.0
+TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 3.0
+# Of at most so much zCDP a try gets so little that one record hardly moves its fit, so that this is
+# hardly better for its own records than for others; and no fit can spare records.
+LITTLE_RHO = 0.05
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
 
@@ -49,7 +52,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     A public random split replaces cross-validation, whose folds would use each record many times
     and charge for it. Candidates are fitted on one part and scored on the other, so the costs of
-    the two parts do not add up. The winner is then fitted on all records. Every step of the
+    the two parts do not add up, unless the budget is so small that fits need all records and are
+    hardly better on their own: see ``validation_fraction``. Every step of the
     estimator must be private or independent of the data. The epsilon and delta of its steps matter
     only in proportion to each other. Proof: docs/proofs/search.md.
 
@@ -72,7 +76,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
         "random-stopping" [1]_ tries random candidates, a random number of times, and takes the one
         with the best noisy score. A try may spend almost as much as a single fit, but there are
-        about five times as many tries as candidates. "composition" fits every candidate once, with
+        about three times as many tries as candidates. "composition" fits every candidate once, with
         an equal share of the search's budget, and draws the winner by the exponential mechanism. It
         is faster, but gives each of many candidates little budget, so do not use it for parameters
         whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
@@ -91,8 +95,12 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Whether the winner is fitted again, on all records, with the rest of the budget. Otherwise
         the whole budget is spent on the search, and the winner's model of the training part is the
         result. "auto" refits after composition, where each fit has little of the budget.
-    validation_fraction : float, default=0.2
-        Share of the records on which candidates are scored, in (0, 1).
+    validation_fraction : float or "auto", default="auto"
+        Share of the records on which candidates are scored, and which they are not fitted to, in
+        [0, 1). 0 fits and scores all candidates on all records: no record is spared, a tenth of
+        what a try may spend is for its score, and candidates that fit themselves to single records
+        have an advantage, as far as the budget lets them. "auto" is 0 for random stopping with at
+        most 0.05 zCDP (about epsilon 1.5 at delta 1e-6), where it hardly lets them, and else 0.2.
     search_share : float or "auto", default="auto"
         Share of the budget, in zCDP, for the search if there is a refit, in (0, 1). "auto" is 0.5.
     return_scores : bool, default=False
@@ -100,7 +108,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         ("composition" only). This costs no budget, but makes the choice less reliable.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
         Law of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
-        ``TruncatedNegativeBinomial.for_mean(2.0, 5 * n_candidates)``. (Poisson may stop before the
+        ``TruncatedNegativeBinomial.for_mean(2.0, 3 * n_candidates)``. (Poisson may stop before the
         first try. The candidate in the middle of the grid then wins, so it needs a refit.)
     verbose : int, default=0
         Verbosity of joblib ("composition" only). The steps' own messages are shown for the last fit
@@ -130,7 +138,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     scorer_ : PrivateScorer
         By which candidates were compared. For "r2" it is that of "neg_clipped_squared_error".
     n_splits_ : int
-        Number of splits, which is 1.
+        Number of parts on which candidates were scored, which is 1.
     classes_ : ndarray
         The class labels, if the estimator is a classifier.
     n_features_in_ : int
@@ -184,7 +192,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "strategy": [StrOptions({"auto", "random-stopping", "composition"})],
         "n_jobs": [None, Integral],
         "refit": [StrOptions({"auto"}), "boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "validation_fraction": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
         "search_share": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
         "return_scores": ["boolean"],
         "tries": [StrOptions({"auto"}), TruncatedNegativeBinomial, Poisson],
@@ -208,7 +216,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         scoring: Literal["accuracy", "r2"] | PrivateScorer | None = None,
         n_jobs: int | None = None,
         refit: bool | Auto = "auto",
-        validation_fraction: float = 0.2,
+        validation_fraction: float | Auto = "auto",
         search_share: float | Auto = "auto",
         return_scores: bool = False,
         tries: Any = "auto",
@@ -281,9 +289,13 @@ class PrivateGridSearchCV(  # type: ignore[override]
         outer = self.ledger if isinstance(self.ledger, allotment.Grant) else None
         public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
-        n_validation = self._n_validation(len(data.y))
-        validation, train = data.rows(order[:n_validation]), data.rows(order[n_validation:])
         budget = self._budget()
+        available = self._available(budget)
+        n_held_out = self._n_held_out(len(data.y), available.rho)
+        n_validation = n_held_out or len(data.y)
+        validation = train = data
+        if n_held_out:
+            validation, train = data.rows(order[:n_held_out]), data.rows(order[n_held_out:])
         target_bound, tries = target_bound_of(candidates), self._tries(len(grid))
         plan = plan_within(
             lambda spend: plan_search(
@@ -294,8 +306,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 target_bound=target_bound,
                 share=self._share(),
                 tries=tries,
+                held_out=n_held_out > 0,
             ),
-            self._available(budget),
+            available,
         )
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
@@ -357,7 +370,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
             elif plan.tries is None:
                 best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
             else:
-                best = best_try(sums, scorer, n_validation, plan.rho_fit, rng)
+                best = best_try(sums, scorer, n_validation, plan.rho_score, rng)
             # A search that stops before its first try takes a candidate that was fixed in advance.
             self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
             self.best_params_ = grid[self.best_index_]
@@ -401,14 +414,20 @@ class PrivateGridSearchCV(  # type: ignore[override]
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
         return [("estimator", candidate) for candidate in self._candidates(self._grid())]
 
-    def _n_validation(self, n_samples: int) -> int:
-        n_validation = round(self.validation_fraction * n_samples)
-        if not 1 <= n_validation < n_samples:
+    def _n_held_out(self, n_samples: int, rho: float) -> int:
+        """Number of records for scores alone; 0 if all records are for fits and for scores."""
+        fraction = self.validation_fraction
+        if isinstance(fraction, str):
+            fraction = 0.0 if self._stops_at_random() and rho <= LITTLE_RHO else 0.2
+        if fraction == 0.0:
+            return 0
+        n_held_out = round(fraction * n_samples)
+        if not 1 <= n_held_out < n_samples:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction!r} of n_samples={n_samples} leaves "
                 "no record in one of the parts."
             )
-        return n_validation
+        return n_held_out
 
     def _stops_at_random(self) -> bool:
         automatic = self.ledger is None and not self.return_scores and not self._in_blocks
