@@ -337,8 +337,8 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
     """
     if hasattr(X, "n_blocks"):
         raise TypeError(
-            f"{_LEGAL}: this model does not take RowBlocks, as it does not sum over records. See "
-            "docs/scaling.md for those that do."
+            f"{_LEGAL}: this model does not take RowBlocks, as its solvers read samples or a "
+            "clipped copy of the records many times. See docs/scaling.md for those that do."
         )
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table

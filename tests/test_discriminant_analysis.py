@@ -58,6 +58,16 @@ def test_without_noise_the_model_is_that_of_scikit_learn(n_classes, priors):
         assert model.covariance_ == pytest.approx(within, abs=0.01)
 
 
+def test_weights_of_classes_multiply_their_probabilities():
+    X, y = classed(4000)
+    moments = PrivateMoments(classes=[0, 1, 2], **WIDE).fit(X, y)
+    plain = PrivateLinearDiscriminantAnalysis().fit(moments)
+    model = PrivateLinearDiscriminantAnalysis(class_weight={2: 6}).fit(moments)
+    expected = plain.priors_ * [1, 1, 6]
+    np.testing.assert_allclose(model.priors_, expected / expected.sum(), rtol=1e-12)
+    assert (model.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
+
+
 def test_a_diagonal_covariance_is_naive_bayes():
     X, y = classed(3000)
     model = PrivateLinearDiscriminantAnalysis(covariance="diagonal", **WIDE).fit(X, y)
@@ -150,6 +160,8 @@ def test_fits_are_no_worse_than_the_frequent_label(covariance, apart):
         ({"priors": [0.5, 0.5, -1.0]}, "priors"),
         ({"priors": ["a", "b", "c"]}, "priors"),
         ({"covariance": "tied"}, "covariance"),
+        ({"class_weight": "balanced"}, "would count the labels"),
+        ({"class_weight": {7: 2.0}}, "label 7 that is not among"),
         ({"classes": [0, 1]}, "labels that are not among"),
         ({"feature_bound": 0.0}, "feature_bound"),
     ],

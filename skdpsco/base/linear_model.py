@@ -462,7 +462,8 @@ class PrivateLinearModel(PrivateEstimator):
         solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
-                f"solver={self.solver!r} cannot sum over blocks of records. Pass X and y as "
+                f"solver={self.solver!r}, {type(solver).__name__}, cannot sum over blocks of "
+                "records: it reads columns, samples or a clipped copy of them. Pass X and y as "
                 "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe', "
                 "'gradient-descent' and 'moments' that the model has."
             )

@@ -22,6 +22,7 @@ from skdpsco._validation import (
     StrOptions,
     check_target,
     check_X_y,
+    with_hints,
 )
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -264,6 +265,12 @@ class PrivateGroupDRO(PrivateLinearModel):
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
+    @with_hints(
+        class_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
+        "class_weight.",
+        max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
+        "max_weight.",
+    )
     def __init__(
         self,
         *,

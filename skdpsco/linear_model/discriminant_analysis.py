@@ -1,5 +1,6 @@
 """Private linear discriminant analysis."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,9 +12,10 @@ from skdpsco._validation import (
     CONDITIONING_CONSTRAINTS,
     PRIVATE_BOUND_CONSTRAINTS,
     PRIVATE_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
     StrOptions,
 )
-from skdpsco.base.labels import indicators
+from skdpsco.base.labels import class_factors, indicators
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
@@ -43,6 +45,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     priors : array-like of shape (n_classes,) or None, default=None
         Probabilities of the classes in sorted order, > 0; they are divided by their sum. None takes
         the shares of the classes, as released.
+    class_weight : dict or None, default=None
+        Public weights of the classes by their labels, in [1e-6, 1e6]; those of other classes are 1.
+        The probabilities are multiplied by them, as where mistakes in a class cost so much.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         Public labels. None reads them off y, which is not covered by the guarantee.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
@@ -70,6 +75,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     means_ : ndarray of shape (n_classes, n_features)
         Means of the classes, drawn to the mean of all records as far as noise moves them.
     priors_ : ndarray of shape (n_classes,)
+        Probabilities of the classes, after their weights.
     covariance_ : ndarray of shape (n_features, n_features)
         Covariance within classes; positive definite.
     feature_bound_ : ndarray of shape (n_features,)
@@ -128,6 +134,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         **CLASSES_CONSTRAINTS,
         "covariance": [StrOptions({"full", "diagonal"})],
         "priors": [None, "array-like"],
+        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
     }
 
     def __init__(
@@ -138,6 +145,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         ledger: LedgerLike | None = None,
         covariance: Literal["full", "diagonal"] = "full",
         priors: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         classes: ArrayLike | None = None,
         feature_bound: ArrayLike | None = 1.0,
         conditioning: Auto | None = "auto",
@@ -149,6 +157,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.ledger = ledger
         self.covariance = covariance
         self.priors = priors
+        self.class_weight = class_weight
         self.classes = classes
         self.feature_bound = feature_bound
         self.conditioning = conditioning
@@ -159,6 +168,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         """The classes, and the targets that stand for labels."""
         classes, targets = indicators(y, self.classes)
         self._check_priors(classes)
+        class_factors(self.class_weight, classes)
         return classes, targets
 
     def _learn(self, X, y):
@@ -201,7 +211,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.classes_ = moments.classes
         found: ClassMoments = class_moments(moments, self.covariance == "diagonal")
         priors = self._check_priors(self.classes_)
-        self.priors_ = found.shares if priors is None else priors
+        weighted = found.shares if priors is None else priors
+        weighted = weighted * class_factors(self.class_weight, self.classes_)
+        self.priors_ = weighted / weighted.sum()
         self.means_, self.covariance_, self.n_iter_ = found.means, found.within, 0
         if self.clip_features:
             self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])

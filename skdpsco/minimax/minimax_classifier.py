@@ -11,6 +11,7 @@ from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, Solver
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     StrOptions,
+    with_hints,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note
 from skdpsco.base.linear_model import LinearClassifierMixin
@@ -179,6 +180,10 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     _probes = (-1.0, 1.0)
     _auto_radius = 5.0
 
+    @with_hints(
+        class_weight="The worst class counts, however rare it is; PrivateLogisticRegression has "
+        "class_weight."
+    )
     def __init__(
         self,
         *,
