@@ -13,8 +13,6 @@ _PUBLIC = (
     "Classification metrics can't handle",
     "Expected a 2-dimensional container but got",
     "Feature names are only supported",
-    "Found array with",
-    "Found input variables with inconsistent numbers of samples",
     "Input contains",
     "Input X contains",
     "Input y contains",
@@ -24,13 +22,20 @@ _PUBLIC = (
     "The feature names should match",
     "This ",  # estimator is not fitted, requires y
     "Unable to allocate",
-    "Unknown label type",
     "X has ",
     "fill value must be 0",
     "scipy.sparse does not support dtype",
-    "setting an array element with a sequence",
     "y should be a 1d array, got an array of shape",
 )
+
+# Others of which the same is true, and what they do not say.
+_UNNAMED = {
+    "Found array with": "X has the wrong shape.",
+    "Found input variables with inconsistent numbers of samples": (
+        "X and y must hold the same number of records."
+    ),
+    "Unknown label type": "y must hold labels.",
+}
 
 # What scikit-learn recommends, such as the means of the columns, would not be private.
 MISSING = (
@@ -84,6 +89,9 @@ def score_by(metric: Callable[..., Any], y: Any, predicted: np.ndarray, weights:
 def _public(error: Exception, instead: str | Callable[[Exception], str]) -> Exception:
     if str(error).startswith("Input X contains NaN"):
         return ValueError(MISSING)
+    for beginning, about in _UNNAMED.items():
+        if str(error).startswith(beginning):
+            return ValueError(f"{about} {error}")
     if str(error).startswith(_PUBLIC) or isinstance(error, (MemoryError, ImportError)):
         error.__cause__ = error.__context__ = None
         return error

@@ -275,6 +275,7 @@ def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
         If ``max_weight`` is out of range, or the weights are not one real number >= 0 per record.
     """
     largest = check_bound("max_weight", max_weight)
+    refuse_masked("sample_weight", weights)
     _refuse_complex("sample_weight", getattr(weights, "dtype", None))
     message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
     weights = quietly(message, np.asarray, weights, dtype=np.float64)
@@ -303,6 +304,7 @@ def check_X_y(
             f"{_LEGAL}, got a Dask {type(X).__name__}. Compute features and targets at once: "
             "X, y = dask.compute(X, y)."
         )
+    refuse_masked("y", y)
     _refuse_complex("y", getattr(y, "dtype", None))
     options = {"dtype": np.float64, **options, "accept_sparse": "csr", "order": "C"}
     X, y = read_X(X, validate_data, estimator, X, y, **options)
@@ -318,6 +320,21 @@ def _refuse_complex(name: str, dtype: Any) -> None:
     # scikit-learn refuses it too, but prints the data.
     if getattr(dtype, "kind", None) == "c":
         raise ValueError(f"Complex data not supported: {name} must be real, got {dtype}.")
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse an array whose mask NumPy would drop.
+
+    Raises
+    ------
+    TypeError
+        If it is a masked array.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must not be a masked array, whose mask would be ignored. Put a public "
+            "constant in the place of what is masked: filled(0.0), for instance."
+        )
 
 
 _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
@@ -340,8 +357,13 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
             f"{_LEGAL}: this model does not take RowBlocks, as its solvers read samples or a "
             "clipped copy of the records many times. See docs/scaling.md for those that do."
         )
+    if hasattr(type(X), "collect_schema") and not hasattr(type(X), "shape"):
+        raise TypeError(
+            f"{_LEGAL}, got a {type(X).__name__}, which has no records yet: collect it."
+        )
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
+    refuse_masked("X", X)
     for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
         if _dtype_kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
@@ -354,8 +376,8 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
 
 def _about_X(X: Any, error: Exception) -> str:
     message = str(error)
+    where = "".join(f" in column {name!r}" for name in _columns_of_no_numbers(X)[:1])
     if message.startswith("could not convert string"):
-        where = "".join(f" in column {name!r}" for name in _text_columns(X)[:1])
         return (
             f"X must be numeric, but contains text{where}. Encode text first, with "
             "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
@@ -366,20 +388,24 @@ def _about_X(X: Any, error: Exception) -> str:
             "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one record."
         )
     if isinstance(error, OverflowError):
-        return "X contains a number that is too large for float64."
+        return f"X contains a number that is too large for float64{where}."
+    if message.startswith("setting an array element with a sequence"):
+        return f"{_LEGAL}, of numbers: a sequence is among its entries{where}."
     if message.startswith("float() argument must be"):  # a number, and names the type
-        return f"{_LEGAL}, of numbers: {message}."
-    return f"{_LEGAL}, of real numbers; and y, if it is needed, one number or label per record."
+        return f"{_LEGAL}, of numbers{where}: {message}."
+    return (
+        f"{_LEGAL}, of real numbers{where}; and y, if it is needed, one number or label per record."
+    )
 
 
-def _text_columns(X: Any) -> list[Any]:
-    """Names of the columns of a frame that hold text."""
+def _columns_of_no_numbers(X: Any) -> list[Any]:
+    """Names of the columns of a frame that hold something else than numbers."""
     found = []
     for name, dtype in zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ():
         if _dtype_kind(dtype) not in tuple("biuf"):
             try:
                 np.asarray(X[name]).astype(np.float64)
-            except (TypeError, ValueError):
+            except Exception:  # whatever an object raises where it is asked for a number
                 found.append(name)
     return found
 
@@ -436,7 +462,8 @@ def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
         per_record = num_samples(values) == n_samples
     except TypeError:  # a number, None
         per_record = False
-    return safe_indexing(values, rows) if per_record else values
+    message = "X and what comes with it must be arrays, lists or frames, so that rows can be taken."
+    return quietly(message, safe_indexing, values, rows) if per_record else values
 
 
 # --- transformers

@@ -40,7 +40,7 @@ def _column_names(X: Any) -> tuple[str, ...] | None:
 
 def without(X: Any, columns: tuple[Any, ...]) -> Any:
     """The frame X without ``columns``, which need not exist."""
-    have = getattr(X, "columns", ())
+    have = getattr(X, "columns", ()) if columns else ()
     drop = [name for name in columns if name in have]
     if not drop:
         return X
@@ -385,6 +385,8 @@ class RowBlocks:
             As in `from_arrays`.
         """
         blocks = list(blocks)
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in blocks):
+            raise TypeError("blocks must hold pairs (X, y).")
         pairs = [(as_rows("X", X, 2), None if y is None else as_rows("y", y, 1)) for X, y in blocks]
         if not pairs:
             raise ValueError("blocks must not be empty.")

@@ -20,7 +20,7 @@ def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
     ValueError
         If a name is given and X has no column with this name.
     """
-    columns = list(getattr(X, "columns", ()))
+    columns = list(getattr(X if hasattr(X, "shape") else None, "columns", ()))
     if isinstance(sensitive_features, str):
         if columns.count(sensitive_features) != 1:
             raise ValueError(
@@ -218,7 +218,7 @@ def _is_matrix(values: Any) -> bool:
     shape: tuple[int, ...] = getattr(values, "shape", ())
     if len(shape) != 2 or shape[1] < 2 or sparse.issparse(values):
         return False
-    dtypes = values.dtypes if hasattr(values, "columns") else [values.dtype]
+    dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
     return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # frames have "boolean"
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from skdpsco._quiet import quietly
 from skdpsco._random import without_warnings
-from skdpsco._validation import check_bound, check_target, declared, select_records
+from skdpsco._validation import check_bound, check_target, declared, refuse_masked, select_records
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.block_records import blocks_of
 from skdpsco.data.row_blocks import RowBlocks
@@ -54,6 +54,7 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
         X, y, _ = blocks.labelled(whole=True)
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
+    refuse_masked("y", y)
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
     if blocks is None:
