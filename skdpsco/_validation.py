@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from ._quiet import quietly
@@ -337,6 +338,38 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
+def check_sparse(X: Any) -> Any:
+    """A new matrix around the arrays of a sparse one, whose entries all lie within its shape.
+
+    SciPy's own functions write beyond their memory if one does not. Lists, keys and diagonals are
+    returned as they are: SciPy looks where it puts their entries.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together, or an entry has no place.
+    """
+    if X.format == "coo":
+        places = np.asarray(X.coords)
+        if (places < 0).any() or (places >= np.array(X.shape)[:, None]).any():
+            raise ValueError("X is not a valid COO matrix: entries lie outside of its shape.")
+    kinds = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix, "bsr": sparse.bsr_matrix}
+    if X.format not in kinds or X.ndim != 2:
+        return X
+    try:
+        # SciPy caches whether a matrix is canonical, so make a new matrix around the same arrays.
+        # It also drops entries beyond the last row, which no check looks at.
+        fresh = kinds[X.format]((X.data, X.indices, X.indptr), shape=X.shape)
+        fresh.check_format(full_check=True)
+        if len(X.data) != len(X.indices):
+            raise ValueError("its arrays do not fit together.")
+        if X.indices.dtype.kind not in "iu" or X.indptr.dtype.kind not in "iu":
+            raise ValueError("its index arrays must hold integers.")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from error
+    return fresh
+
+
 _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
 
 
@@ -371,6 +404,8 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
+    if sparse.issparse(X):
+        check_sparse(X)
     return quietly(partial(_about_X, X), function, *args, **options)
 
 

@@ -101,6 +101,19 @@ def csr(part, change):
     return matrix
 
 
+def csc(part, change):
+    """The same of a CSC matrix."""
+    matrix = sparse.csc_array(X)
+    setattr(matrix, part, change(getattr(matrix, part).copy()))
+    return matrix
+
+
+def misplaced(matrix, place):
+    """A COO matrix of which one entry was moved after it was made."""
+    matrix.coords[0][3] = place
+    return matrix
+
+
 def put(at, value):
     """A change of one entry."""
 
@@ -321,6 +334,9 @@ SPARSE = {
     "indices of float": csr("indices", lambda indices: indices.astype(float)),
     "indices of bool": csr("indices", lambda indices: indices.astype(bool)),
     "indices of objects": csr("indices", lambda indices: indices.astype(object)),
+    "an index of no row": csc("indices", put(3, N)),
+    "a coordinate of no row": misplaced(sparse.coo_array(X), 7321),
+    "a negative coordinate": misplaced(sparse.coo_array(X), -1),
     "fewer indices than entries": csr("indices", lambda indices: indices[:-1]),
     "fewer entries than indices": csr("data", lambda data: data[:-1]),
     "entries in two dimensions": csr("data", lambda data: data[:, None]),

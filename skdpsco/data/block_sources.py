@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import FLOATS, select_records
+from skdpsco._validation import FLOATS, check_sparse, select_records
 from skdpsco.data.design import as_design
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
@@ -332,7 +332,7 @@ def _share(first: np.ndarray, second: np.ndarray) -> bool:
 def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
     """An array, CSR matrix or frame whose rows can be taken; lists become arrays."""
     if sparse.issparse(values) and n_dimensions == 2:
-        return canonical(sparse.csr_matrix(values))
+        return canonical(sparse.csr_matrix(check_sparse(values)))
     if not hasattr(values, "shape"):
         values = quietly(f"{name} must be an array of numbers.", np.asarray, values)
     if len(values.shape) != n_dimensions:

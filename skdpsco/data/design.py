@@ -15,6 +15,7 @@ from scipy import sparse
 from skdpsco._clipping import clip
 from skdpsco._kernels import inner, kernel
 from skdpsco._typing import MatrixLike
+from skdpsco._validation import check_sparse
 
 GATHERED_ROWS = 1024  # records of which a dense copy is made at a time, to stay in the cache
 
@@ -79,17 +80,7 @@ def as_design(
     if checked:
         data, indices, indptr = map(read_only, (X.data, X.indices, X.indptr))
         return CSR(data, indices, indptr, bounds, int(intercept))
-    try:
-        # SciPy caches whether a matrix is canonical, so make a new matrix around the same arrays.
-        # It also drops entries beyond the last row, which no check looks at.
-        fresh = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
-        fresh.check_format(full_check=True)
-        if len(X.data) != len(X.indices):
-            raise ValueError("its arrays do not fit together.")
-        if X.indices.dtype.kind not in "iu" or X.indptr.dtype.kind not in "iu":
-            raise ValueError("its index arrays must hold integers.")
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"X is not a valid CSR matrix: {error}") from error
+    fresh = check_sparse(X)
     native = X.data.dtype.isnative and X.indices.dtype.isnative and X.indptr.dtype.isnative
     if not native or len(X.data) != len(fresh.data):
         X = fresh  # use the arrays that were checked: Numba would not swap bytes

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
+from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
@@ -16,7 +17,14 @@ from sklearn.utils.validation import column_or_1d
 
 from skdpsco._quiet import quietly
 from skdpsco._random import without_warnings
-from skdpsco._validation import check_bound, check_target, declared, refuse_masked, select_records
+from skdpsco._validation import (
+    check_bound,
+    check_sparse,
+    check_target,
+    declared,
+    refuse_masked,
+    select_records,
+)
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.block_records import blocks_of
 from skdpsco.data.row_blocks import RowBlocks
@@ -57,6 +65,8 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
     refuse_masked("y", y)
     if getattr(getattr(y, "dtype", None), "kind", None) == "c":
         raise ValueError("Complex data not supported: y must be real.")
+    if sparse.issparse(X):
+        check_sparse(X)  # before rows are taken
     if blocks is None:
         X, y = quietly(_ONE_PER_RECORD, indexable, X, y)
     y = quietly(_ONE_PER_RECORD, column_or_1d, y, warn=True)

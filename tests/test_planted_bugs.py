@@ -1,0 +1,28 @@
+"""The bugs of `make mutants` still have a place in the code, and tests that should find them."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / ".ci" / "mutants.py"
+if not SCRIPT.is_file():
+    pytest.skip("a source distribution has no .ci", allow_module_level=True)
+BUGS = runpy.run_path(str(SCRIPT))["BUGS"]
+
+
+def test_bugs_can_be_planted():
+    sources = {bug.file: (ROOT / "skdpsco" / bug.file).read_text("utf-8") for bug in BUGS}
+    assert [bug.name for bug in BUGS if sources[bug.file].count(bug.old) != 1] == []
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
+    for bug in BUGS:
+        planted = sources[bug.file].replace(bug.old, bug.new)
+        compile(planted, bug.file, "exec")  # else any test would find it
+
+
+def test_their_tests_exist():
+    for bug in BUGS:
+        for name in bug.tests.split():
+            path = ROOT / "tests" / name
+            assert path.with_name(f"test_{path.name}.py").is_file(), bug.name
