@@ -69,10 +69,10 @@ class TargetTuning(NamedTuple):
         Largest penalty, as a share of the tail.
     """
 
-    magnitude: DrawTuning = DrawTuning((0.045, 0.3), 0.3, 2.5)
+    magnitude: DrawTuning = DrawTuning((0.04, 0.3), 0.3, 2.5)
     centre: DrawTuning = DrawTuning((0.01, 0.3), 0.3, 2.5)
     zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5)
-    coarse: DrawTuning = DrawTuning((0.015, 0.1), 0.3, 2.5)
+    coarse: DrawTuning = DrawTuning((0.03, 0.1), 0.3, 2.5)
     fine: DrawTuning = DrawTuning((0.02, 0.15), 0.15, 0.5)
     tail: float = 0.05
     least_tail: float = 8.0
@@ -266,7 +266,7 @@ def plan_target(
         magnitude_grid=magnitude_grid,
         centre_grids=tuple(centre_grids),
         scale_grids=scale_grids,
-        quantiles=(quantile(magnitude, 18.0), quantile(coarse, 8.0)),
+        quantiles=(quantile(magnitude, 18.0), quantile(coarse, 5.0)),
         tail=tail,
         penalty=penalty * n_targets,
         event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),

@@ -163,12 +163,12 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
             logs.append(scores_of(monkeypatch, selector, layout(X), y, choices))
         assert [len(scores) for scores in logs[0][n_targets:]] == [3, 2]
         charged = charges(selector)
-        if regression:  # of the target those of the scale are the largest, in reverse order
-            centres, scales = charged[4:], charged[3:1:-1]
+        if regression:  # of the target those of the scale are the largest
+            centres, scales = charged[4:], charged[2:4]
             charged = np.concatenate([centres, scales, charged[:2]])
         worst = np.maximum(worst, largest_ranges(logs) / charged)
     assert worst.max() <= 1.0
-    assert worst.min() > 0.9
+    assert worst.min() > 0.6  # half of the charge would not do
 
 
 def test_the_error_of_covariances():

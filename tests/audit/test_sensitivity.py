@@ -464,7 +464,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
             for t, scores in enumerate(zip(*logs, strict=True)):
                 worst[t] = max(worst[t], largest_range(scores) / charges[t])
     assert worst.max() <= MUST_HOLD
-    assert worst.min() > 0.8  # half of the charge would not do
+    assert worst.min() > 0.6  # half of the charge would not do
 
 
 # ------------------------------------------------------------------------------ noisy gradients
