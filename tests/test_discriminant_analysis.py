@@ -17,6 +17,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design
+from skdpsco.moments.class_moments import pooled_covariance
 from skdpsco.moments.release import ONE
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy import Budget
@@ -80,6 +81,28 @@ def test_a_diagonal_covariance_is_naive_bayes():
     found = model.decision_function(X)
     expected = np.column_stack(scores)
     assert found - found[:, :1] == pytest.approx(expected - expected[:, :1], abs=0.1)
+
+
+def test_covariances_are_shrunk_as_far_as_they_are_noise():
+    """Towards independent columns; with hardly any noise, and many records, not at all."""
+    X, y = classed(20000, 2)
+    exact = np.cov(X.T, bias=True)
+    options = {"feature_bound": 8.0, "classes": [0, 1]}
+    features = PrivateMoments(epsilon=1e6, **options).fit(X, y)._released.features_alone()
+    assert pooled_covariance(features, False) == pytest.approx(exact, abs=0.01)
+    assert pooled_covariance(features, True) == pytest.approx(np.diag(exact.diagonal()), abs=0.01)
+    errors = []
+    for _ in range(20):
+        X = np.random.default_rng(1).normal(size=(1000, 12))
+        moments = PrivateMoments(epsilon=1.0, **options).fit(X, np.arange(1000) % 2)._released
+        features = moments.features_alone()
+        found = pooled_covariance(features, False)
+        assert np.linalg.eigvalsh(found).min() > 0.0
+        units = np.outer(features.noise[0], features.noise[0])
+        beside = ~np.eye(12, dtype=bool)
+        sizes = [np.square((one / units)[beside]).sum() for one in (found, features.covariance)]
+        errors.append(sizes[0] / sizes[1])
+    assert np.mean(errors) < 0.2
 
 
 def test_fits_to_moments_cost_nothing():

@@ -41,9 +41,7 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     shares = shares - (shares.sum() - 1.0) / K
     shares = np.maximum(shares, np.maximum(unit[d:] * deviation, 1.0 / n))
     shares = shares / shares.sum()
-    total = moments.features_alone().repaired()
-    if diagonal:
-        total = np.diag(total.diagonal())
+    total = pooled_covariance(moments.features_alone(), diagonal)
     values, U = np.linalg.eigh(total / np.outer(unit[:d], unit[:d]))
     root = U * np.sqrt(values) * unit[:d, None]  # root @ root.T is the covariance
     white = (U / np.sqrt(values)).T / unit[:d]  # its inverse
@@ -62,3 +60,23 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     values, U = np.linalg.eigh(np.eye(d) - explained)
     half = root @ (U * np.sqrt(np.maximum(values, LEAST_WITHIN)))
     return ClassMoments(shares, means, half @ half.T)
+
+
+def pooled_covariance(features: Any, diagonal: bool) -> np.ndarray:
+    """Covariance of all records, positive definite.
+
+    Its entries beside the diagonal are shrunk as far as noise and sampling explain their size: to 0
+    for uncorrelated features.
+    """
+    d, n, (unit, deviation) = features.n_features, features.n_samples, features.noise
+    A = features.covariance / np.outer(unit, unit)
+    variances = np.maximum(A.diagonal(), deviation)
+    A = A - np.diag(A.diagonal())
+    energy = float(np.square(A).sum())
+    sampling = (variances.sum() ** 2 - np.square(variances).sum()) / n
+    by_chance = 0.5 * d * (d - 1) * deviation**2 + float(sampling)
+    kept = 0.0 if diagonal or energy <= by_chance else 1.0 - by_chance / energy
+    values, U = np.linalg.eigh(np.diag(variances) + kept * A)
+    # What is smaller than the noise that is left cannot be told from 0.
+    values = np.maximum(values, kept * deviation * np.sqrt(2.0 * d))
+    return (U * values) @ U.T * np.outer(unit, unit)

@@ -42,6 +42,10 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.solvers.moments.plan import MOMENTS
 
+# Indicators of classes have root mean squares of up to half of their bound, and most features of
+# less of theirs. The noise in scales is that of all columns, so that they should be alike before.
+INDICATOR_UNIT = 2.0
+
 
 class MomentRelease:
     """What `release_moments_of` asks of an estimator, if it has nothing to say of its own."""
@@ -349,8 +353,11 @@ def release_moments_of(
         ) as release,
     ):
         bounds = declared_or_found(plan, design, y, bounds, release.rng)
+        units = bounds.copy()  # that rows are measured in
+        if classes is not None and plan.has_scales:
+            units[d:] = INDICATOR_UNIT
         n, mean, covariance, measured = release_matrix(
-            plan, TableSums(design, y, bounds), bounds, release.rng
+            plan, TableSums(design, y, units), units, release.rng
         )
         release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:

@@ -79,6 +79,11 @@ class MatrixPlan:
     row_norm: float
 
     @property
+    def has_scales(self) -> bool:
+        """Whether every column gets a scale of its own."""
+        return self.conditioning is not None and "squares" in self.conditioning.grids
+
+    @property
     def note(self) -> str:
         """A line for the report, where a centre and scales are found."""
         found = 0.0 if self.conditioning is None else self.conditioning.share + MATRIX.norm_share
