@@ -149,9 +149,7 @@ def test_blocks(Estimator, tmp_path):
 def test_parameters_are_checked(Estimator):
     """Before the charge, and for every value: none is without a constraint."""
     free = {"scoring"} if Estimator is PrivateGridSearchCV else set()  # which has rules of its own
-    assert set(signature(Estimator).parameters) - free <= set(
-        Estimator._parameter_constraints
-    )
+    assert set(signature(Estimator).parameters) - free <= set(Estimator._parameter_constraints)
 
 
 def test_messages_of_the_first_hour(tmp_path):

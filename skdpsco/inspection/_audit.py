@@ -412,19 +412,22 @@ def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:
 class _Event(NamedTuple):
     """A sum of what was released, of this layout and with these weights, above a threshold.
 
-    What was released is clipped to limits first, since quotients of noisy sums have heavy tails.
+    What was released is clipped to limits first, since quotients of noisy sums have heavy tails,
+    and the centre is subtracted.
     ``swapped`` says that fits of the second data set hit the event more often.
     """
 
     layout: dict[str, int]
     limits: np.ndarray
+    centre: np.ndarray
     weights: np.ndarray
     threshold: float
     swapped: bool
 
     def hits(self, seen: list[Any]) -> int:
         """The number of fits that hit the event."""
-        sums = np.clip(_matrix(seen, self.layout), *self.limits) @ self.weights
+        released = np.clip(_matrix(seen, self.layout), *self.limits)
+        sums = (released - self.centre) @ self.weights
         return int((sums > self.threshold).sum())
 
 
@@ -448,13 +451,19 @@ def _clearest_event(claim: _Claim, first: list[Any], second: list[Any], alpha: f
     limits = np.quantile(np.vstack([a, b]), [0.05, 0.95], axis=0)
     limits[:, limits[0] == limits[1]] = [[-math.inf], [math.inf]]  # what is rare may tell, too
     a, b = np.clip(a, *limits), np.clip(b, *limits)
+    # Beside the large weights of numbers that are nearly constant, others would be rounded away.
+    centre = a[0]
+    a, b = a - centre, b - centre
     weights = _discriminant(a, b)
-    best: tuple[float, _Event] = (-math.inf, _Event(layout, limits, weights, math.inf, False))
+    best: tuple[float, _Event] = (
+        -math.inf,
+        _Event(layout, limits, centre, weights, math.inf, False),
+    )
     for sign in (1.0, -1.0):
         high, low = (a, b) if sign > 0.0 else (b, a)
         value, threshold = _threshold(claim, high @ weights * sign, low @ weights * sign, alpha)
         if value > best[0]:
-            best = value, _Event(layout, limits, sign * weights, threshold, sign < 0.0)
+            best = value, _Event(layout, limits, centre, sign * weights, threshold, sign < 0.0)
     return best[1]
 
 

@@ -194,6 +194,23 @@ def test_parts_of_attributes_are_seen_too(kept):
     assert audit(Leaking(epsilon=0.5), X, n_fits=60, random_state=1).convicted
 
 
+def test_what_is_nearly_constant_does_not_hide_the_rest():
+    """The deviation of equal numbers is rounding, and that of a radius its last bit."""
+    rng = np.random.default_rng(0)
+
+    def seen(sign):
+        near = np.where(rng.random(200) < 0.5, 1.0, np.nextafter(1.0, 0.0))
+        coef = sign * np.where(rng.random(200) < 0.9, 1.0, -1.0)
+        pairs = zip(near, coef, strict=True)
+        return [{"rho_": np.full(1, 3.3504647), "r_": r[None], "coef_": c[None]} for r, c in pairs]
+
+    claim = module._Claim(16.0, 1e-6, None)
+    first, second = seen(1.0), seen(-1.0)
+    event = module._clearest_event(claim, first[:100], second[:100], 0.01)
+    assert event.hits(first[100:]) > 80
+    assert event.hits(second[100:]) < 20
+
+
 def test_moments_are_seen():
     moments = PrivateMoments(epsilon=16.0, conditioning=None)
     result = audit(moments, np.zeros((20, 1)), n_fits=200, random_state=0)
