@@ -1,4 +1,4 @@
-"""Fitting and predicting that regressors have in common, and classifiers."""
+"""How regressors are fitted and predict, and how classifiers do."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Least squares that may be fitted to moments: those of one target, or of several at one price."""
+"""Least squares that may be fitted to moments, for one target or several at the price of one."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from skdpsco.solvers.base import Uncertainty
 
 
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
-    """Models of which means and covariances tell all; see the subclasses."""
+    """Models that means and covariances determine; see the subclasses."""
 
     uncertainty_: Uncertainty
 

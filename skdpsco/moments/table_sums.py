@@ -69,7 +69,7 @@ def _sum_of_squares(row):
 
 @njit
 def add_by_norm(X, y, units, limits, power, sums):
-    """Add up rows, or their squares, apart for norms up to each limit and beyond all of them."""
+    """Add up rows, or their squares, separately for norms up to each limit and beyond them."""
     counts, norms, near, far = sums
     row = np.empty(near.shape[1])
     for i in range(y.shape[0]):
@@ -182,7 +182,7 @@ class TableSums:
         return self._pass_of(self._units(centre, 1.0), limits, 1 + squared)
 
     def longer_over(self, centre: np.ndarray, scale: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """How many rows over a scale are; no other sums of theirs follow."""
+        """How many rows over a scale are longer; no other sums of these rows follow."""
         return self._pass_of(self._units(centre, scale), limits, 0)
 
     def _pass_of(self, units: TableUnits, limits: np.ndarray, power: int) -> np.ndarray:
