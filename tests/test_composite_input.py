@@ -221,6 +221,7 @@ OF_REGRESSORS = [
     ("alpha", True, r"alpha must be a number in \[0, 1e\+100\], got True"),
     ("alpha", 1e300, r"alpha must be 0 or in \[1e-100, 1e\+100\], got 1e\+300"),
     ("alpha", 1e-300, r"alpha must be 0 or in \[1e-100, 1e\+100\]"),
+    ("alpha", 10**400, r"alpha must be 0 or in \[1e-100, 1e\+100\]"),
 ]
 RATIO = [
     *(

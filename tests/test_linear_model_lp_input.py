@@ -54,6 +54,7 @@ PARAMETERS = [
     *(("row_norm", v, "row_norm.* " + POSITIVE) for v in (NAN, INF, 0, -1, "auto", 1j, [1.0])),
     ("row_norm", True, "row_norm must be a positive number, got True"),
     ("row_norm", 1e-300, r"row_norm must be in \[1e-100, 1e\+100\], got 1e-300"),
+    ("row_norm", 10**400, r"row_norm must be in \[1e-100, 1e\+100\], got 1000"),
     *(("solver", v, "solver.*'phased-sgd'.*'plan' and 'run'") for v in ("sgd", None, 3, object())),
     ("solver", PhasedSGD, r"solver must be an instance, PhasedSGD\(\)"),
     *(("n_samples", v, COUNT) for v in (0, -1, 40.0, NAN, INF, "40", [40], 2**60, 10**400)),

@@ -373,7 +373,8 @@ class LpModel(PrivateLinearModel):
         """Lines for the report."""
         lines = []
         if self.row_norm is not None and isinstance(self.solver, (str, *BALL_SOLVERS.values())):
-            lines.append(f"records are shrunk to l2 norm {self.row_norm:g}, in units of the bounds")
+            norm = check_bound("row_norm", self.row_norm)
+            lines.append(f"records are shrunk to l2 norm {norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
         return (*lines, *losses.taken_on_trust(loss))

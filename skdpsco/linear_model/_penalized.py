@@ -81,7 +81,8 @@ def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
-    if not (value == 0 or SMALLEST <= float(value) <= high):
+    number: Any = value  # unconverted, since a huge int does not fit into a float
+    if not (number == 0 or SMALLEST <= number <= high):
         raise ValueError(f"{name} must be 0 or in [{SMALLEST:g}, {high:g}], got {value!r}.")
     return float(value)
 
