@@ -49,6 +49,13 @@ def norm_rows(X, start, u, out):
 
 
 @inlined_kernel
+def dot_and_norm_rows(X, start, common, v, u, Z, norms):
+    """`dot_rows` and `norm_rows`: an entry of a dense row is read and clipped once for both."""
+    dot_rows(X, start, common, v, Z)
+    norm_rows(X, start, u, norms)
+
+
+@inlined_kernel
 def add_rows(X, start, common, R, out):
     """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
 
@@ -184,6 +191,32 @@ def _(X, start, common, v, Z):
     for k in range(Z.shape[1]):
         constant = v[k * D + d] if X.intercept else 0.0
         _dot_dense(X.values, X.bounds, start, v, k * D, constant, Z, k)
+
+
+@reduction
+def _dot_and_square(values, i, bounds, v, u):
+    total = square = 0.0
+    for j in range(bounds.shape[0]):
+        x = clip(values[i, j], bounds[j])
+        total += x * v[j]
+        x *= u[j]
+        square += x * x
+    return total, square
+
+
+@dot_and_norm_rows.register(Dense)
+def _(X, start, common, v, u, Z, norms):
+    d = X.bounds.shape[0]
+    if Z.shape[1] > 1:
+        dot_rows(X, start, common, v, Z)
+        norm_rows(X, start, u, norms)
+        return
+    constant = v[d] if X.intercept else 0.0
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    for i in range(Z.shape[0]):
+        total, square = _dot_and_square(X.values, start + i, X.bounds, v, u)
+        Z[i, 0] = total + constant
+        norms[i] = math.sqrt(square + one)
 
 
 @square_row.register(Dense)

@@ -18,8 +18,8 @@ from skdpsco.data.products import (
     as_sums,
     as_vector,
     common_bound,
+    dot_and_norm_rows,
     dot_rows,
-    norm_rows,
     run_room,
 )
 from skdpsco.data.record_sums import map_reduce, without_gil
@@ -95,7 +95,7 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
     It takes one pass over memory, as records are read a run at a time. ``v`` holds the coefficients
     over the bounds; the caller divides ``out`` by the bounds. If ``u`` is not empty,
     ``limits.bound`` is that of the gradient in coordinates in which features are multiplied by
-    ``u``, otherwise that of the derivatives.
+    ``u``, and no losses are added up; otherwise that of the derivatives.
     """
     slope, bound, cap = limits
     Z, numbers = room
@@ -103,14 +103,16 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
         R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
-        dot_rows(X, start, common, v, R)
+        if u.shape[0] > 0:
+            dot_and_norm_rows(X, start, common, v, u, R, some)
+        else:
+            dot_rows(X, start, common, v, R)
         if cap > 0.0:
             bounded_values(loss, R, targets, cap, some)
             for i in range(some.shape[0]):
                 total += some[i]
         bounded_derivatives(loss, R, targets, slope, bound if u.shape[0] == 0 else np.inf, R)
         if u.shape[0] > 0:
-            norm_rows(X, start, u, some)
             clip_records(R, some, bound)
         add_rows(X, start, common, R, out)
     return total
