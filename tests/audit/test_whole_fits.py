@@ -2,7 +2,8 @@
 
 What is computed just before noise is drawn is recorded, in grid units. What was released is
 replayed for a neighbour, so that later releases are made at the same points: units of features and
-targets that are found first, the solver's steps, with weights of records, and from a public model.
+targets that are found first, the solver's steps, with weights of records, from a public model, and
+for groups of records, of which one may be the only one in its group.
 """
 
 import sys
@@ -12,10 +13,13 @@ import pytest
 from scipy import sparse
 
 from skdpsco import (
+    PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLinearDiscriminantAnalysis,
     PrivateLogisticRegression,
+    PrivateMinimaxRegressor,
     PrivateMoments,
+    PrivateMonotoneGLM,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -48,6 +52,12 @@ FITS = {
     "errors of classes": lambda: PrivateLogisticRegression(
         classes=[0, 1], standard_errors=True, **BY_STEPS
     ),
+    "any group": lambda: PrivateGroupDRO(
+        loss="squared", groups=[0, 1], group_membership="private", **TARGETS
+    ),
+    "alone in its group": lambda: PrivateGroupDRO(loss="absolute", groups=[0, 1], **TARGETS),
+    "link": lambda: PrivateMonotoneGLM(link="identity"),
+    "tasks": lambda: PrivateMinimaxRegressor(target_bound=2.0),
 }
 
 
@@ -89,6 +99,9 @@ def neighbours(name, rng):
         y[0] = extreme(Y.shape[1:]) if K is None else rng.integers(K)
         more = {"sample_weight": w} if "weights" in name else {}
         more |= {"init": Public()} if "init" in name else {}
+        if "group" in name:
+            first = rng.integers(2) if "any" in name else 0
+            more["sensitive_features"] = np.append(first, np.ones(N - 1, dtype=int))
         yield x, () if name == "components" else (y,), more
 
 
