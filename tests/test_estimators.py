@@ -157,7 +157,6 @@ KINDS = {
     "object": lambda X: X.astype(object),
     "lists": lambda X: X.tolist(),
     "read-only": read_only,
-    "masked array": np.ma.asarray,
     "csr matrix": sparse.csr_matrix,
     "csr array": sparse.csr_array,
     "csc array": sparse.csc_array,
