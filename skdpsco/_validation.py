@@ -366,8 +366,10 @@ def check_sparse(X: Any) -> Any:
         if X.indices.dtype.kind not in "iu" or X.indptr.dtype.kind not in "iu":
             raise ValueError("its index arrays must hold integers.")
     except (ValueError, TypeError) as error:
-        raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from error
-    return fresh
+        reason = str(error)
+    else:
+        return fresh
+    raise ValueError(f"X is not a valid {X.format.upper()} matrix: {reason}")
 
 
 _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"

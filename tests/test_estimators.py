@@ -418,7 +418,7 @@ def test_parameters(Estimator):
     other = clone(model)
     assert type(other.solver) is FrankWolfe
     assert other.get_params().keys() == params.keys()
-    with pytest.raises(ValueError, match="Invalid parameter 'alpha'"):
+    with pytest.raises(ValueError, match="parameter 'alpha'"):
         model.set_params(alpha=1.0)
     with pytest.raises(TypeError):
         Estimator(1.0)  # keyword only

@@ -434,7 +434,7 @@ def test_intervals_of_targets(moments):
     through_zero = PrivateRidge(alpha=0.0, fit_intercept=False).fit(moments)
     damaged = sparse.csr_matrix(X[:50])
     damaged.indices[5] = 7345
-    with pytest.raises(ValueError, match="X must be a valid matrix") as error:
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix") as error:
         model.predict_interval(damaged)
     assert error.value.__context__ is None
     assert np.ptp(through_zero.predict_interval(0.0 * new), axis=1) == pytest.approx(

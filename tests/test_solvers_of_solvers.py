@@ -52,6 +52,7 @@ from skdpsco.solvers import (
     MirrorProx,
     PhasedSGD,
     Problem,
+    ProjectedDescent,
     RecursiveRegularisation,
     Result,
     Stagewise,
@@ -106,6 +107,7 @@ USERS = {
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     NewtonStep: [(NewtonStep(GradientDescent()), GradientDescent, COMPOSITE)],
+    ProjectedDescent: [(ProjectedDescent(), GradientDescent, FEW)],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],
     Stagewise: [(Stagewise(), GradientDescent, FEW)],
 }

@@ -60,7 +60,7 @@ COUNT = "order must be an int >= 1, got"
         ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06"),
         ("epsilon", 1e-8, r"epsilon=1e-08 is too small with delta=1e-06"),
         *(("delta", value, DELTA) for value in (NAN, 0, 1, "1", None, True)),
-        ("ledger", 3, "ledger.* None or an object implementing 'charge'"),
+        ("ledger", 3, "ledger.* None or a Ledger"),
         ("random_state", "x", "random_state.*RandomState"),
         ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
         ("domain", None, "domain must be declared"),

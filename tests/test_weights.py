@@ -165,7 +165,7 @@ def test_weights_of_records_say_the_same_as_those_of_classes(Model):
 def test_class_weights_of_blocks(Model):
     params = {"class_weight": {2: 4.0}, "classes": [0, 1, 2], "random_state": 0}
     if Model is PrivateLinearClassifier:
-        params |= {"shuffle": False, "conditioning": None}
+        params |= {"shuffle": False, "conditioning": None, "solver": "phased-sgd"}
     blocks = RowBlocks.from_arrays(X, Y, block_size=N)  # as an array is summed up
     of_array = Model(**params).fit(X, Y)
     assert_array_equal(Model(**params).fit(blocks).coef_, of_array.coef_)

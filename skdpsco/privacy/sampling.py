@@ -5,8 +5,7 @@ Proof: docs/proofs/sgd.md.
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from ._checks import check_real
 from .events import Event
@@ -73,7 +72,6 @@ class PoissonSampledGaussianEvent(Event):
         return 2.0 / self.noise_multiplier**2
 
 
-@np.errstate(under="ignore")
 def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     """Return b times a bound on the Renyi divergence of order 1 + b.
 
@@ -87,6 +85,8 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     b : float
         Greater than 0.
     """
+    import numpy as np
+
     r, q = 1.0 / event.noise_multiplier, event.sampling_probability
     gaussian = event.rho * b * (1.0 + b)
     weight = q * math.exp(-r * r / 2)
@@ -99,18 +99,21 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
     n_nodes = (2 * _TAIL + tilt) / step + 2
     if not n_nodes < _MAX_NODES:
         return gaussian
-    x = np.arange(int(n_nodes) + 1) * step - _TAIL
-    first = (1 + b) * _log_mixture(q, r * x - r * r / 2)
-    second = b * _log_mixture(q, -r * x - r * r / 2)
-    terms = first - second - x * x / 2
-    magnitude = float((np.abs(first) + np.abs(second) + x * x / 2).max())
-    top = float(terms.max())
-    total = math.fsum(np.exp(terms - top)) * step / math.sqrt(2 * math.pi)
+    with np.errstate(under="ignore"):
+        x = np.arange(int(n_nodes) + 1) * step - _TAIL
+        first = (1 + b) * _log_mixture(q, r * x - r * r / 2)
+        second = b * _log_mixture(q, -r * x - r * r / 2)
+        terms = first - second - x * x / 2
+        magnitude = float((np.abs(first) + np.abs(second) + x * x / 2).max())
+        top = float(terms.max())
+        total = math.fsum(np.exp(terms - top)) * step / math.sqrt(2 * math.pi)
     log_moment = top + math.log(total) + _MOMENT_ROUNDING * (2.0 + b + magnitude)
     return min(max(log_moment, 0.0), gaussian)
 
 
-def _log_mixture(q: float, u: np.ndarray) -> np.ndarray:
-    """Return log(1 - q + q exp(u)), to an absolute 1e-15 and a relative one."""
+def _log_mixture(q: float, u: Any) -> Any:
+    """Return log(1 - q + q exp(u)) of an array, to an absolute 1e-15 and a relative one."""
+    import numpy as np
+
     top = np.maximum(u, 0.0)
     return top + np.log((1.0 - q) * np.exp(-top) + q * np.exp(u - top))

@@ -231,25 +231,25 @@ def plan_target(
         charges.append(epsilon0)
         return exponential_grid(score_range * n_targets, epsilon0, 2.0 * n_samples * n_targets)
 
-    def charge(draw: DrawTuning, candidates: np.ndarray, n_draws: int = 1) -> float | None:
+    def epsilon0_of(draw: DrawTuning, candidates: np.ndarray, n_draws: int = 1) -> float | None:
         return draw.epsilon0(len(candidates), n_samples, rho, n_draws)
 
-    magnitude = charge(TARGET.magnitude, MAGNITUDES) if bound is None else None
+    magnitude = epsilon0_of(TARGET.magnitude, MAGNITUDES) if bound is None else None
     magnitude_grid = None if magnitude is None else grid(2.0, magnitude)
 
     # The centre is chosen again around the last choice, as often as no choice is a guess.
     centre_grids = []
-    first = charge(TARGET.centre, CENTRES) if centred else None
+    first = epsilon0_of(TARGET.centre, CENTRES) if centred else None
     if first is not None:
         centre_grids.append(grid(2.0, first))
         for n_zooms in range(MOST_ZOOMS, 0, -1):
-            zoom = charge(TARGET.zoom, CENTRES, n_zooms)
+            zoom = epsilon0_of(TARGET.zoom, CENTRES, n_zooms)
             if zoom is not None:
                 centre_grids.extend(grid(2.0, zoom) for _ in range(n_zooms))
                 break
 
     scale_grids: tuple[float, ...] = ()
-    coarse, fine = charge(TARGET.coarse, SCALES), charge(TARGET.fine, FINE_SCALES)
+    coarse, fine = epsilon0_of(TARGET.coarse, SCALES), epsilon0_of(TARGET.fine, FINE_SCALES)
     penalty = 0.0
     if coarse is not None and fine is not None:
         scale_grids = grid(2.0, coarse), grid(1.0, fine)
