@@ -139,6 +139,11 @@ def number(x):
     return text.replace("-0.000", "0.000").replace("0.", ".", 1) if abs(x) < 1 else text
 
 
+def seconds(x):
+    """Two digits, or all that are before the point."""
+    return "" if pd.isna(x) else f"{x:.2g}" if x < 100.0 else f"{x:.0f}"
+
+
 def markdown(header, rows):
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -225,6 +230,7 @@ def tuned_table(rows, methods):
         at = others.loc[(task, name, 1.0)] if (task, name, 1.0) in others.index else None
         best = ["", ""] if at is None else [at.idxmax(), number(at.max())]
         lines.append([f"{name} ({task})", *best, *map(number, losses)])
+    lines.append(["mean", "", "", *map(number, loss.mean())])
     names = [f"loss of our best, ε = {epsilon:g}" for epsilon in loss]
     return markdown(["data set", "best of the others at ε = 1, tuned", "score", *names], lines)
 
@@ -237,8 +243,8 @@ def synthetic_table(rows, epsilon):
     lines = []
     for (name, method), found in part.groupby(["data", "method"])[columns].mean().iterrows():
         label = f"**{method}**" if method.startswith(OURS) else method
-        numbers = [f"{x:.4f}".replace("0.", ".", 1) for x in found.iloc[:3]]
-        lines.append([name, label, *numbers, number(found.iloc[3]), f"{found.iloc[4]:.2g}"])
+        errors = [f"{x:.4f}".replace("0.", ".", 1).replace("nan", "") for x in found.iloc[:3]]
+        lines.append([name, label, *errors, number(found.iloc[3]), seconds(found.iloc[4])])
     header = ["table", "method", "distance of three columns", "of pairs", "largest error"]
     return markdown([*header, "accuracy learned", "seconds"], lines)
 
@@ -250,8 +256,7 @@ def start_table(folder):
         return ""
     rows = pd.read_csv(path)
     lines = [
-        [name, *("" if pd.isna(x) else f"{x:.2g}" if x < 100.0 else f"{x:.0f}" for x in found)]
-        for name, *found in rows.itertuples(index=False, name=None)
+        [name, *map(seconds, found)] for name, *found in rows.itertuples(index=False, name=None)
     ]
     header = ["method", "import, s", "first fit, s", "later fit, s", "peak, MB"]
     return markdown([*header, "first fit that compiles, s"], lines)
@@ -264,9 +269,8 @@ def method_table(rows):
     for name, part in private.groupby("method"):
         failed = part["failure"].str.split(":").str[0]
         failed = failed[(failed != "") & ~failed.str.startswith("NotImplementedError")]
-        seconds = part["seconds"].dropna()
         means = [part[column].mean() for column in ("auc", "log_loss", "calibration")]
-        times = [f"{seconds.quantile(q):.2g}" if len(seconds) else "" for q in (0.5, 0.95)]
+        times = [seconds(part["seconds"].quantile(q)) for q in (0.5, 0.95)]
         counts = part["split"].nunique(), len(part), len(failed)
         lines.append([name, *map(str, counts), *times, *map(number, means)])
     header = ["method", "splits", "fits", "failed", "seconds, median", "95 %", "AUC", "log loss"]

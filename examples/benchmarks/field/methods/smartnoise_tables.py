@@ -2,8 +2,8 @@
 
 They count added and removed records. A replaced one moves counts by sqrt(2) in place of 1, which
 costs Gaussian noise twice the rho, and scores by twice as much, which costs a selection four times:
-of AIM's rho a tenth pays for selections, of MST's a third. So AIM gets rho / 2.2 and MST 3 rho / 8,
-which is exact. Both are told an epsilon that they turn into that rho.
+of AIM's rho at most a tenth pays for selections, of MST's a third. So AIM gets rho / 2.2 and MST
+3 rho / 8. Both are told an epsilon that they turn into that rho.
 """
 
 from functools import partial
