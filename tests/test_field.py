@@ -130,8 +130,6 @@ def test_projected_marginals_are_those_of_the_records(field):
     table = run(problem, SimpleNamespace(mu=1e4), rng)["table"]
     errors = field.measures.marginal_errors(X, table, problem.sizes, 3)
     assert max(error.max() for error in errors) < 0.02
-    with pytest.raises(NotImplementedError):
-        run(SimpleNamespace(X=X, sizes=(200,) * 4), SimpleNamespace(mu=1.0), rng)
 
 
 def test_settings_are_methods_of_their_own(field):

@@ -41,7 +41,7 @@ def cells(methods, options):
                 continue
             for label, method in methods.items():
                 there = method.environment is None or elsewhere.python_of(method.environment)
-                if task in method.tasks and there:
+                if task in method.tasks and method.only in (None, name) and there:
                     epsilons = tuple(options.epsilons) if method.private else (math.inf,)
                     yield Cell(task, name, label, split, epsilons)
 

@@ -28,6 +28,7 @@ class Method(NamedTuple):
     environment: str | None = None  # in which its library is installed
     most_columns: int | None = None  # of a problem, so that a fit ends within minutes
     settings: tuple[dict[str, float], ...] = ()
+    only: str | None = None  # the data set that it is for
 
 
 def all_methods():
