@@ -325,7 +325,7 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
         sums = sums_of.squares(centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards what all columns have in common.
-        sums = square + shrunk(sums - square, deviation)
+        sums = square + shrunk(sums - square, deviation, square[0])
         square = np.maximum(sums, CONDITIONING.least_square * square)
     square *= c * c / n
     scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
@@ -340,10 +340,15 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
 
 
-def shrunk(noisy: np.ndarray, deviation: float) -> np.ndarray:
-    """James and Stein's estimate of what noise was added to."""
+def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.ndarray:
+    """James and Stein's estimate of what noise was added to.
+
+    Noise that happens to be long looks like a signal. So it keeps no more than is kept of signals
+    whose entries are about as large as ``size``: what is left of noise is at most half of that.
+    """
     variance = deviation**2
-    return noisy * max(0.0, 1.0 - len(noisy) * variance / max(float(noisy @ noisy), 1e-300))
+    factor = 1.0 - len(noisy) * variance / max(float(noisy @ noisy), 1e-300)
+    return noisy * min(max(factor, 0.0), 1.0 / (1.0 + variance / size**2))
 
 
 @without_gil
