@@ -349,8 +349,8 @@ def check_sparse(X: Any) -> Any:
     ValueError
         If the arrays do not fit together, or an entry has no place.
     """
-    if X.format == "coo":
-        places = np.asarray(X.coords)
+    if X.format == "coo" and X.ndim == 2:
+        places = np.stack([X.row, X.col])
         if (places < 0).any() or (places >= np.array(X.shape)[:, None]).any():
             raise ValueError("X is not a valid COO matrix: entries lie outside of its shape.")
     kinds = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix, "bsr": sparse.bsr_matrix}
