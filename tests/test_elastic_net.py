@@ -37,10 +37,10 @@ def data(n=2000, seed=0):
 
 
 def fitted(Estimator, X, y, **params):
-    return Estimator(**{"random_state": 1, "target_bound": 60.0, **params}).fit(X, y)
+    return Estimator(**{"random_state": 4, "target_bound": 60.0, **params}).fit(X, y)
 
 
-def close(model, reference, rtol=3e-5):
+def close(model, reference, rtol=1e-5):
     size = np.abs(reference.coef_).max()
     assert_allclose(model.coef_, reference.coef_, rtol=rtol, atol=rtol * size)
     assert_allclose(model.intercept_, reference.intercept_, rtol=rtol, atol=rtol * size)
@@ -72,7 +72,7 @@ def test_elastic_net_is_that_of_scikit_learn(fit_intercept, l1_ratio):
     else:  # which scikit-learn's does not converge to
         reference = Ridge(alpha=0.4 * len(y), fit_intercept=fit_intercept).fit(X, y)
     # Noise is about as large as the tolerance: of some seeds it is more.
-    params |= {"feature_bound": bounds, "epsilon": EXACT, "random_state": 5}
+    params |= {"feature_bound": bounds, "epsilon": EXACT, "random_state": 3}
     model = fitted(PrivateElasticNet, X, y, **params)
     close(model, reference)
     assert_array_equal(model.coef_ == 0.0, reference.coef_ == 0.0)
@@ -210,7 +210,7 @@ def test_bounds_without_noise_cover_everything():
     params = {"feature_bound": None, "target_bound": 2e3, "epsilon": EXACT}
     model = fitted(PrivateRidge, X, y, **params)
     assert_array_equal(model.feature_bound_, [1.0, 2.0**20, 1.0, 2.0**-4, 1.0])
-    close(model, Ridge().fit(X, y), rtol=4e-4)
+    close(model, Ridge().fit(X, y), rtol=1e-4)
     X[5] = 1e300
     model = fitted(PrivateRidge, X, y, **params)
     assert_array_equal(model.feature_bound_, 2.0**31)

@@ -167,7 +167,7 @@ def test_without_noise_it_is_the_classical_inference():
     assert_allclose([*model.coef_, model.intercept_], coef, atol=0.02)
     classical = square[0] / (len(y) - 4) * np.linalg.inv(Z.T @ Z)
     assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
-    assert model.uncertainty_.residual_variance == pytest.approx(square[0] / len(y), rel=0.08)
+    assert model.uncertainty_.residual_variance == pytest.approx(square[0] / len(y), rel=0.02)
 
 
 @pytest.mark.parametrize(("Estimator", "params"), MODELS)

@@ -168,7 +168,10 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
             charged = np.concatenate([centres, scales, charged[:2]])
         worst = np.maximum(worst, largest_ranges(logs) / charged)
     assert worst.max() <= 1.0
-    assert worst.min() > 0.6  # half of the charge would not do
+    # The first choice of the scale reaches less of its charge with so few records.
+    coarse = [1 + MOST_ZOOMS] if regression else []
+    assert np.delete(worst, coarse).min() > 0.9  # half of the charge would not do
+    assert worst.min() > 0.6
 
 
 def test_the_error_of_covariances():

@@ -464,7 +464,9 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
             for t, scores in enumerate(zip(*logs, strict=True)):
                 worst[t] = max(worst[t], largest_range(scores) / charges[t])
     assert worst.max() <= MUST_HOLD
-    assert worst.min() > 0.6  # half of the charge would not do
+    # The first choice of the scale reaches less of its charge with so few records.
+    assert np.delete(worst, -2).min() > 0.9  # half of the charge would not do
+    assert worst[-2] > 0.6
 
 
 # ------------------------------------------------------------------------------ noisy gradients
