@@ -142,7 +142,7 @@ def test_targets_are_given_once():
         ((X, Y), {"n_jobs": 1.0}, TypeError, "n_jobs must be None or an int other than 0"),
         ((X, Y[1:]), {}, ValueError, "X and y must have the same length"),
         ((Y, Y), {}, ValueError, "X must have 2 dimensions"),
-        ((X, X), {}, ValueError, "y must have 1 dimension, got"),
+        ((X, X[:, :1]), {}, ValueError, "y must have 1 dimension, got"),
         ((X[:0], Y[:0]), {}, ValueError, "X must have at least one of its records, got 0"),
         ((X[:, :0], Y), {}, ValueError, "X must have at least one of its features, got 0"),
     ],

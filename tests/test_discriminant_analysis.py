@@ -59,6 +59,20 @@ def test_without_noise_the_model_is_that_of_scikit_learn(n_classes, priors):
         assert model.covariance_ == pytest.approx(within, abs=0.01)
 
 
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_blocks_are_arrays():
+    X, y = classed(900)
+    params = {"epsilon": 4.0, "classes": [0, 1, 2], "feature_bound": 8.0, "random_state": 0}
+    for rows in (X, sparse.csr_matrix(X)):
+        blocks = RowBlocks.from_arrays(rows, y, block_size=200)
+        ours, expected = (
+            PrivateLinearDiscriminantAnalysis(**params).fit(*data) for data in ((blocks,), (X, y))
+        )
+        assert ours.coef_ == pytest.approx(expected.coef_, rel=1e-6)
+        moments = PrivateMoments(**params).fit(blocks).moments_
+        assert moments.names[4:] == ("y=0", "y=1", "y=2")
+
+
 def test_weights_of_classes_multiply_their_probabilities():
     X, y = classed(4000)
     moments = PrivateMoments(classes=[0, 1, 2], **WIDE).fit(X, y)
@@ -204,12 +218,11 @@ def test_bad_input_costs_nothing():
     for labels in (np.full(300, 7), np.column_stack([y, y]), y[:-1], None):
         with pytest.raises(ValueError, match=r"y |labels|samples"):
             model.fit(X, labels)
-    with pytest.raises((ValueError, TypeError)):
-        clone(model).fit(RowBlocks.from_arrays(X, y, block_size=100))
-    with pytest.raises(ValueError, match="in memory"):
-        PrivateMoments(classes=[0, 1, 2], ledger=ledger).fit(
-            RowBlocks.from_arrays(X, y, block_size=100)
-        )
+    blocks = RowBlocks.from_arrays(X, y, block_size=100)
+    with pytest.raises(ValueError, match="classes must be declared"):
+        clone(model).set_params(classes=None).fit(blocks)
+    with pytest.raises(ValueError, match="labels that are not among"):
+        clone(model).set_params(classes=[0, 1]).fit(blocks)
     with pytest.raises(ValueError, match="y must be None"):
         model.fit(PrivateMoments(classes=[0, 1, 2], epsilon=30.0).fit(X, y), y)
     assert ledger.charges() == []

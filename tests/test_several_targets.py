@@ -17,12 +17,14 @@ from skdpsco import (
     PrivateGridSearchCV,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearRegressor,
     PrivateMoments,
     PrivateRidge,
     RowBlocks,
 )
 from skdpsco.data.design import as_design
 from skdpsco.moments.table_sums import table_counts
+from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import Budget
 from skdpsco.scaling.feature_bounds import plan_bounds
 
@@ -79,6 +81,73 @@ def test_fits_to_moments_are_those_of_each_target(Model):
     assert (moments + PrivateMoments(**WIDE).fit(X, Y)).n_targets == M
     with pytest.raises(ValueError, match="several targets"):
         moments.path()
+
+
+def blocks_with_targets(kind, path):
+    """The records in blocks, and their targets or None."""
+    names = ["y0", "y1", "y2"]
+    frame = pd.DataFrame(np.hstack([X, Y]), columns=[*"abcd", *names])
+    if kind == "arrays":
+        return RowBlocks.from_arrays(X, Y, block_size=400), None
+    if kind == "sparse":
+        return RowBlocks.from_arrays(sparse.csr_matrix(X), Y, block_size=400), None
+    if kind == "pairs":
+        return RowBlocks.from_blocks([(X[:700], Y[:700]), (X[700:], Y[700:])]), None
+    if kind == "apart":
+        return RowBlocks.from_arrays(X, block_size=400), Y
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path / "all.parquet", row_group_size=400)
+        return RowBlocks.from_parquet(path / "all.parquet", names, block_size=400), None
+    if kind == "arrow":
+        arrow = pytest.importorskip("pyarrow")
+        return RowBlocks.from_arrow(arrow.Table.from_pandas(frame), names, block_size=400), None
+    if kind == "dask array":
+        array = pytest.importorskip("dask.array")
+        return array.from_array(X, chunks=(400, 2)), array.from_array(Y, chunks=(500, 1))
+    dask = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    if kind == "dask frames":
+        return RowBlocks.from_dask(dask[[*"abcd"]], dask[names], n_samples=N), None
+    return RowBlocks.from_dask(dask, target=names, n_samples=N), None
+
+
+KINDS = "arrays sparse pairs apart parquet arrow", "dask array,dask frame,dask frames"
+KINDS = [*KINDS[0].split(), *KINDS[1].split(",")]
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_are_arrays(kind, tmp_path):
+    """With noise of one seed; which blocks are read makes no difference beyond rounding."""
+    params = {**WIDE, "epsilon": 2.0, "random_state": 0}
+    blocks, y = blocks_with_targets(kind, tmp_path)
+    for Model in MODELS if kind == "arrays" else [PrivateRidge]:
+        expected, model = clone(Model(**params)).fit(X, Y), Model(**params).fit(blocks, y)
+        assert model.coef_ == pytest.approx(expected.coef_, rel=1e-7, abs=1e-9)
+        assert model.intercept_ == pytest.approx(expected.intercept_, rel=1e-7, abs=1e-9)
+        assert (model.n_features_in_, model.privacy_.rho) == (D, expected.privacy_.rho)
+    moments = PrivateMoments(**params).fit(blocks, y)
+    expected = PrivateMoments(**params).fit(X, Y)
+    assert moments.moments_.names[D:] == ("y0", "y1", "y2")
+    assert moments.covariance_ == pytest.approx(expected.covariance_, rel=1e-7, abs=1e-9)
+
+
+def test_other_fits_refuse_blocks_of_several_targets():
+    ledger, blocks = Ledger(9.0, 1e-5), RowBlocks.from_arrays(X, Y, block_size=400)
+    assert (blocks.n_targets, blocks.without_target().has_target) == (M, False)
+    for model in (PrivateHuberRegressor(ledger=ledger), PrivateLinearRegressor(ledger=ledger)):
+        with pytest.raises(ValueError, match="y must have one column"):
+            model.fit(blocks)
+    with pytest.raises(ValueError, match="y must have one column"):
+        PrivateMoments(classes=[0, 1], ledger=ledger).fit(blocks)
+    assert ledger.charges() == []
+    assert PrivatePCA(feature_bound=6.0).fit(blocks).components_.shape == (D, D)
+    with pytest.raises(ValueError, match="as many columns of y"):
+        RowBlocks.from_blocks([(X[:9], Y[:9]), (X[9:], Y[9:, 0])])
+    with pytest.raises(TypeError, match="dense"):
+        RowBlocks.from_arrays(X, sparse.csr_matrix(Y))
+    with pytest.raises(ValueError, match="one-dimensional"):
+        PrivateRidge().fit(RowBlocks.from_blocks([(X[:9], Y[:9])])._with(n_targets=1))
 
 
 def test_intervals_of_several_targets():
@@ -192,8 +261,8 @@ def test_bad_targets_cost_nothing():
     assert "7345" not in str(error.value)
     with pytest.raises(TypeError, match="target_bound"):
         clone(model).set_params(target_bound=[1.0, 2.0]).fit(X, Y[:, 0])
-    with pytest.raises((ValueError, TypeError)):
-        model.fit(RowBlocks.from_arrays(X, Y, block_size=500))
+    with pytest.raises(ValueError, match="finite"):
+        model.fit(RowBlocks.from_arrays(X, wrong, block_size=500))
     with pytest.raises(ValueError, match="y"):
         PrivateGridSearchCV(model, {"alpha": [0.1, 1.0]}, ledger=ledger).fit(X, Y)
     with pytest.raises(TypeError, match="not to moments"):

@@ -184,9 +184,9 @@ class PrivateLinearModel(PrivateEstimator):
             fitted `PrivateMoments`, or what it selects. Then the fit costs nothing more.
         y : array-like of shape (n_samples,) or None
             None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
-            ``tasks="columns"`` take targets of shape (n_samples, n_tasks), and `PrivateRidge`,
-            `PrivateElasticNet` and `PrivateLasso` those of shape (n_samples, n_targets), if all
-            records are in memory.
+            ``tasks="columns"`` take targets of shape (n_samples, n_tasks), if all records are in
+            memory, and `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` those of shape
+            (n_samples, n_targets).
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.

@@ -41,7 +41,7 @@ def as_blocks(X: Any, y: Any) -> RowBlocks | None:
     Raises
     ------
     ValueError
-        If there are no targets, or if both X and y hold targets.
+        If there are no targets, or several columns of them, or if both X and y hold targets.
     TypeError
         If a column is known not to be numeric.
     """
@@ -51,6 +51,11 @@ def as_blocks(X: Any, y: Any) -> RowBlocks | None:
     if not blocks.has_target:
         raise ValueError(
             "y must be given, or be part of the RowBlocks of X (target=...): with_target(y)."
+        )
+    if blocks.n_targets > 1:
+        raise ValueError(
+            "y must have one column: of models that take blocks, PrivateRidge, PrivateElasticNet, "
+            "PrivateLasso and PrivateMoments have several targets."
         )
     return blocks.checked_numeric()
 
@@ -85,6 +90,17 @@ def read_features(estimator: Any, X: Any) -> Any:
     """Return blocks for a fit that needs no targets, as `read_records` does; None for arrays."""
     blocks = blocks_of(X)
     return None if blocks is None else _named(estimator, as_features(blocks))
+
+
+def read_tables(
+    estimator: Any, blocks: RowBlocks, encode: Callable[..., Any], n_columns: int
+) -> "BlockRecords":
+    """Blocks for a fit that takes targets for columns; ``encode`` makes tables of them.
+
+    The last column of a table is what kernels see as the target, and the ``n_columns`` before it
+    stand behind the features.
+    """
+    return _named(estimator, BlockRecords(blocks.checked_numeric(), encode, n_columns))
 
 
 def as_features(blocks: RowBlocks) -> "BlockRecords":
@@ -123,11 +139,12 @@ class BlockRecords(NamedTuple):
 
     blocks: RowBlocks
     encode: Callable[..., Any]
+    n_joined: int = 0  # columns of targets that stand behind the features
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of records and of features."""
-        return self.blocks.n_samples, self.blocks.n_features
+        """Number of records and of columns."""
+        return self.blocks.n_samples, self.blocks.n_features + self.n_joined
 
     def open(self, bounds: np.ndarray, intercept: bool) -> BlockDesign:
         """Check every block, in one pass over the data."""
@@ -159,4 +176,4 @@ class BlockRecords(NamedTuple):
         blocks = self.blocks
         key = Hidden(new_key())
         known = (blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
-        return Reader(*known, names=blocks.feature_names)
+        return Reader(*known, names=blocks.feature_names, n_targets=blocks.n_targets)

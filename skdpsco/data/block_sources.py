@@ -103,14 +103,14 @@ class Taken(NamedTuple):
 
 
 class ArrowRows(NamedTuple):
-    """Rows of an Arrow table: features and target by the numbers of their columns.
+    """Rows of an Arrow table: features and targets by the numbers of their columns.
 
     Features become an array of float64 or, if they are ``framed``, a pandas frame.
     """
 
     table: Any
     features: tuple[int, ...]
-    target: int | None
+    targets: tuple[int, ...]
     n_rows: int
     framed: bool = False
 
@@ -120,7 +120,8 @@ class ArrowRows(NamedTuple):
         return quietly(instead, self._read)
 
     def _read(self) -> tuple[Any, Any]:
-        y = None if self.target is None else self.table.column(self.target).to_numpy()
+        columns = [self.table.column(number).to_numpy() for number in self.targets]
+        y = np.column_stack(columns) if len(columns) > 1 else (*columns, None)[0]
         if self.framed:
             return self._frame(), y
         # If the file has changed, NumPy must not broadcast a single row to all rows.
@@ -161,7 +162,7 @@ class RowGroups(NamedTuple):
     path: str
     groups: tuple[int, ...]
     features: tuple[str, ...]
-    target: str | None
+    targets: tuple[str, ...]
     n_rows: int
     framed: bool = False
 
@@ -169,14 +170,14 @@ class RowGroups(NamedTuple):
         """Features and targets."""
         import pyarrow.parquet
 
-        names = [*self.features, *([] if self.target is None else [self.target])]
+        names = [*self.features, *self.targets]
         # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
         with pyarrow.parquet.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
         where = {name: table.column_names.index(name) for name in names}
-        target = None if self.target is None else where[self.target]
         features = tuple(where[name] for name in self.features)
-        return ArrowRows(table, features, target, self.n_rows, self.framed).read()
+        goals = tuple(where[name] for name in self.targets)
+        return ArrowRows(table, features, goals, self.n_rows, self.framed).read()
 
 
 def check_block_size(value: Any) -> int | None:
@@ -343,18 +344,59 @@ def as_rows(name: str, values: Any, n_dimensions: int) -> Any:
     return values
 
 
+def n_targets_of(y: Any) -> int:
+    """Number of columns of targets, as their shape tells."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple):
+        shape = len(y), len(y[0])
+    return shape[1] if shape is not None and len(shape) == 2 and shape[1] > 1 else 1
+
+
+def as_target_rows(y: Any) -> Any:
+    """Targets of one column or of several, as `as_rows` takes them.
+
+    Raises
+    ------
+    TypeError
+        If they are sparse.
+    """
+    if sparse.issparse(y):
+        raise TypeError("y must be dense.")
+    return as_rows("y", y, 1 if n_targets_of(y) == 1 else 2)
+
+
+def target_names(target: Any) -> tuple[Any, ...]:
+    """The columns of targets that a name or a list of names stands for; None for none of them.
+
+    Raises
+    ------
+    ValueError
+        If the list is empty or names a column twice.
+    """
+    if not isinstance(target, list):
+        return () if target is None else (target,)
+    if not target or len(set(target)) < len(target):
+        raise ValueError(f"target must hold different names of columns, got {target!r}.")
+    return tuple(target)
+
+
 def arrow_columns(
-    schema: Any, target: str | None, columns: Any
-) -> tuple[tuple[str, ...], tuple[int, ...], int | None, str | None]:
-    """Names and numbers of the features, the number of the target, and what is not numeric."""
+    schema: Any, targets: tuple[str, ...], columns: Any
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], str | None]:
+    """Names and numbers of the features, numbers of the targets, and what is not numeric."""
     import pyarrow.types as types
 
     names = list(schema.names)
-    _check_label(names, target)
-    features = [n for n in names if n != target] if columns is None else list(columns)
+    for target in targets:
+        if names.count(target) != 1:
+            raise ValueError(
+                f"target must be the name of one column of {names}, or a list of such names, got "
+                f"{target!r}."
+            )
+    features = [n for n in names if n not in targets] if columns is None else list(columns)
     text = None
     for name in features:
-        if names.count(name) != 1 or name == target or features.count(name) != 1:
+        if names.count(name) != 1 or name in targets or features.count(name) != 1:
             raise ValueError(
                 f"columns must be different names of columns of {names} without the target's; got "
                 f"{name!r}."
@@ -362,28 +404,24 @@ def arrow_columns(
         kind = schema.field(name).type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             text = text or f"column {name!r} is {kind}"
-    where = tuple(names.index(name) for name in features)
-    return tuple(features), where, None if target is None else names.index(target), text
+    where, goals = (tuple(map(names.index, some)) for some in (features, targets))
+    return tuple(features), where, goals, text
 
 
-def _check_label(names: list[str], target: str | None) -> None:
-    """Check that a column is named, or none."""
-    if target is not None and names.count(target) != 1:
-        raise ValueError(f"target must be the name of one column of {names}, got {target!r}.")
-
-
-def table_parts(table: Any, target: str | None, columns: Any, block_size: int | None) -> Any:
+def table_parts(
+    table: Any, targets: tuple[str, ...], columns: Any, block_size: int | None
+) -> tuple[list[ArrowRows], tuple[str, ...], str | None]:
     """Parts of an Arrow table, the names of its features, and what is not numeric or None."""
-    names, where, label, text = arrow_columns(table.schema, target, columns)
+    names, where, goals, text = arrow_columns(table.schema, targets, columns)
     parts = [
-        ArrowRows(table.slice(start, stop - start), where, label, stop - start, text is not None)
+        ArrowRows(table.slice(start, stop - start), where, goals, stop - start, text is not None)
         for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
     ]
     return parts, names, text
 
 
 def parquet_parts(
-    paths: list[str], target: str | None, columns: Any, block_size: int | None
+    paths: list[str], targets: tuple[str, ...], columns: Any, block_size: int | None
 ) -> Any:
     """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
     import pyarrow.parquet
@@ -395,12 +433,12 @@ def parquet_parts(
         with pyarrow.parquet.ParquetFile(path) as file:
             found, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-        names, _, _, text = arrow_columns(found, target, columns)
+        names, _, _, text = arrow_columns(found, targets, columns)
         if known not in (None, (names, text)):
             raise ValueError(f"path: {path} has other columns than {paths[0]}.")
         known = names, text
         frames = text is not None
         for groups in merged(sizes, block_rows(len(names), block_size)):
             n_rows = sum(sizes[g] for g in groups)
-            parts.append(RowGroups(path, tuple(groups), names, target, n_rows, frames))
+            parts.append(RowGroups(path, tuple(groups), names, targets, n_rows, frames))
     return parts, *known

@@ -18,7 +18,15 @@ import numpy as np
 from dask.delayed import delayed
 from scipy import sparse
 
-from skdpsco.data.block_sources import Held, Mapped, block_rows, cuts, merged
+from skdpsco.data.block_sources import (
+    Held,
+    Mapped,
+    block_rows,
+    cuts,
+    merged,
+    n_targets_of,
+    target_names,
+)
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
 from skdpsco.data.record_sums import (
     Failure,
@@ -42,14 +50,14 @@ class DaskPart(NamedTuple):
     ----------
     X : list of Delayed
     y : list of Delayed, Held, Mapped or None
-    target : str or None
-        Column of X that holds the targets.
+    target : object or None
+        Column of X that holds the targets, or a list of them.
     n_rows : int or None
     """
 
     X: list[Any]
     y: Any
-    target: str | None
+    target: Any
     n_rows: int | None
 
     def call(self, function: Callable[..., Any]) -> Any:
@@ -94,8 +102,8 @@ def _pair(X, y, n_rows) -> Hidden:
 
 
 def dask_parts(
-    X: Any, y: Any, target: str | None, block_size: int | None, n_samples: Any
-) -> tuple[list[DaskPart], int, tuple[str, ...] | None, bool, bool]:
+    X: Any, y: Any, target: Any, block_size: int | None, n_samples: Any
+) -> tuple[list[DaskPart], int, tuple[str, ...] | None, bool, int]:
     """Split Dask collections into parts.
 
     Returns
@@ -103,15 +111,20 @@ def dask_parts(
     parts : list of DaskPart
     n_samples : int
     feature_names : tuple of str or None
-    is_sparse, has_target : bool
+    is_sparse : bool
+    n_targets : int
     """
     if not hasattr(X, "__dask_graph__") or getattr(X, "ndim", None) != 2:
         raise TypeError(f"X must be a Dask array or data frame of two dimensions, got {type(X)}.")
-    frame = hasattr(X, "columns")
-    if target is not None and (not frame or y is not None or target not in list(X.columns)):
-        raise ValueError(f"target must name a column of a data frame X, without y; got {target!r}.")
+    frame, goals = hasattr(X, "columns"), target_names(target)
+    if goals and (not frame or y is not None or not set(goals) <= set(X.columns)):
+        raise ValueError(
+            f"target must name a column of a data frame X, or some in a list, without y; got "
+            f"{target!r}."
+        )
+    target = list(goals) if len(goals) > 1 else (*goals, None)[0]
     n_samples = _checked_n_samples(n_samples)
-    names = [name for name in X.columns if name != target] if frame else None
+    names = [name for name in X.columns if name not in goals] if frame else None
     sizes: list[Any]
     if frame:
         sizes, pieces = [np.nan] * X.npartitions, X.to_delayed()
@@ -128,7 +141,7 @@ def dask_parts(
     if known and n_samples not in (None, sum(sizes)):
         raise ValueError(f"n_samples={n_samples} was declared, but X has {sum(sizes)} records.")
     n_samples = int(sum(sizes)) if n_samples is None else n_samples
-    n_features = X.shape[1] - (target is not None)
+    n_features = X.shape[1] - len(goals)
     targets = _target_pieces(y, sizes, known, len(pieces), n_samples)
 
     rows = block_size or max(block_rows(n_features, None), -(-n_samples // MAX_BLOCKS))
@@ -149,7 +162,7 @@ def dask_parts(
         n_samples,
         tuple(names) if names is not None and strings else None,
         hasattr(getattr(X, "_meta", None), "tocsr"),
-        target is not None or y is not None,
+        len(goals) if y is None else n_targets_of(y),
     )
 
 
@@ -165,11 +178,14 @@ def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_sampl
     """Targets of every chunk as Delayed, or one array of all targets; None without targets."""
     if y is None:
         return None
-    if getattr(y, "ndim", 1) != 1:
-        raise ValueError(f"y must have one dimension, got {y.ndim}.")
+    several = n_targets_of(y) > 1
+    if getattr(y, "ndim", 1) != 1 + several:
+        raise ValueError(
+            f"y must have one dimension, or two and a column for each target, got {y.ndim}."
+        )
     if not hasattr(y, "__dask_graph__"):
         y = np.asarray(y)
-        if not known or y.shape != (n_samples,):
+        if not known or y.shape[:1] != (n_samples,):
             raise ValueError(
                 f"y must have the partitions of X, or X chunks of known sizes and y one entry for "
                 f"each of {n_samples} records; got shape {y.shape}."
@@ -178,7 +194,7 @@ def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_sampl
     if hasattr(y, "chunks") and known and not np.isnan(y.chunks[0]).any():
         if sum(y.chunks[0]) != n_samples:
             raise ValueError(f"X and y must have the same length, got {n_samples}, {y.shape[0]}.")
-        y = y.rechunk((tuple(sizes),))
+        y = y.rechunk((tuple(sizes), *((-1,) * several)))
     pieces = np.ravel(y.to_delayed()).tolist()
     if len(pieces) != n_pieces:
         raise ValueError(f"y must have the {n_pieces} partitions of X, got {len(pieces)}.")

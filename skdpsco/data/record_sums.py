@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from skdpsco._quiet import quietly
@@ -115,9 +116,9 @@ _LEGAL_Y = "its y must hold one number or label per record."
 
 
 def check_block(
-    X: Any, y: Any, n_rows: int | None, n_features: int, is_sparse: bool, checked: bool
+    X: Any, y: Any, n_rows: int | None, columns: tuple[int, int], is_sparse: bool, checked: bool
 ) -> tuple[Any, np.ndarray]:
-    """Check a block, and return a C-ordered array or CSR matrix of floats, and y of one dimension.
+    """Check a block, and return a C-ordered array or CSR matrix of floats, and an array y.
 
     Parameters
     ----------
@@ -125,7 +126,8 @@ def check_block(
         The block as it was read.
     n_rows : int or None
         The declared number of records; None if it is not known.
-    n_features : int
+    columns : tuple of int
+        Number of features, and of targets.
     is_sparse : bool
         Whether all blocks are sparse; otherwise all are dense.
     checked : bool
@@ -133,14 +135,17 @@ def check_block(
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
+    n_features, n_targets = columns
     if y is None:  # for a fit that needs no targets
         y = np.zeros(shape[:1])
     y = quietly(_LEGAL_Y, np.asarray, y)
     if len(shape) != 2 or shape[1] != n_features:
         raise ValueError(f"it must have {n_features} columns, as X was said to have; got {shape}.")
-    if y.ndim != 1 or shape[0] != len(y) or n_rows not in (None, len(y)):
+    width = (n_targets,) if n_targets > 1 else ()
+    if y.ndim == 0 or y.shape[1:] != width or shape[0] != len(y) or n_rows not in (None, len(y)):
         rows = "as many rows as" if n_rows is None else f"{n_rows} rows, and"
-        raise ValueError(f"it must have {rows} one-dimensional targets; got {shape}, {y.shape}.")
+        kind = f"targets of {n_targets} columns" if width else "one-dimensional targets"
+        raise ValueError(f"it must have {rows} {kind}; got {shape}, {y.shape}.")
     if hasattr(X, "tocsr") != is_sparse:
         kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
         raise ValueError(f"it is {kinds[0]}, but X was said to be {kinds[1]}.")
@@ -156,6 +161,16 @@ def check_block(
         input_name="X",
     )
     return X, y
+
+
+def join_targets(X: Any, table: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Features with all but the last column of ``table`` behind them, and that column."""
+    columns = table[:, :-1]
+    if sparse.issparse(X):
+        X = sparse.hstack([X, columns], format="csr")
+    else:
+        X = np.hstack([X, columns])
+    return X, np.ascontiguousarray(table[:, -1])
 
 
 def transformed(X: Any, steps: tuple[Any, ...]) -> Any:
@@ -182,7 +197,8 @@ class Reader(NamedTuple):
     n_features : int
     sparse : bool
     encode : callable
-        Converts the targets of a block to float64, or refuses them.
+        Converts the targets of a block to float64, or refuses them. Columns of a table that it
+        returns are joined to the features.
     key : Hidden
         Key of the digests, a secret of the fit.
     steps : tuple
@@ -193,6 +209,8 @@ class Reader(NamedTuple):
         Digest of the block from an earlier reading, if there was one.
     names : tuple of str or None
         Names of the columns, if they are known.
+    n_targets : int
+        Number of columns of the targets.
     """
 
     n_features: int
@@ -203,16 +221,20 @@ class Reader(NamedTuple):
     checked: bool = False
     expected: Hidden | None = None
     names: tuple[str, ...] | None = None
+    n_targets: int = 1
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
         """Features and targets of a block, checked."""
         X = transformed(X, self.steps)
         if self.names is not None and tuple(getattr(X, "columns", self.names)) != self.names:
             raise ValueError("its columns must be those of X, in the same order.")
-        X, y = check_block(X, y, n_rows, self.n_features, self.sparse, self.checked)
+        columns = self.n_features, self.n_targets
+        X, y = check_block(X, y, n_rows, columns, self.sparse, self.checked)
         if self.sparse and not self.checked:
             X = canonical(X)
         y = self.encode(y)
+        if y.ndim == 2:
+            X, y = join_targets(X, y)
         if self.expected is not None and digest(self.key.value, X, y) != self.expected.value:
             raise ValueError(CHANGED)
         return X, y

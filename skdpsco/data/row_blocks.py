@@ -16,13 +16,16 @@ from skdpsco.data.block_sources import (
     Taken,
     array_parts,
     as_rows,
+    as_target_rows,
     block_rows,
     check_apart,
     check_block_size,
     framed,
+    n_targets_of,
     parquet_parts,
     rows_of_array,
     table_parts,
+    target_names,
 )
 from skdpsco.data.digests import digest_of_columns, digest_of_features, new_key
 from skdpsco.data.record_sums import (
@@ -101,6 +104,8 @@ class RowBlocks:
     n_blocks : int
     feature_names : tuple of str or None
     has_target : bool
+    n_targets : int
+        How many columns the targets have, if there are some.
 
     See Also
     --------
@@ -136,6 +141,7 @@ class RowBlocks:
     n_features: int
     feature_names: tuple[str, ...] | None
     has_target: bool
+    n_targets: int
     sparse: bool
     on_dask: bool
     n_jobs: int | None
@@ -148,6 +154,7 @@ class RowBlocks:
         *,
         feature_names: tuple[str, ...] | None = None,
         has_target: bool = True,
+        n_targets: int = 1,
         sparse: bool = False,
         on_dask: bool = False,
         n_jobs: int | None = None,
@@ -161,7 +168,8 @@ class RowBlocks:
         if n_jobs == 0:
             raise ValueError("n_jobs must be None or an int other than 0, got 0.")
         self.parts, self.n_samples, self.n_features = parts, n_samples, n_features
-        self.feature_names, self.has_target = feature_names, has_target
+        self.feature_names = feature_names
+        self.has_target, self.n_targets = has_target, n_targets
         self.sparse, self.on_dask, self.n_jobs = sparse, on_dask, n_jobs
         self.text = text  # which column is not numeric, for messages
         self.steps: tuple[Any, ...] = ()  # transformers of the features
@@ -290,7 +298,7 @@ class RowBlocks:
         blocks : RowBlocks
             Without these columns; they are compared with what was read here, whenever they are
             read.
-        y : ndarray of shape (n_samples,), or None without targets
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets), or None without targets
         labels : ndarray of objects of shape (n_samples, n_columns), or None without columns
 
         Raises
@@ -349,7 +357,7 @@ class RowBlocks:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             A memmap may be larger than memory and read-only: of one that is the whole file, blocks
             are mapped one at a time.
-        y : array-like of shape (n_samples,) or None, default=None
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
         block_size : int or None, default=None
             Rows of a block, >= 1; None means as many as take 64 MB as float64.
         n_jobs : int or None, default=None
@@ -358,7 +366,7 @@ class RowBlocks:
         """
         X = as_rows("X", X, 2)
         n_samples, n_features = X.shape
-        y = None if y is None else as_rows("y", y, 1)
+        y = None if y is None else as_target_rows(y)
         if y is not None and y.shape[0] != n_samples:
             raise ValueError(f"X and y must have the same length, got {n_samples}, {y.shape[0]}.")
         parts = array_parts(X, y, block_rows(n_features, check_block_size(block_size)))
@@ -368,6 +376,7 @@ class RowBlocks:
             n_features,
             feature_names=_column_names(X),
             has_target=y is not None,
+            n_targets=n_targets_of(y),
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,
         )
@@ -387,11 +396,13 @@ class RowBlocks:
         blocks = list(blocks)
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in blocks):
             raise TypeError("blocks must hold pairs (X, y).")
-        pairs = [(as_rows("X", X, 2), None if y is None else as_rows("y", y, 1)) for X, y in blocks]
+        pairs = [(as_rows("X", X, 2), None if y is None else as_target_rows(y)) for X, y in blocks]
         if not pairs:
             raise ValueError("blocks must not be empty.")
         if len({y is None for _, y in pairs}) > 1:
             raise ValueError("blocks must have a y in all pairs, or None in all.")
+        if len({n_targets_of(y) for _, y in pairs}) > 1:
+            raise ValueError("blocks must have as many columns of y in all pairs.")
         if len({_column_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
         check_apart([X for X, _ in blocks])
@@ -410,6 +421,7 @@ class RowBlocks:
             X.shape[1],
             feature_names=_column_names(X),
             has_target=y is not None,
+            n_targets=n_targets_of(y),
             sparse=getattr(X, "format", None) == "csr",
             n_jobs=n_jobs,
         )
@@ -429,21 +441,23 @@ class RowBlocks:
         Parameters
         ----------
         table : pyarrow.Table
-        target : str or None, default=None
-            Name of the column of the targets.
+        target : str, list of str or None, default=None
+            Name of the column of the targets, or of each of several.
         columns : list of str or None, default=None
             Names of the features; None means all but the target. Columns that are not numeric
             have to be encoded before a fit: see `map`.
         block_size, n_jobs : int or None, default=None
             As in `from_arrays`.
         """
-        parts, names, text = table_parts(table, target, columns, check_block_size(block_size))
+        goals = target_names(target)
+        parts, names, text = table_parts(table, goals, columns, check_block_size(block_size))
         return cls(
             parts,
             table.num_rows,
             len(names),
             feature_names=names,
-            has_target=target is not None,
+            has_target=bool(goals),
+            n_targets=max(len(goals), 1),
             n_jobs=n_jobs,
             text=text,
         )
@@ -464,8 +478,8 @@ class RowBlocks:
         ----------
         path : str, path or list of them
             No file may be named twice, by whatever path or link.
-        target : str or None, default=None
-            Name of the column of the targets.
+        target : str, list of str or None, default=None
+            Name of the column of the targets, or of each of several.
         columns : list of str or None, default=None
             Names of the features; None means all but the target. Other columns are not read.
             Columns that are not numeric have to be encoded before a fit: see `map`, which takes a
@@ -480,14 +494,15 @@ class RowBlocks:
         if not paths:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
-        rows = check_block_size(block_size)
-        parts, names, text = parquet_parts(files, target, columns, rows)
+        rows, goals = check_block_size(block_size), target_names(target)
+        parts, names, text = parquet_parts(files, goals, columns, rows)
         return cls(
             parts,
             sum(part.n_rows for part in parts),
             len(names),
             feature_names=names,
-            has_target=target is not None,
+            has_target=bool(goals),
+            n_targets=max(len(goals), 1),
             n_jobs=n_jobs,
             text=text,
         )
@@ -511,9 +526,9 @@ class RowBlocks:
         Parameters
         ----------
         X : dask.array.Array of shape (n_samples, n_features) or dask.dataframe.DataFrame
-        y : Dask array or series with the partitions of X, array-like or None, default=None
-        target : str or None, default=None
-            Name of the column of a data frame that holds the targets.
+        y : Dask array, series or frame with the partitions of X, array-like or None, default=None
+        target : str, list of str or None, default=None
+            Name of the column of a data frame that holds the targets, or of each of several.
         block_size : int or None, default=None
             Neighbouring chunks of rows are put together up to so many rows, and never split; None
             means 64 MB, more where there were more than 2048 blocks.
@@ -522,7 +537,7 @@ class RowBlocks:
         """
         from skdpsco.data.dask_blocks import dask_parts
 
-        parts, n_samples, names, is_sparse, has_target = dask_parts(
+        parts, n_samples, names, is_sparse, n_targets = dask_parts(
             X, y, target, check_block_size(block_size), n_samples
         )
         return cls(
@@ -530,17 +545,18 @@ class RowBlocks:
             n_samples,
             X.shape[1] if names is None else len(names),
             feature_names=names,
-            has_target=has_target,
+            has_target=n_targets > 0,
+            n_targets=max(n_targets, 1),
             sparse=is_sparse,
             on_dask=True,
-            text=_text_in(X if target is None else X.drop(columns=target)),
+            text=_text_in(X if target is None else X.drop(columns=list(target_names(target)))),
         )
 
     def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")
-        y = as_rows("y", y, 1)
+        y = as_target_rows(y)
         sizes = [part.n_rows for part in self.parts]
         if None in sizes or y.shape[0] != self.n_samples:
             raise ValueError(
@@ -552,7 +568,7 @@ class RowBlocks:
         for part, size, stop in zip(self.parts, sizes, stops, strict=True):
             mine = rows_of_array(y, stop - size, stop)
             parts.append(part._replace(y=mine) if self.on_dask else Retargeted(part, mine))
-        return self._with(parts=parts, has_target=True)
+        return self._with(parts=parts, has_target=True, n_targets=n_targets_of(y))
 
 
 def _text_in(X: Any) -> str | None:

@@ -27,7 +27,7 @@ from skdpsco.base.linear_model import (
     LinearRegressorMixin,
     PrivateLinearModel,
 )
-from skdpsco.data.block_records import is_blocks, read_records
+from skdpsco.data.block_records import blocks_of, is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,
     Multinomial,
@@ -84,6 +84,9 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         return None
 
     def _learn(self, X, y):
+        blocks = blocks_of(X, y)
+        if blocks is not None:
+            X, y = blocks, None
         several = self._learn_several(X, y)
         if several is not None:
             return several

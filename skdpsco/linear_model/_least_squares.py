@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco.data.block_sources import n_targets_of
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.moments.private_moments import MomentRelease, n_targets_of, release_moments_of
+from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
 
@@ -36,7 +38,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         moments.describe(self)
 
     def _learn_several(self, X, y):
-        if n_targets_of(y) == 1:
+        if (X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)) == 1:
             return None
         if self._sample_weight is not None or self._init is not None:
             raise ValueError("sample_weight and init must be None where y has several columns.")

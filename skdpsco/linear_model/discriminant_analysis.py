@@ -15,7 +15,7 @@ from skdpsco._validation import (
     WEIGHTS_CONSTRAINTS,
     StrOptions,
 )
-from skdpsco.base.labels import class_factors, indicators
+from skdpsco.base.labels import class_factors
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
@@ -164,12 +164,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.clip_features = clip_features
         self.random_state = random_state
 
-    def _indicators(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes, and the targets that stand for labels."""
-        classes, targets = indicators(y, self.classes)
+    def _check_classes(self, classes: np.ndarray) -> None:
         self._check_priors(classes)
         class_factors(self.class_weight, classes)
-        return classes, targets
 
     def _learn(self, X, y):
         moments = release_moments_of(self, X, y, has_target=True, stacklevel=4)

@@ -1,7 +1,8 @@
 """One private release of means and covariances, which answers many questions."""
 
 import math
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,10 +26,20 @@ from skdpsco._validation import (
     read_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
-from skdpsco.base.labels import indicators, labels_note
+from skdpsco.base.labels import declared_classes, indicators, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.block_records import blocks_of, opened, read_features, read_records
+from skdpsco.data.block_records import (
+    as_blocks,
+    blocks_of,
+    opened,
+    read_features,
+    read_records,
+    read_tables,
+)
+from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.design import as_design
+from skdpsco.data.record_sums import join_targets
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.release import (
     MOST_RECORDS_ADDED,
     declared_or_found,
@@ -55,6 +66,9 @@ class MomentRelease:
 
     def _check_features(self, n_features: int) -> None:
         """Any number of features will do."""
+
+    def _check_classes(self, classes: np.ndarray) -> None:
+        """Any classes will do."""
 
 
 class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
@@ -204,10 +218,6 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     def _labelled(self) -> bool:
         return self.classes is not None
 
-    def _indicators(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes, and the targets that stand for labels."""
-        return indicators(y, self.classes)
-
     @property
     def _released(self) -> ReleasedMoments:
         check_is_fitted(self)
@@ -221,8 +231,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
-            Targets, which are more columns. None if there are none, or the blocks hold them, which
-            may be one column only.
+            Targets, which are more columns. None if there are none, or the blocks hold them.
 
         Returns
         -------
@@ -260,41 +269,12 @@ def release_moments_of(
         Whose line warnings name.
     """
     blocks = blocks_of(X, y)
+    if blocks is not None:
+        X, y = blocks, None
     if has_target is None:
         has_target = y is not None if blocks is None else blocks.has_target
-    m = n_targets_of(y) if has_target and blocks is None else int(has_target)
-    records: Any
-    if blocks is not None:
-        records = (
-            read_records(estimator, blocks, None, check_target)
-            if has_target
-            else read_features(estimator, blocks)
-        )
-        y = None
-    elif has_target:
-        m = 1 if estimator._labelled else m
-        records, y = check_X_y(
-            estimator, X, y, not estimator._labelled, dtype=FLOATS, multi_output=m > 1
-        )
-    else:
-        options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
-        records = read_X(X, validate_data, estimator, X, **options)
-        y = np.zeros(records.shape[0])
-    n, d = records.shape
-    estimator._check_features(d)
-    classes = None
-    if has_target and estimator._labelled:
-        if blocks is not None:
-            raise ValueError("Labels must be in memory: X must not be in blocks.")
-        classes, y = estimator._indicators(y)
-        m = len(classes)
-    if m > 1:  # kernels read one target beside the features: here all are columns
-        if sparse.issparse(records):
-            as_design(records, np.ones(d), False)  # SciPy's errors would show wrong indices
-            records = sparse.hstack([records, y], format="csr")
-        else:
-            records = np.hstack([records, y])
-        y = np.zeros(n)
+    records, y, m, classes = table_records(estimator, X, y, has_target)
+    n, d = records.shape[0], estimator.n_features_in_
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
     bounds = np.full(d + m, np.nan)  # where they are to be found
     if estimator.feature_bound is not None:
@@ -380,12 +360,81 @@ def release_moments_of(
     )
 
 
-def n_targets_of(y: Any) -> int:
-    """Number of columns of targets, as their shape tells."""
-    shape = getattr(y, "shape", None)
-    if shape is None and isinstance(y, list) and len(y) > 0 and isinstance(y[0], list | tuple):
-        shape = len(y), len(y[0])
-    return shape[1] if shape is not None and len(shape) == 2 and shape[1] > 1 else 1
+class TableRecords(NamedTuple):
+    """Records as kernels see them.
+
+    Parameters
+    ----------
+    records : ndarray, CSR matrix or BlockRecords
+        The features and, if they are several, the targets behind them.
+    y : ndarray of shape (n_samples,) or None
+        The only target, or zeros; None for blocks.
+    n_targets : int
+    classes : ndarray or None
+        Labels whose indicators the targets are.
+    """
+
+    records: Any
+    y: Any
+    n_targets: int
+    classes: Any
+
+
+def table_records(estimator: Any, X: Any, y: Any, has_target: bool) -> TableRecords:
+    """Check arrays or blocks, and set the number and the names of features on ``estimator``."""
+    blocks = X if isinstance(X, RowBlocks) else None
+    labelled = has_target and estimator._labelled
+    m = int(has_target)
+    classes, records = None, X
+    if blocks is None:
+        m = n_targets_of(y) if has_target and not labelled else m
+        records, y = _in_memory(estimator, X, y, has_target, m)
+    elif labelled:
+        as_blocks(blocks, None)  # which checks that there is one column of them
+        classes = declared_classes(estimator.classes)
+    elif has_target:
+        m = blocks.n_targets
+    estimator._check_features(blocks.n_features if blocks else records.shape[1])
+    if labelled:
+        if blocks is None:
+            classes, y = indicators(y, estimator.classes)
+        estimator._check_classes(classes)
+        m = len(classes)  # type: ignore[arg-type]
+    # Kernels read one target beside the features: several are columns like these.
+    if blocks is not None:
+        if m > 1:
+            encode = partial(target_table, classes=classes)
+            return TableRecords(read_tables(estimator, blocks, encode, m), None, m, classes)
+        records = (
+            read_records(estimator, blocks, None, check_target)
+            if has_target
+            else read_features(estimator, blocks)
+        )
+        return TableRecords(records, None, m, None)
+    if m > 1:
+        if sparse.issparse(records):  # SciPy's errors would show wrong indices
+            as_design(records, np.ones(records.shape[1]), False)
+        records, y = join_targets(records, target_table(y))
+    return TableRecords(records, y, m, classes)
+
+
+def _in_memory(
+    estimator: Any, X: Any, y: Any, has_target: bool, n_targets: int
+) -> tuple[Any, np.ndarray]:
+    """Features and targets in memory, checked."""
+    if has_target:
+        numeric = not estimator._labelled
+        options = {"dtype": FLOATS, "multi_output": n_targets > 1}
+        return check_X_y(estimator, X, y, numeric, **options)
+    options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
+    records = read_X(X, validate_data, estimator, X, **options)
+    return records, np.zeros(records.shape[0])
+
+
+def target_table(y: np.ndarray, classes: Any = None) -> np.ndarray:
+    """The columns that targets stand for, with a column of zeros behind them."""
+    columns = check_target(y) if classes is None else indicators(y, classes)[1]
+    return np.column_stack([columns, np.zeros(len(columns))])
 
 
 def check_target_bounds(value: Any, n_targets: int) -> np.ndarray:
