@@ -1,6 +1,8 @@
 """Fits that begin at a public model: the loss with an offset, results, and bad input."""
 
+import itertools
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.linalg import norm
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsco import (
@@ -25,9 +28,15 @@ from skdpsco import (
     PrivateRidge,
 )
 from skdpsco.data import RowBlocks
-from skdpsco.losses import Logistic, SmoothHinge, curvature, derivative, is_proven, value
-from skdpsco.losses.library import Offset
-from skdpsco.solvers import GradientDescent
+from skdpsco.data.design import as_design
+from skdpsco.losses import Logistic, Multinomial
+from skdpsco.losses.library import WeightedMultinomial
+from skdpsco.penalties import L2
+from skdpsco.scaling.conditioning import Conditioning
+from skdpsco.scaling.stages import Units
+from skdpsco.solvers import CompositeProblem, GradientDescent
+from skdpsco.solvers.penalized import gradient_descent as module
+from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 rng = np.random.default_rng(0)
@@ -46,26 +55,38 @@ def fitted(Model, X, y, init=START, **params):
         return Model(**{"epsilon": EXACT, "random_state": 0, **params}).fit(X, y, init=init)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SmoothHinge(0.5)], ids=str)
-def test_an_offset_moves_predictions(loss):
-    offset, signs = Offset(loss, 3.0), np.array([-1.0, 1.0])
-    assert is_proven(offset)
-    for number in (-3.0, -1.25, 0.0, 0.5, 3.0):
-        for sign, target in zip(signs, offset.targets(signs, np.full(2, number)), strict=True):
-            for z in np.linspace(-6.0, 6.0, 25):
-                for kernel in (value, derivative, curvature):
-                    assert kernel(offset, z, target) == kernel(loss, z + number, sign)
-                assert abs(derivative(offset, z, target)) <= offset.lipschitz()
-            assert value(offset, 0.0, target) <= offset.baseline()
-    # Numbers of records are clipped.
-    assert offset.targets(signs, np.array([9.0, -np.inf])).tolist() == [-9.0, 3.0]
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3), WeightedMultinomial(3)], ids=str)
+@pytest.mark.parametrize("start", [0.5, -3.0, 1e200])
+def test_a_record_moves_gradients_by_what_is_charged(monkeypatch, loss, start):
+    """For all replacements, wherever the fit begins; there they are those of start + v."""
+    found = []
+    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, out, grid: found.append(out + 0))
+    K, targets = loss.n_outputs, (-1.0, 1.0) if loss.n_outputs == 1 else (0.0, 1.2, 2.5)
+    problem = CompositeProblem(loss, None, 2, 3, True, penalty=L2(0.1), unit=(1.0, 1.0, 0.0))
+    begun = replace(problem, start=tuple(start * np.arange(1.0, 3.0 * K + 1.0)))
+    coordinates, point = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 1.0, 0.0), np.ones(3 * K)
+    for x in itertools.product((-9.0, 0.3), (0.0, 1.0)):
+        for t in targets:
+            rows, y = as_design(np.array([x, (0.5, -0.2)]), np.ones(2), True), np.array([t, 1.0])
+            noisy_gradient(begun, coordinates, rows, y, point, 1.0, None)
+            there = point + begun.begin * np.tile(coordinates.scale, K)
+            noisy_gradient(problem, coordinates, rows, y, there, 1.0, None)
+            assert_allclose(found[-1], found[-2], rtol=1e-9, atol=1e-9)
+    changes = [norm(one - other) for one, other in itertools.combinations(found[::2], 2)]
+    assert max(changes) <= 2.0 * 0.7 * (1.0 + 1e-12)
+    assert max(changes) > 0.7 or start > 1e9
 
 
-def test_an_offset_trusts_its_loss_as_much_as_it_is_trusted():
-    class Own(Logistic):
-        pass
-
-    assert not is_proven(Offset(Own()))
+@pytest.mark.parametrize("conditioned", [True, False])
+@pytest.mark.parametrize("ones", [True, False])
+def test_coefficients_of_the_solver_are_those_of_the_user(conditioned, ones):
+    found = Conditioning(np.array([0.2, -0.1]), np.array([0.5, 0.3])) if conditioned else None
+    units = Units(np.array([3.0, 0.5]), conditioning=found)
+    coef, intercept = rng.normal(size=(3, 2)), rng.normal(size=3)
+    again = units.unscale(units.scaled(coef, intercept, ones), ones, 3)
+    assert_allclose(again[0], coef)
+    if ones:
+        assert_allclose(again[1], intercept)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 500.0])
@@ -90,6 +111,75 @@ def test_the_logistic_optimum():
     model = fitted(PrivateLogisticRegression, X, LABELS, C=0.2, classes=[False, True])
     assert_allclose(model.coef_[0] - START.coef_, best[:4], atol=0.02)
     assert_allclose(model.intercept_[0] - START.intercept_, best[4], atol=0.02)
+
+
+PARTS = np.array([[1.0, -1.0, 0.0, 0.5], [0.0, 1.0, -0.5, 0.0], [-1.0, 0.0, 0.5, -0.5]])
+THREE = SimpleNamespace(coef_=PARTS, intercept_=np.array([0.2, 0.0, -0.1]))
+CLASS = (X @ (2.0 * PARTS).T + rng.gumbel(size=(600, 3))).argmax(axis=1)
+WEIGHTS = rng.uniform(0.0, 2.0, 600)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("factors", [None, {1: 3.0}])
+def test_the_optimum_of_several_classes(weights, factors):
+    """And of records with weights: the penalty is that of the difference."""
+    offset, C = X @ PARTS.T + THREE.intercept_, 0.05
+    each = (1.0 if weights is None else weights) * np.where(
+        CLASS == 1, 3.0 if factors else 1.0, 1.0
+    )
+
+    def objective(u):
+        U = u.reshape(3, 5)
+        z = offset + X @ U[:, :4].T + U[:, 4]
+        losses = logsumexp(z, axis=1) - z[np.arange(600), CLASS]
+        return C * (each * losses).sum() + 0.5 * np.square(U[:, :4]).sum()
+
+    best = minimize(objective, np.zeros(15), tol=1e-10).x.reshape(3, 5)
+    params = {"C": C, "class_weight": factors, "classes": [0, 1, 2], "max_weight": 2.0}
+    model = PrivateLogisticRegression(epsilon=EXACT, **params)
+    model.fit(X, CLASS, init=THREE, sample_weight=weights)
+    assert_allclose(model.coef_ - PARTS, best[:, :4], atol=0.02)
+    both = model.intercept_ - THREE.intercept_ - best[:, 4]
+    assert_allclose(both - both.mean(), 0.0, atol=0.03)  # a common shift changes nothing
+
+
+@pytest.mark.parametrize("solver", ["gradient-descent", "sgd"])
+def test_two_classes_with_weights(solver):
+    offset, signs = X @ START.coef_ + START.intercept_, 2.0 * LABELS - 1.0
+
+    def objective(u):
+        z = offset + X @ u[:4] + u[4]
+        return 0.2 * (WEIGHTS * np.logaddexp(0.0, -signs * z)).sum() + 0.5 * u[:4] @ u[:4]
+
+    best = minimize(objective, np.zeros(5), tol=1e-12).x
+    model = PrivateLogisticRegression(epsilon=EXACT, C=0.2, max_weight=2.0, solver=solver)
+    model.fit(X, LABELS, init=START, sample_weight=WEIGHTS)
+    assert_allclose(model.coef_[0] - START.coef_, best[:4], atol=0.05)
+
+
+def test_one_against_the_rest_begins_at_a_model():
+    public = fitted(PrivateLinearSVC, X, CLASS, init=None)
+    model = fitted(PrivateLinearSVC, X, CLASS, init=public, epsilon=1e-3, delta=1e-9)
+    assert_allclose(model.coef_, public.coef_, atol=0.3)  # with hardly any budget it stays there
+    near = fitted(PrivateLinearSVC, X, CLASS, init=THREE, C=100.0)
+    assert_allclose(near.coef_, fitted(PrivateLinearSVC, X, CLASS, None, C=100.0).coef_, atol=0.05)
+
+
+def test_several_classes_with_little_budget_stay_near():
+    alone, begun = (
+        fitted(PrivateLogisticRegression, X, CLASS, init, epsilon=0.3).score(X, CLASS)
+        for init in (None, THREE)
+    )
+    assert begun > alone
+
+
+def test_classifiers_begin_at_a_model_in_blocks():
+    for y, init in ((LABELS, START), (CLASS, THREE)):
+        params = {"classes": np.unique(y), "epsilon": 50.0, "n_iter": 5}
+        blocks = RowBlocks.from_arrays(X, y, block_size=200)
+        again = fitted(PrivateLogisticRegression, blocks, None, init, **params)
+        expected = fitted(PrivateLogisticRegression, X, y, init, **params)
+        assert_allclose(again.coef_, expected.coef_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("Model", [PrivateElasticNet, PrivateHuberRegressor])
@@ -177,16 +267,33 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
         *(
             (PrivateRidge, X, Y, SimpleNamespace(coef_=coef, intercept_=0.0), {}, message)
             for coef, message in (
-                (1.0, "a vector coef_"),
+                (1.0, "a vector or one row"),
                 ([], "one coefficient for each"),
                 (None, "of real numbers"),
                 (np.full(4, 1j), "of real numbers"),
                 (list("abcd"), "of real numbers"),
             )
         ),
-        (PrivateLogisticRegression, X, np.digitize(Y, [-1, 1]), START, {}, "more than two classes"),
-        (PrivateLogisticRegression, X, LABELS, START, {"class_weight": {True: 2.0}}, "weights"),
-        (PrivateLogisticRegression, X, LABELS, START, {"solver": "moments"}, "does not take"),
+        (PrivateLogisticRegression, X, np.digitize(Y, [-1, 1]), START, {}, "each of 3 classes"),
+        (PrivateLogisticRegression, X, LABELS, START, {"solver": "moments"}, "solver must be"),
+        (PrivateLinearSVC, X, LABELS, START, {"solver": "coordinate-descent"}, "solver must be"),
+        (PrivateLinearSVC, X, LABELS, START, {"fit_intercept": False}, "an intercept of 0"),
+        (
+            PrivateLinearSVC,
+            X,
+            LABELS,
+            SimpleNamespace(coef_=np.zeros((1, 4)), intercept_=0.0, classes_=[1, 2]),
+            {},
+            "the same classes",
+        ),
+        (
+            PrivateLinearSVC,
+            X,
+            LABELS,
+            SimpleNamespace(coef_=np.zeros((2, 4)), intercept_=np.zeros(3)),
+            {},
+            "a number for each",
+        ),
     ],
 )
 def test_what_is_refused(Model, records, y, init, params, message):

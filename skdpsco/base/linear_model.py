@@ -93,7 +93,8 @@ L1_SOLVERS: dict[str, Callable[[], Any]] = {
 _REFUSED_INIT = (
     "init must be None for this fit. A fit may begin at a model of other records if it is one of "
     "PrivateRidge, PrivateElasticNet, PrivateHuberRegressor, PrivateQuantileRegressor, "
-    "PrivateLogisticRegression and PrivateLinearSVC, and X is in memory."
+    "PrivateLogisticRegression and PrivateLinearSVC, and X holds records, those of regressions in "
+    "memory."
 )
 
 
@@ -191,8 +192,8 @@ class PrivateLinearModel(PrivateEstimator):
             ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
             ``init``, a fitted linear model of the same columns, in the fit of which the records had
-            no part, for models with a penalty that have a public ``feature_bound``, and for X in
-            memory. What is added to it is learnt: penalties are those of the difference.
+            no part, for models with a penalty that have a public ``feature_bound``; regressions
+            need X in memory. What is added to it is learnt: penalties are those of the difference.
 
         Returns
         -------
@@ -213,7 +214,8 @@ class PrivateLinearModel(PrivateEstimator):
         self._validate_params()
         draft = self._draft()
         if init is not None:
-            if not self._takes_init or is_blocks(X) or hasattr(type(X), "_released"):
+            blocks = is_blocks(X) and is_regressor(self)
+            if not self._takes_init or blocks or hasattr(type(X), "_released"):
                 raise ValueError(_REFUSED_INIT)
             draft._init = checked_start(init)
         if hasattr(type(X), "_released"):
@@ -224,7 +226,7 @@ class PrivateLinearModel(PrivateEstimator):
         draft._sample_weight = weights
         coef, intercept = draft._learn(X, y)
         if init is not None:
-            coef, intercept = coef + draft._init.coef, intercept + draft._init.intercept
+            coef, intercept = draft._init.added(coef, intercept)
         draft.coef_, draft.intercept_ = coef, intercept
         return self._accept(draft)
 
@@ -235,12 +237,13 @@ class PrivateLinearModel(PrivateEstimator):
         """
         raise NotImplementedError
 
-    def _predictions_of_init(self, X: Any) -> np.ndarray | None:
-        """What the model that the fit begins at predicts for its records; None if there is none."""
-        if self._init is None:
-            return None
-        bounds, names = self._public_bounds(X.shape[1]), getattr(self, "feature_names_in_", None)
-        return self._init.predict(X, names, bounds)
+    def _check_init(self, n_features: int, n_outputs: int = 1) -> np.ndarray:
+        """Check the model that the fit begins at, if there is one, and return declared bounds."""
+        bounds, names = self._public_bounds(n_features), getattr(self, "feature_names_in_", None)
+        if self._init is not None:
+            classes = getattr(self, "classes_", None)
+            self._init.check((n_outputs, n_features), names, classes, bounds)
+        return bounds  # type: ignore[return-value]
 
     def _learn_from_moments(self, moments: Any, y: Any) -> None:
         """Fit this draft to what `PrivateMoments` has released, at no cost."""
@@ -483,9 +486,12 @@ class PrivateLinearModel(PrivateEstimator):
             return planned(lambda spend: solver.plan(problem, spend, n_iter))
 
         def problem_in(units: Units) -> Any:
-            problem = self._problem(loss, n, units.features, units.target)
+            problem: Any = self._problem(loss, n, units.features, units.target)
             if weights is not None:
                 problem = replace(problem, loss=Weighted(problem.loss))
+            if self._init is not None and not regression:
+                start = units.scaled(self._init.coef, self._init.intercept, intercept)
+                problem = replace(problem, start=tuple(start.tolist()))
             return _with_layout(problem, X, units.conditioning)
 
         stages: list[Stage] = []

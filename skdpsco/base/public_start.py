@@ -8,7 +8,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from skdpsco._validation import LARGEST
 
-LEGAL_INIT = "init must be a fitted linear model with a vector coef_ and one number as intercept_"
+LEGAL_INIT = "init must be a fitted linear model with coef_ and intercept_"
 
 
 class PublicStart(NamedTuple):
@@ -16,47 +16,68 @@ class PublicStart(NamedTuple):
 
     Parameters
     ----------
-    coef : ndarray of shape (n_features,)
-    intercept : float
+    coef : ndarray of shape (n_outputs, n_features)
+    intercept : ndarray of shape (n_outputs,)
     names : ndarray of shape (n_features,) or None
         Those of the columns, if they were known.
+    classes : ndarray or None
+        Those of a classifier.
     """
 
     coef: np.ndarray
-    intercept: float
+    intercept: np.ndarray
     names: Any
+    classes: Any
 
-    def predict(self, X: Any, names: Any, bounds: np.ndarray | None) -> np.ndarray:
-        """Predictions for records with features of these names, clipped to their bounds.
+    def check(self, shape: tuple[int, int], names: Any, classes: Any, bounds: Any) -> None:
+        """Compare it with a fit of coefficients of this shape, of these columns and classes.
 
         Raises
         ------
         ValueError
-            If there are no declared bounds, or the model has other columns than X.
+            If there are no declared bounds, or the model has other outputs, columns or classes.
         """
+        n_outputs, n_features = shape
         if bounds is None:
             raise ValueError("feature_bound must be declared where a fit begins at init.")
-        if len(self.coef) != X.shape[1]:
+        if self.coef.shape[1] != n_features:
             raise ValueError(
-                f"init must have one coefficient for each of {X.shape[1]} columns of X, got "
-                f"{len(self.coef)}."
+                f"init must have one coefficient for each of {n_features} columns of X, got "
+                f"{self.coef.shape[1]}."
+            )
+        if len(self.coef) != n_outputs:
+            raise ValueError(
+                "init must be a model of one target, or of two classes."
+                if n_outputs == 1
+                else f"init must have a row of coef_ for each of {n_outputs} classes."
             )
         if names is not None and self.names is not None and list(names) != list(self.names):
             raise ValueError("init must be a model of the columns of X, in the same order.")
+        both = classes is not None and self.classes is not None
+        if both and not np.array_equal(classes, self.classes):
+            raise ValueError("init must be a model of the same classes.")
+
+    def predict(self, X: Any, bounds: np.ndarray) -> np.ndarray:
+        """Predictions of its only output, of features that are clipped to their bounds."""
         clipped = clip_columns(X, -bounds, bounds)
         with np.errstate(all="ignore"):  # tiny products underflow
-            return safe_sparse_dot(clipped, self.coef, dense_output=True) + self.intercept
+            return safe_sparse_dot(clipped, self.coef[0], dense_output=True) + self.intercept[0]
+
+    def added(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
+        """Those of the sum of this model and another, in the shapes of the other."""
+        own = self.intercept if np.ndim(intercept) else float(self.intercept[0])
+        return coef + self.coef.reshape(coef.shape), intercept + own
 
 
 def checked_start(init: Any) -> PublicStart:
-    """Coefficients and intercept of the ``init`` that a fit got.
+    """What a fit knows of the ``init`` that it got.
 
     Raises
     ------
     TypeError
-        If it has none, or they are not real numbers.
+        If it has no coefficients or no intercept, or they are not real numbers.
     ValueError
-        If they are those of several targets or classes, or are not finite or too large.
+        If their shapes do not belong together, or they are not finite or too large.
     """
     if not (hasattr(init, "coef_") and hasattr(init, "intercept_")):
         raise TypeError(
@@ -65,12 +86,16 @@ def checked_start(init: Any) -> PublicStart:
     coef, intercept = np.asarray(init.coef_), np.asarray(init.intercept_)
     if not {coef.dtype.kind, intercept.dtype.kind} <= set("biuf"):
         raise TypeError(f"{LEGAL_INIT}, of real numbers.")
-    if intercept.size != 1 or coef.ndim == 0 or coef.size != coef.shape[-1]:
-        raise ValueError(f"{LEGAL_INIT}: of one target, or of two classes.")
+    if coef.ndim not in (1, 2) or intercept.size not in (1, len(np.atleast_2d(coef))):
+        raise ValueError(
+            f"{LEGAL_INIT}: a vector or one row for each class, and a number for each."
+        )
     if not (np.abs(np.append(coef, intercept)) <= LARGEST).all():
         raise ValueError(f"Numbers of init must be finite, in [-{LARGEST:g}, {LARGEST:g}].")
-    names = getattr(init, "feature_names_in_", None)
-    return PublicStart(coef.ravel().astype(np.float64), float(intercept.ravel()[0]), names)
+    coef = np.atleast_2d(coef).astype(np.float64)
+    intercept = np.broadcast_to(intercept.ravel().astype(np.float64), len(coef))
+    names, classes = (getattr(init, name, None) for name in ("feature_names_in_", "classes_"))
+    return PublicStart(coef, intercept, names, classes)
 
 
 def clip_columns(X: Any, low: np.ndarray, high: np.ndarray) -> Any:

@@ -31,7 +31,6 @@ from skdpsco.data.block_records import blocks_of, is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,
     Multinomial,
-    Offset,
     OneVsRest,
     Squared,
     Weighted,
@@ -95,8 +94,8 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         bound = self.target_bound
         if bound is None:
             bound = self._default_target_bound(X.shape[1])
-        predicted = self._predictions_of_init(X)
-        if predicted is not None:
+        if self._init is not None:
+            predicted = self._init.predict(X, self._check_init(X.shape[1]))
             y, bound = residuals(y, predicted, bound)
         return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
 
@@ -118,14 +117,15 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
             target = self._encode(y)
         n_classes = len(self.classes_)
         loss = self._weighted_loss(self._class_loss(n_classes))
-        predicted = self._predictions_of_init(X)
-        if predicted is not None:
-            if loss.n_outputs > 1 or self._weighs():
-                raise ValueError("init must be None with weights, or with more than two classes.")
-            loss = Offset(loss)
-            target = loss.targets(target, predicted)
+        if self._init is not None:
+            self._check_init(X.shape[1], loss.n_outputs)
+            if not self.fit_intercept and self._init.intercept.any():
+                raise ValueError("init must have an intercept of 0 with fit_intercept=False.")
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
+
+    def _curve(self, loss):
+        return None if self._init is not None else super()._curve(loss)
 
     def _class_loss(self, n_classes: int) -> Any:
         """The loss for so many classes."""

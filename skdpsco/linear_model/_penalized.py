@@ -10,7 +10,7 @@ from sklearn.base import is_regressor
 
 from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Offset, Squared
+from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.scaling.target import Target, TargetPlan
 from skdpsco.solvers import (
@@ -27,6 +27,8 @@ from skdpsco.solvers.newton_step import NewtonStep
 # Choices of "auto" by n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4
+
+BEGINNING = "gradient-descent", "sgd"  # solvers that know where a problem starts
 
 # Where standard errors are asked for, clipping should bias nothing: widths of features, in root
 # mean squares, and scales of targets over what is found.
@@ -162,13 +164,21 @@ class CompositeModel(PrivateLinearModel):
                     f"{solver!r}."
                 )
             return NewtonStep(GradientDescent(clip, shrunk=True))
+        if self._init is not None and not is_regressor(self):
+            if solver == "auto":
+                solver = "gradient-descent"
+            if solver not in BEGINNING and not isinstance(solver, GradientDescent | SGD):
+                raise ValueError(
+                    "solver must be 'auto', 'gradient-descent' or 'sgd' where a classifier begins "
+                    f"at init, got {solver!r}."
+                )
         if solver == "auto":
             intercept = bool(self.fit_intercept)
             solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
             if self._by_blocks and solver == "coordinate-descent":
                 solver = "gradient-descent"  # the former reads columns
-        if solver == "moments" and isinstance(loss, (*WEIGHTED, Offset)):
-            raise ValueError("solver='moments' does not take class_weight, sample_weight or init.")
+        if solver == "moments" and isinstance(loss, WEIGHTED):
+            raise ValueError("solver='moments' does not take class_weight or sample_weight.")
         if not isinstance(solver, str):
             return solver
         # Noise should not lead away from a constant, or from the model that the fit begins at.

@@ -342,42 +342,6 @@ class WeightedMultinomial(NamedTuple):
         return Multinomial(self.n_classes).baseline(target_bound)
 
 
-class Offset(NamedTuple):
-    """A loss for targets -1 and +1, of the prediction plus a number that the record brings along.
-
-    That number is in [-reach, reach], and targets are ``sign * (2 * reach + number)``.
-
-    Parameters
-    ----------
-    loss : NamedTuple of this module
-        What is proven of its derivatives holds for all predictions, so for these, too.
-    reach : float
-    """
-
-    loss: Any
-    reach: float = 8.0
-
-    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
-        """Bound on ``|derivative|`` for all predictions."""
-        return self.loss.lipschitz()
-
-    def smoothness(self) -> float:
-        """Bound on the second derivative in the prediction."""
-        return self.loss.smoothness()
-
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, which does not depend on where predictions are."""
-        return self.loss.curvature_constant(diameter)
-
-    def baseline(self, target_bound: float = 1.0) -> float:
-        """Largest loss of the prediction 0."""
-        return self.loss.baseline() + self.reach * self.loss.lipschitz()
-
-    def targets(self, signs: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Targets of records with labels -1 and +1, and with these numbers, which are clipped."""
-        return signs * (2.0 * self.reach + np.clip(numbers, -self.reach, self.reach))
-
-
 class OneVsRest(NamedTuple):
     """The sum over classes of a loss for targets -1 and +1: each class against all others.
 
@@ -429,7 +393,6 @@ _OF_ONE_PREDICTION: Any = (
     Quantile,
     SmoothQuantile,
     Weighted,
-    Offset,
 )
 for _loss in _OF_ONE_PREDICTION:
     _loss.n_outputs = 1
@@ -491,7 +454,7 @@ def is_proven(loss: Any) -> bool:
 
     A subclass may register kernels of its own, so it does not inherit the word of its parent.
     """
-    if type(loss) in (Weighted, Offset, OneVsRest) and not is_proven(loss.loss):
+    if type(loss) in (Weighted, OneVsRest) and not is_proven(loss.loss):
         return False
     return vars(type(loss)).get("proven") is True
 
@@ -668,11 +631,6 @@ def _(loss, Z, y, out):
 
 
 @inner
-def _sign(y):
-    return 1.0 if y > 0.0 else -1.0
-
-
-@inner
 def _weight_steps(y):
     return math.floor(0.25 * y + 0.5)
 
@@ -693,26 +651,6 @@ def _(loss, z, y):
 def _(loss, z, y):
     steps = _weight_steps(y)
     return steps / WEIGHT_STEPS * curvature(loss.loss, z, y - 4.0 * steps)
-
-
-@inner
-def _offset(loss, y):
-    return abs(y) - 2.0 * loss.reach
-
-
-@value.register(Offset)
-def _(loss, z, y):
-    return value(loss.loss, z + _offset(loss, y), _sign(y))
-
-
-@derivative.register(Offset)
-def _(loss, z, y):
-    return derivative(loss.loss, z + _offset(loss, y), _sign(y))
-
-
-@curvature.register(Offset)
-def _(loss, z, y):
-    return curvature(loss.loss, z + _offset(loss, y), _sign(y))
 
 
 @inner

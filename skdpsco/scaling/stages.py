@@ -73,6 +73,22 @@ class Units(NamedTuple):
         coef = coef / self.bounds
         return (coef[0], float(offset[0])) if n_outputs == 1 else (coef, offset)
 
+    def scaled(self, coef: np.ndarray, intercept: np.ndarray, ones: bool) -> np.ndarray:
+        """Flat coefficients of a solver whose targets have no units, from what `unscale` returns.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features)
+        intercept : ndarray of shape (n_outputs,)
+        ones : bool
+            Whether the solver sees a column of ones.
+        """
+        coef = coef * self.bounds
+        if self.conditioning is not None:
+            intercept = intercept + coef @ self.conditioning.centre
+            coef = coef * self.conditioning.scale
+        return np.column_stack([coef, intercept] if ones else [coef]).ravel()
+
     def of_uncertainty(self, known: Uncertainty, intercept: bool) -> Uncertainty:
         """That of the user's coefficients and intercept, from that of the solver's numbers."""
         D = len(known.covariance)

@@ -10,7 +10,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Huber, Logistic, Offset, Squared
+from skdpsco.losses.library import Huber, Logistic, Squared
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L2
 from skdpsco.privacy import compose
@@ -137,7 +137,7 @@ class NewtonStep:
             If the loss is not of one of the types that are known, the penalty is not L2, or there
             are too many features.
         """
-        if type(problem.loss) not in (Logistic, Offset, Squared, Huber):
+        if type(problem.loss) not in (Logistic, Squared, Huber):
             raise ValueError(
                 "standard_errors must be False for records with weights, and for more than two "
                 f"classes; the loss is {problem.loss!r}."
@@ -216,7 +216,7 @@ class NewtonStep:
         """Follow ``plan`` on the data."""
         coordinates, start = self.descent.descend(plan.descent, problem, X, y, rng, progress)
         X, scale = in_pieces(X, y), coordinates.scale
-        w = unscaled(problem, coordinates, start)
+        w = unscaled(problem, coordinates, start) + problem.begin
         slope = problem.loss.lipschitz()
         if plan.spread_grid is not None:
             slope = min(slope, release_reach(plan, coordinates.target, X, y, w, rng))

@@ -47,6 +47,9 @@ FITS = {
     ),
     "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
     "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
+    "init of three classes with weights": lambda: PrivateLogisticRegression(
+        classes=[0, 1, 2], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
+    ),
     "errors": lambda: PrivateRidge(standard_errors=True, target_bound=2.0, **BY_STEPS),
     "errors of outliers": lambda: PrivateHuberRegressor(standard_errors=True, **BY_STEPS),
     "errors of classes": lambda: PrivateLogisticRegression(
@@ -74,12 +77,19 @@ class Public:
     coef_, intercept_ = np.array([3.0, -100.0]), 0.5
 
 
+class PublicClasses:
+    """A model of three classes of them."""
+
+    coef_, intercept_ = np.outer([1.0, -1.0, 0.0], Public.coef_), np.zeros(3)
+
+
 def neighbours(name, rng):
     """Data that differ in record 0, which is missing in the second where records are added."""
     several = name in ("moments", "several")
     X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
     labels = {
         "init of classes": 2,
+        "init of three classes with weights": 3,
         "errors of classes": 2,
         "weights of classes": 2,
         "classes": 3,
@@ -98,7 +108,8 @@ def neighbours(name, rng):
         x[0], w[0] = extreme(D), rng.choice([0.0, 1e-9, 1.0, 1e200])
         y[0] = extreme(Y.shape[1:]) if K is None else rng.integers(K)
         more = {"sample_weight": w} if "weights" in name else {}
-        more |= {"init": Public()} if "init" in name else {}
+        if "init" in name:
+            more["init"] = PublicClasses() if K == 3 else Public()
         if "group" in name:
             first = rng.integers(2) if "any" in name else 0
             more["sensitive_features"] = np.append(first, np.ones(N - 1, dtype=int))

@@ -331,6 +331,8 @@ class GradientDescent:
         mean_point, mean_gradient = sums / n_averaged
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
         if self.shrunk:
+            if isinstance(problem.loss, SOFTMAX):  # see `noisy_gradient`
+                noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
             pull = (mean_point - u) / step - mean_gradient  # of the penalty
             shrink_result(problem, u, (first, pull), noise, coordinates.target, steps)
@@ -517,7 +519,7 @@ def noisy_gradient(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Release the sum over records of clipped gradients, in ``coordinates``."""
-    w = unscaled(problem, coordinates, point)
+    w = unscaled(problem, coordinates, point) + problem.begin
     out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, SOFTMAX):

@@ -46,11 +46,15 @@ class CompositeProblem(Problem):
         0 where a feature is not penalised, as that of an intercept.
     weight : float, default=1.0
         One over the square of the target's scale.
+    start : tuple of float, length n_coefficients, default=()
+        Public coefficients that the fit begins at: predictions are those of ``start + v``, of which
+        v is what is penalised and returned. Empty for zeros.
     """
 
     penalty: Any
     unit: tuple[float, ...]
     weight: float = 1.0
+    start: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.constraint is not None:
@@ -65,6 +69,11 @@ class CompositeProblem(Problem):
             raise ValueError("unit must be at least 0, and weight * unit**2 finite.")
         if self.penalty is not None:
             object.__setattr__(self, "penalty", checked(self.penalty))
+
+    @property
+    def begin(self) -> Any:
+        """``start`` as an array, or 0."""
+        return np.array(self.start) if self.start else 0.0
 
     @property
     def penalty_curvature(self) -> np.ndarray:
