@@ -13,8 +13,11 @@ _OWN = (
 )  # fmt: skip
 
 
-def scikit_learn_checks(*models, others=()):
-    """Run a test with all checks of the models, and with those of the others as said above."""
+def scikit_learn_checks(*models, others=(), refused=()):
+    """Run a test with all checks of the models, and with those of the others as said above.
+
+    ``refused`` are pairs of a model and the name of a check whose parameters it rightly refuses.
+    """
     mark = estimator_checks.parametrize_with_checks([*models, *others])
     cases = []
     for model, check in mark.args[1]:
@@ -25,5 +28,8 @@ def scikit_learn_checks(*models, others=()):
         if other and any(layout in name for layout in _LAYOUTS):
             continue
         repeated = other and not any(part in name for part in _OWN)
-        cases.append(pytest.param(model, check, marks=[pytest.mark.slow] * repeated))
+        marks = [pytest.mark.slow] * repeated
+        if any(model is one and check_name in name for one, check_name in refused):
+            marks.append(pytest.mark.xfail(raises=ValueError, strict=True))
+        cases.append(pytest.param(model, check, marks=marks))
     return pytest.mark.parametrize(mark.args[0], cases, **mark.kwargs)

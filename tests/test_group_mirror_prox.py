@@ -26,9 +26,14 @@ from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, c
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left
-CLASSIFICATION = [LogisticMoments(), HingeLoss()]
+CLASSIFICATION = [
+    LogisticMoments(),
+    HingeLoss(),
+    LogisticMoments((1.0, 0.1)),
+    HingeLoss((0.3, 1.0)),
+]
 LOSSES = [*CLASSIFICATION, SquaredMoments(), AbsoluteLoss()]
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 
 def memberships(groups, k):
@@ -68,8 +73,14 @@ def records(loss, n=90, k=3, seed=0):
     return X, np.clip(0.5 * z, -0.45, 0.45), group
 
 
+def weights(loss, t):
+    """What users have declared for the classes of the targets."""
+    low, high = getattr(loss, "class_weights", None) or (1.0, 1.0)
+    return np.where(t > 0, high, low)
+
+
 def mean_losses(loss, X, t, membership, w):
-    values = np.clip(loss.losses(X @ w, t), 0.0, loss.largest_loss)
+    values = weights(loss, t) * np.clip(loss.losses(X @ w, t), 0.0, loss.largest_loss)
     return membership.T @ values / membership.sum(axis=0)
 
 
@@ -84,6 +95,7 @@ def test_slopes_are_derivatives_within_their_bound(loss):
     for target in targets:
         t = np.full_like(z, target)
         numeric = (loss.losses(z + 1e-6, t) - loss.losses(z - 1e-6, t)) / 2e-6
+        numeric *= weights(loss, t)
         assert bounded_slopes(loss, z, t) == pytest.approx(numeric, abs=1e-4)
         assert (np.diff(bounded_slopes(loss, z, t)) >= 0).all()  # convex
         assert (loss.losses(z, t) >= 0).all()
@@ -253,7 +265,7 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 @pytest.mark.parametrize(
     ("loss", "average_weight"),
     [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)],
-    ids=lambda part: str(part) if isinstance(part, float) else type(part).__name__,
+    ids=str,
 )
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):
@@ -279,6 +291,7 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
         SquaredMoments: cp.square(z - t) / 2,
         AbsoluteLoss: cp.abs(z - t),
     }[type(loss)]
+    values = cp.multiply(weights(loss, t), values)
     means = cp.hstack([cp.sum(values[group == g]) / (group == g).sum() for g in range(3)])
     share = np.bincount(group) / len(group)
     goal = (1 - average_weight) * cp.max(means) + average_weight * share @ means
@@ -296,7 +309,7 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
     # Errors, as shares of what is to be gained, fall like 1 / T and 1 / sqrt(T).
     gain = value(np.zeros(3)) - best
     assert gain > 0.05 * best
-    share_left = 0.05 if loss in (LogisticMoments(), SquaredMoments()) else 0.3
+    share_left = 0.05 if isinstance(loss, (LogisticMoments, SquaredMoments)) else 0.3
     assert -1e-6 <= value(result.coef) - best <= share_left * gain
     assert -1e-6 <= best - lower <= share_left * gain
     assert value(result.coef) - lower <= plan.schedule.bound

@@ -141,6 +141,18 @@ def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
     return factors
 
 
+def relative_weights(class_weight: Any, classes: np.ndarray) -> tuple[float, ...] | None:
+    """The weight of each class as a share of the largest; None if all are the same.
+
+    Raises
+    ------
+    ValueError
+        As `class_factors` does.
+    """
+    factors = class_factors(class_weight, classes)
+    return None if np.ptp(factors) == 0.0 else tuple((factors / factors.max()).tolist())
+
+
 def labels_note(classes: Any, given: Any) -> str:
     """Line of a report about the labels; ``given`` is the parameter, None if not declared."""
     source = "read off y" if given is None else "declared"

@@ -1,5 +1,6 @@
 """Private group distributionally robust optimisation."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -18,13 +19,19 @@ from skdpsco._validation import (
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
     HasMethods,
     StrOptions,
     check_target,
     check_X_y,
     with_hints,
 )
-from skdpsco.base.labels import declared_classes, encode_classes, labels_note
+from skdpsco.base.labels import (
+    declared_classes,
+    encode_classes,
+    labels_note,
+    relative_weights,
+)
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import as_blocks, blocks_of, first_record, read_records
@@ -150,6 +157,11 @@ class PrivateGroupDRO(PrivateLinearModel):
     classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
+    class_weight : dict or None, default=None
+        Public weights of classes by label, in [1e-6, 1e6], for a classifier; 1 for those that are
+        not named. They multiply losses, and the loss of a group is the mean of that, so that a
+        group with many records of a heavy class has the larger loss. They must not be counted from
+        the data. Scores of a weighted fit are not calibrated.
     solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
             default="auto"
         "moments" releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
@@ -249,6 +261,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **OPTIONS_CONSTRAINTS,
@@ -266,8 +279,6 @@ class PrivateGroupDRO(PrivateLinearModel):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     @with_hints(
-        class_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
-        "class_weight.",
         max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
         "max_weight.",
     )
@@ -292,6 +303,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
@@ -316,6 +328,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
@@ -378,7 +391,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         notes = (*notes, *self._notes(membership))
         regression = not classifies(self)
         bound = self.target_bound if regression else None
-        coef, offset = self._fit(X, t, LOSSES[self.loss](), bound, notes, regression)
+        loss = LOSSES[self.loss]
+        if not regression:
+            loss = partial(loss, relative_weights(self.class_weight, self.classes_))
+        coef, offset = self._fit(X, t, loss(), bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         self.groups_ = as_array(membership.groups)
@@ -444,6 +460,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
+        if getattr(loss, "class_weights", None) is not None:
+            return None
         return {"logistic": SHORT_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
 
     def _known_weight(self, n_samples: int) -> float:

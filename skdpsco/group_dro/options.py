@@ -80,6 +80,8 @@ def check_options(model: Any) -> None:
     if model.target_bound is not None:
         check_bound("target_bound", model.target_bound)
     check_progress(model.verbose)
+    if model.class_weight is not None and model.loss not in CLASSIFIERS:
+        raise ValueError(f"class_weight must be None with loss={model.loss!r}, a regression.")
     if model.group_membership == "private":
         if model.groups is None:
             raise ValueError(

@@ -121,6 +121,8 @@ class MinimaxModel(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
+        if loss.class_weights is not None:
+            return None
         curve = curve_of(loss.losses[0]) if len(loss.losses) == 1 else None
         return SHORT_CURVE if curve is CLASS_CURVE else curve
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.losses.library import Logistic, Squared
+from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L2
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
@@ -80,12 +80,15 @@ class Tasks:
         Number of classes that are tasks; 0 if classes are not tasks.
     prior : tuple of float or None
         Public shares of the classes; None if they are to be found privately.
+    class_weights : tuple of float or None
+        Public weights in [0, 1] of losses by the class of the target; None if all are 1.
     """
 
     losses: tuple[Any, ...]
     n_targets: int = 1
     n_classes: int = 0
     prior: tuple[float, ...] | None = None
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -129,7 +132,8 @@ class MinimaxProblem:
         """The game in the form that a solver needs: over vertices, or over the ball."""
         tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularisation))
         made: Any = PreparedBall if ball else PreparedVertices
-        operator = made(tasks.losses, self.n_features, self.radius, tasks.n_targets, shares)
+        sizes = self.n_features, self.radius, tasks.n_targets
+        operator = made(tasks.losses, *sizes, shares, tasks.class_weights)
         return VariationalProblem(operator, self.n_samples)
 
 
@@ -350,15 +354,18 @@ class TaskGradients:
         self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
-        t = np.ascontiguousarray(y[:, 0])
+        t, weights = np.ascontiguousarray(y[:, 0]), problem.tasks.class_weights
+        if weights is not None:
+            t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
         composite = self._composite(problem)
         solver = GradientDescent(shrunk=composite.has_residuals)
         found = solver.run(plan, composite, X, t, rng, progress)
         return MinimaxResult(found.coef, found.n_iter, task_weights=np.ones((1, 1)))
 
     def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
+        tasks = problem.tasks
         return CompositeProblem(
-            problem.tasks.losses[0],
+            tasks.losses[0] if tasks.class_weights is None else Weighted(tasks.losses[0]),
             None,
             problem.n_samples,
             problem.n_features,
@@ -398,9 +405,9 @@ class TaskMoments:
 
     def _groups(self, problem: MinimaxProblem) -> GroupProblem:
         tasks, n = problem.tasks, problem.n_samples
-        one = tasks.n_classes == 0
+        one, loss = tasks.n_classes == 0, MOMENTS_OF[type(tasks.losses[0])]
         return GroupProblem(
-            MOMENTS_OF[type(tasks.losses[0])](),
+            loss() if tasks.class_weights is None else loss(tasks.class_weights),
             L2Ball(problem.radius),
             n,
             problem.n_features,

@@ -1,6 +1,6 @@
 """Private classifiers whose largest loss is small."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,10 +10,10 @@ from sklearn.metrics import accuracy_score
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
+    WEIGHTS_CONSTRAINTS,
     StrOptions,
-    with_hints,
 )
-from skdpsco.base.labels import as_targets, encode_classes, labels_note
+from skdpsco.base.labels import as_targets, encode_classes, labels_note, relative_weights
 from skdpsco.base.linear_model import LinearClassifierMixin
 from skdpsco.group_dro.options import check_prior
 from skdpsco.losses.library import (
@@ -92,6 +92,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
+    class_weight : dict or None, default=None
+        Public weights of classes by label, in [1e-6, 1e6]; 1 for those that are not named. They
+        multiply losses: with ``tasks="classes"`` the largest of weight times mean loss of a class
+        is minimised. They must not be counted from the data. Scores of a weighted fit are not
+        calibrated.
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
@@ -173,6 +178,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MINIMAX_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
+        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
         "tasks": [None, StrOptions({"classes", "columns"})],
         "class_prior": [None, "array-like"],
     }
@@ -180,10 +186,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     _probes = (-1.0, 1.0)
     _auto_radius = 5.0
 
-    @with_hints(
-        class_weight="The worst class counts, however rare it is; PrivateLogisticRegression has "
-        "class_weight."
-    )
     def __init__(
         self,
         *,
@@ -200,6 +202,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
             "auto",
             "moments",
@@ -228,6 +231,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
+        self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
@@ -250,14 +254,15 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                     f"losses must be 'logistic' with {n_classes} classes, got {self.losses!r}."
                 )
             losses = (Multinomial(n_classes),)
+        weights = relative_weights(self.class_weight, self.classes_)
         notes = [labels_note(self.classes_, self.classes)]
         if self.tasks == "classes":
             prior = check_prior(self.class_prior, n_classes, of="class")
-            tasks = Tasks(losses, 1, n_classes, prior)
+            tasks = Tasks(losses, 1, n_classes, prior, weights)
             if prior is not None:
                 notes.append("the shares of the classes are public (class_prior)")
         else:
-            tasks = Tasks(losses, y.shape[1])
+            tasks = Tasks(losses, y.shape[1], class_weights=weights)
         self._descends = self._is_no_game(tasks)
         coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
         return np.atleast_2d(coef), np.atleast_1d(intercept)

@@ -97,6 +97,9 @@ class LossTasks:
     n_targets : int
     target_bound : float
     weight_bounds : ndarray of shape (n_groups,)
+    class_weights : tuple of float or None
+        Public weights in [0, 1] of losses by the class that is the target: of the sign, or of the
+        number of the class.
     """
 
     losses: Any
@@ -120,7 +123,9 @@ class LossTasks:
         n_targets: int,
         target_bound: float,
         weight_bounds: np.ndarray,
+        class_weights: tuple[float, ...] | None = None,
     ) -> None:
+        self.class_weights = None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
         self.losses = tuple(losses)
         self.n_features = check_positive_int("n_features", n_features)
         self.radius = check_bound("radius", radius)
@@ -166,8 +171,13 @@ class LossTasks:
             for k, loss in enumerate(self.losses):
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
                 _losses_and_slopes(loss, Z, _targets_of(loss, column), level, slope)
-                level = within(level, 0.0, self._highest[k]) - self.centre
-                yield k, j, level, _clipped(slope, self._slopes[k])
+                level = within(level, 0.0, self._highest[k])
+                slope = _clipped(slope, self._slopes[k])
+                if self.class_weights is not None:
+                    of_class = column if self.n_outputs > 1 else column > 0.0
+                    weights = self.class_weights[of_class.astype(np.intp)]
+                    level, slope = weights * level, weights[:, None] * slope
+                yield k, j, level - self.centre, slope
 
     def _factors(
         self, W: np.ndarray, mixture: np.ndarray, rows: Any, targets: np.ndarray, weights: Any
@@ -300,9 +310,10 @@ class PreparedVertices(VertexTasks):
         radius: float,
         n_targets: int,
         shares: np.ndarray | None,
+        class_weights: tuple[float, ...] | None = None,
     ) -> None:
         weights = np.ones(1) if shares is None else 1.0 / shares
-        super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
+        super().__init__(losses, n_features, radius, n_targets, 1.0, weights, class_weights)
         self.monotone = False  # an estimator declares nothing that privacy would rest on
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
@@ -325,9 +336,10 @@ class PreparedBall(LossTasks):
         radius: float,
         n_targets: int,
         shares: np.ndarray | None,
+        class_weights: tuple[float, ...] | None = None,
     ) -> None:
         weights = np.ones(1) if shares is None else 1.0 / shares
-        super().__init__(losses, n_features, radius, n_targets, 1.0, weights)
+        super().__init__(losses, n_features, radius, n_targets, 1.0, weights, class_weights)
         self.monotone = False  # an estimator declares nothing that privacy would rest on
         largest = float(weights.max())
         slope = check_bound("the bound on gradients", self.slope)

@@ -31,7 +31,7 @@ BOUNDS = np.array([1.0, 0.5, 2.0])
 LABELS = np.eye(3, dtype=bool)[[0, 1, 0, 1, 1, 2]]  # one group per record
 OVERLAPS = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 1]], dtype=bool)
 EVERY_GROUP = np.array(list(itertools.product((False, True), repeat=3)))  # any membership
-LOSSES = [LogisticMoments(), SquaredMoments()]
+LOSSES = [LogisticMoments(), SquaredMoments(), LogisticMoments((0.15, 1.0))]
 
 
 class Given:
@@ -58,8 +58,11 @@ def problem_for(loss, member, d, intercept, objective="worst", mode="public"):
 def kinds(plan, problem):
     """Names of the releases, in their order, and the share of mu that each was charged."""
     counts = [(1 / leaf.noise_multiplier, count) for leaf, count in leaves(plan.event)]
+    names = [*["counts"] * (plan.count_grid is not None), *["weights"] * bool(plan.weight_grids)]
+    if len(names) == 2:  # two equal events, which are written as one
+        assert counts[0][1] == 2
+        counts = [(counts[0][0], 1)] * 2 + counts[1:]
     charge = [mu for mu, _ in counts]
-    names = [*["counts"] * (plan.count_grid is not None)]
     names += ["norm", *["matrix"] * (plan.matrix_grid is not None)]
     names += [*["mean"] * (plan.mean_grid is not None), "moments"]
     names += ["responses", *["losses"] * bool(plan.loss_grids)]
@@ -214,6 +217,7 @@ def test_charges_are_tight(monkeypatch, loss, member, mode, choices):
         largest = {name: max(ratio, largest.get(name, 0.0)) for name, ratio in found.items()}
     assert set(largest) == set(kinds(plan, problem)[1])
     assert {"norm", "matrix", "moments", "responses", "losses"} <= set(largest)
+    assert ("weights" in largest) == (loss is LOSSES[2])
     assert min(largest.values()) > 2 / 3
     assert max(largest.values()) <= 1.0
 

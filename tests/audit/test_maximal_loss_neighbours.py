@@ -38,6 +38,8 @@ CASES = [
     ((Multinomial(3),), 1, (0.2, 0.2, 0.6)),
 ]
 each_case = pytest.mark.parametrize(("losses", "n_targets", "shares"), CASES)
+# Of classes; 9 is clipped to 1.
+each_weights = pytest.mark.parametrize("weights", [None, (0.1, 1.0, 1.0), (9.0, 0.5, 0.1)])
 RADIUS = 4.0
 
 
@@ -79,10 +81,11 @@ def largest_changes(game, losses, n_targets, shares, rng, n_trials):
 
 
 @each_case
-def test_vertices(losses, n_targets, shares):
+@each_weights
+def test_vertices(losses, n_targets, shares, weights):
     """Neighbours may differ in features, targets and class, and no bound is much too large."""
     given = None if shares is None else np.array(shares)
-    game = PreparedVertices(losses, F, RADIUS, n_targets, given)
+    game = PreparedVertices(losses, F, RADIUS, n_targets, given, weights)
     rng = np.random.default_rng(0)
     model, tasks, _ = largest_changes(game, losses, n_targets, shares, rng, 2000)
     bounds = [2.0 * block.lipschitz for block in game.blocks]
@@ -91,10 +94,11 @@ def test_vertices(losses, n_targets, shares):
 
 
 @each_case
-def test_ball(losses, n_targets, shares):
+@each_weights
+def test_ball(losses, n_targets, shares, weights):
     """In units, in which one record does the same in every class; the l2 bound is of both kinds."""
     given = None if shares is None else np.array(shares)
-    game = PreparedBall(losses, F, RADIUS, n_targets, given)
+    game = PreparedBall(losses, F, RADIUS, n_targets, given, weights)
     rng = np.random.default_rng(1)
     model, tasks, tasks_l2 = largest_changes(game, losses, n_targets, shares, rng, 2000)
     first, second = game.blocks

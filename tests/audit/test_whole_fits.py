@@ -17,6 +17,7 @@ from skdpsco import (
     PrivateHuberRegressor,
     PrivateLinearDiscriminantAnalysis,
     PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
     PrivateMoments,
     PrivateMonotoneGLM,
@@ -59,6 +60,13 @@ FITS = {
         loss="squared", groups=[0, 1], group_membership="private", **TARGETS
     ),
     "alone in its group": lambda: PrivateGroupDRO(loss="absolute", groups=[0, 1], **TARGETS),
+    "group of weighted classes": lambda: PrivateGroupDRO(
+        groups=[0, 1], classes=[0, 1], class_weight={0: 0.2}
+    ),
+    "any group of weighted classes": lambda: PrivateGroupDRO(
+        groups=[0, 1], classes=[0, 1], class_weight={1: 0.2}, group_membership="private"
+    ),
+    "rare class": lambda: PrivateMinimaxClassifier(classes=[0, 1], class_weight={0: 0.2}),
     "link": lambda: PrivateMonotoneGLM(link="identity"),
     "tasks": lambda: PrivateMinimaxRegressor(target_bound=2.0),
 }
@@ -92,6 +100,9 @@ def neighbours(name, rng):
         "init of three classes with weights": 3,
         "errors of classes": 2,
         "weights of classes": 2,
+        "group of weighted classes": 2,
+        "any group of weighted classes": 2,
+        "rare class": 2,
         "classes": 3,
         "discriminants": 3,
     }

@@ -22,6 +22,7 @@ from skdpsco.solvers.groups.problem import (
     bounded_losses,
     bounded_responses,
     bounded_targets,
+    weighed,
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
@@ -37,7 +38,15 @@ LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 
 @dataclass(frozen=True)
 class HingeLoss:
-    """Hinge loss ``max(0, 1 - s z)``, s the sign of the target."""
+    """Hinge loss ``max(0, 1 - s z)``, s the sign of the target.
+
+    Parameters
+    ----------
+    class_weights : tuple of float, or None
+        Public weights in [0, 1] of records of the two classes.
+    """
+
+    class_weights: tuple[float, ...] | None = None
 
     n_outputs: ClassVar[int] = 1
     slope_bound: ClassVar[float] = 1.0
@@ -76,10 +85,14 @@ def steepest_slope(loss: Any) -> float:
 
 
 def bounded_slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Derivative of every record's loss; for ``phi(z) - t z``, the response minus the target."""
+    """Derivative of every record's loss, times its weight.
+
+    For ``phi(z) - t z`` it is the response minus the target.
+    """
     if not hasattr(loss, "slopes"):
-        return bounded_responses(loss, z) - bounded_targets(loss, t)
-    return within(loss.slopes(z, t), -steepest_slope(loss), steepest_slope(loss))
+        return weighed(loss, t, bounded_responses(loss, z) - bounded_targets(loss, t))
+    steepest = steepest_slope(loss)
+    return weighed(loss, t, within(loss.slopes(z, t), -steepest, steepest))
 
 
 @dataclass(frozen=True)

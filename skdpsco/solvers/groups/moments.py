@@ -30,6 +30,7 @@ from skdpsco.solvers.groups.problem import (
     bounded_responses,
     bounded_targets,
     mixtures,
+    weighed,
 )
 from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
 from skdpsco.solvers.l1.refit import newton_pays
@@ -49,6 +50,7 @@ __all__ = [
 MAX_GROUP_FEATURES = 2000  # the saddle point needs linear systems of this size
 # Subtracted from the losses of records that may change their group, in units of the largest loss. A
 # record then adds between -0.3 and 0.7 to a group, and sqrt(2) * 0.7 is less than 1.
+# The same is true of weights of classes, the largest of which is 1.
 LOSS_SHIFT = 0.3
 
 
@@ -60,7 +62,7 @@ class GroupMomentsTuning:
     examples/benchmarks/group_dro.py shows the accuracy that these constants give.
     """
 
-    count_share: float = 0.02  # for the numbers of records in the groups
+    count_share: float = 0.02  # for the numbers of records in the groups, and for their weights
     norm_share: float = 0.03  # for the mean squared norm of the rows
     matrix_share: float = 0.05  # for the second moments of the features, or else for their mean
     moment_share: float = 0.50  # for the label moments of the groups
@@ -93,10 +95,11 @@ class GroupMomentsPlan(Plan):
     count_grid: float | None = None  # None if counts are not released
     matrix_grid: float | None = None
     mean_grid: float | None = None
+    weight_grids: tuple[float, ...] = ()  # empty if classes have no weights
     moment_grids: tuple[float, ...] = ()
     response_grids: tuple[float, ...] = ()
     loss_grids: tuple[float, ...] = ()  # empty if losses are not released
-    loss_centre: float = 0.0
+    centre: float = 0.0  # of losses and of weights, in units of the largest one
     smoothing: float = 1e-2
     largest_clip: bool = False  # no row is shortened
 
@@ -151,9 +154,11 @@ class GroupMoments:
         fewest = 1 if matrix else tuning.blind_rounds
         n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
         levels = not problem.theta_is_fixed
+        weights = getattr(loss, "class_weights", None) is not None
         n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
         parts = {  # share of one release, and number of such releases
             "counts": (tuning.count_share, int(private and problem.prior is None)),
+            "weights": (tuning.count_share, int(weights)),
             "norm": (tuning.norm_share, 1),
             "matrix": (tuning.matrix_share, int(matrix)),
             "mean": (tuning.matrix_share, int(mean)),
@@ -185,9 +190,9 @@ class GroupMoments:
         row = math.sqrt(2.0) * slack
         changed = min(2 * r, k)  # number of counts that one record changes by 1
         loss_grids, smoothing = (), tuning.smoothing[1]
+        rounded = 1.0 + 2.0**-50 if private else 1.0  # centring is rounded
         if levels:
-            range_ = cut * (1.0 + 2.0**-50) if private else cut  # centring is rounded
-            loss_grids = per_group("losses", range_, cut, 1)
+            loss_grids = per_group("losses", rounded * cut, cut, 1)
             noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
@@ -211,10 +216,11 @@ class GroupMoments:
                 if mean
                 else None
             ),
+            weight_grids=per_group("weights", rounded, 1.0, 1) if weights else (),
             moment_grids=per_group("moments", 2.0 * a, a, F),
             response_grids=per_group("responses", 2.0 * a, a, F),
             loss_grids=loss_grids,
-            loss_centre=LOSS_SHIFT * cut if private else 0.0,
+            centre=LOSS_SHIFT if private else 0.0,
             smoothing=smoothing,
             largest_clip=ratio > tuning.quiet_ratio,
         )
@@ -264,13 +270,21 @@ def squared_norms(X: Any, y: Any) -> np.ndarray:
     return _in_chunks(X, y, lambda _, A: np.einsum("ij,ij->i", A, A).sum(keepdims=True))
 
 
+def weights_of_classes(X: Any, y: Any, loss: Any, centre: float) -> np.ndarray:
+    """Sums of the weights of records less ``centre``, by group."""
+    return _in_chunks(
+        X, y, lambda y, _: y.by_group(weighed(loss, y.t, np.ones((len(y), 1))) - centre)
+    )
+
+
 def label_moments(X: Any, y: Any, loss: Any, c: float, second: bool) -> tuple[np.ndarray, ...]:
     """Label moments of every group, and second moments of shortened rows or else their sum."""
 
     def sums(y, A):
         U = _unit_rows(A, c)
-        moment = y.by_group(bounded_targets(loss, y.t)[:, None] * U)
-        return moment, U.T @ U if second else U.sum(axis=0)
+        V = weighed(loss, y.t, U)
+        moment = y.by_group(bounded_targets(loss, y.t)[:, None] * V)
+        return moment, U.T @ V if second else V.sum(axis=0)
 
     return _in_chunks(X, y, sums)
 
@@ -284,7 +298,8 @@ def responses_and_losses(
         z, k = A @ w, y.membership.shape[1]
         vectors, losses = np.zeros((k, len(w))), np.zeros((k, 1))
         if responses:
-            vectors = y.by_group(bounded_responses(loss, z)[:, None] * _unit_rows(A, c))
+            U = weighed(loss, y.t, _unit_rows(A, c))
+            vectors = y.by_group(bounded_responses(loss, z)[:, None] * U)
         if centre is not None:
             losses = y.by_group((bounded_losses(loss, z, y.t) - centre)[:, None])
         return vectors, losses
@@ -304,24 +319,26 @@ class _GroupFit:
     def run(self, progress: Any) -> GroupResult:
         problem, loss = self.problem, self.problem.loss
         self.sizes = self._public_sizes()
+        self._weigh()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
         B, own = shrink_groups(moments, deviation, self.sizes)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
+        excess = mix @ (self.mean_weights - 1.0)
         n_ball = self.F - problem.intercept
 
         def saddle_point(B, C, start, variances):
             def variance(theta):
                 return np.append(mix.T @ theta, 1.0) ** 2 @ variances
 
-            groups = GroupLevels(mix @ B, mix @ C, cap, base)
+            groups = GroupLevels(mix @ B, mix @ C, cap, base, excess)
             radius, smoothing = problem.constraint.radius, self.plan.smoothing
             return Saddle(phi, groups, radius, n_ball, smoothing, variance).solve(start)
 
         w = np.zeros(self.F)
-        level = np.zeros(self.k)  # every group's loss minus phi(w) - b_g'w
+        level = np.zeros(self.k)  # every group's loss minus mean_weights_g phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
         w, theta = saddle_point(B, level, w, own)
@@ -331,7 +348,7 @@ class _GroupFit:
                 noise = float(np.linalg.norm(pi * deviation))
                 phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes = phi.slopes(w)[0]
-            error = slopes - responses  # error of the model
+            error = np.outer(self.mean_weights, slopes) - responses  # error of the model
             along = np.zeros(self.F)
             if self.plan.matrix_grid is not None:
                 # If predictions do not have the assumed distribution, the model errs along the
@@ -343,8 +360,8 @@ class _GroupFit:
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
-                noise = deviation_on(np.array(self.plan.loss_grids)) / self.sizes
-                gap = losses - (phi.value(w) - B @ w + level)
+                noise = deviation_on(np.array(self.plan.loss_grids)) / self.totals
+                gap = losses - (self.mean_weights * phi.value(w) - B @ w + level)
                 C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
             v, theta = saddle_point(corrected, C, w, own + added)
             # The pooled curvature may be too small for some groups: only shorter steps converge.
@@ -365,6 +382,22 @@ class _GroupFit:
         deviation = self._release(counts[None], (grid,))
         n = self.problem.n_samples
         return np.clip(counts, min(1.0 + GROUP_MOMENTS.least_count * deviation[0], n), n)
+
+    def _weigh(self) -> None:
+        """Find the mean weight of a record, which is the unit of losses from here on.
+
+        ``mean_weights`` holds that of every group's records, and ``totals`` the number by which
+        sums over groups are divided, both in this unit.
+        """
+        self.unit, self.mean_weights, self.totals = 1.0, np.ones(self.k), self.sizes
+        if not self.plan.weight_grids:
+            return
+        loss, centre = self.problem.loss, self.plan.centre
+        sums = self._sum(weights_of_classes, loss, centre)
+        self._release(sums, self.plan.weight_grids)
+        means = np.clip(sums[:, 0] / self.sizes + centre, min(loss.class_weights), 1.0)
+        self.unit = float(means @ self.sizes / self.sizes.sum())
+        self.mean_weights, self.totals = means / self.unit, self.sizes * self.unit
 
     def _release(self, sums, grids):
         """Release one row of ``sums`` per group, in place; return the deviations of the noise."""
@@ -391,7 +424,7 @@ class _GroupFit:
             self.stiffness, self.mean = math.sqrt(F), self._mean_of_rows(second)
             phi = self._model(self.stiffness)
         else:
-            M = self._second_moments(second, grid) * (self.c**2 / n)
+            M = self._second_moments(second, grid) * (self.c**2 / (n * self.unit))
             phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
         return phi, *self._means(moments, self.plan.moment_grids)
 
@@ -402,7 +435,7 @@ class _GroupFit:
         if grid is not None:
             variance = gaussian_mechanism(self.rng, sums, grid) ** 2
             known = max(0.0, 1.0 - self.F * variance / max(float(sums @ sums), 1e-300))
-            mean = sums * (known * self.c / self.problem.n_samples)
+            mean = sums * (known * self.c / (self.problem.n_samples * self.unit))
         if intercept:
             mean[-1] = 1.0 if self.problem.centred else known
         return mean
@@ -449,20 +482,21 @@ class _GroupFit:
 
     def _means(self, sums, grids):
         """Release sums of bounded vectors by group; return means and deviations."""
-        deviation = self._release(sums, grids) / self.sizes
-        means = sums / self.sizes[:, None]
-        bound = self.problem.loss.bound  # the norm of a mean is at most this
+        deviation = self._release(sums, grids) / self.totals
+        means = sums / self.totals[:, None]
+        bound = self.problem.loss.bound / self.unit  # the norm of a mean is at most this
         norms = np.linalg.norm(means, axis=1)
         return means * (self.c * bound / np.maximum(norms, bound))[:, None], self.c * deviation
 
     def _responses_and_losses(self, w, responses=True):
         """Mean of response times row, and mean loss, of every group at the released point ``w``."""
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
-        centre = self.plan.loss_centre
+        centre = self.plan.centre * loss.largest_loss
         vectors, losses = self._sum(
             responses_and_losses, loss, w, self.c, centre if levels else None, responses
         )
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:
             self._release(losses, self.plan.loss_grids)
-        return means, np.clip(losses[:, 0] / self.sizes + centre, 0.0, loss.largest_loss)
+        largest = loss.largest_loss / self.unit
+        return means, np.clip(losses[:, 0] / self.totals + centre / self.unit, 0.0, largest)

@@ -13,7 +13,15 @@ from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
 
 @dataclass(frozen=True)
 class LogisticMoments:
-    """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``."""
+    """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``.
+
+    Parameters
+    ----------
+    class_weights : tuple of float, or None
+        Public weights in [0, 1] of records of the two classes; see `weighed`.
+    """
+
+    class_weights: tuple[float, ...] | None = None
 
     bound: ClassVar[float] = 0.5  # of targets and of the response
     largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
@@ -79,6 +87,15 @@ class GroupedTargets:
         return self.membership.T @ terms
 
 
+def weighed(loss: Any, t: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Terms of records times the public weights, in [0, 1], of their classes; 1 without weights."""
+    weights = getattr(loss, "class_weights", None)
+    if weights is None:
+        return terms
+    of_records = within(np.where(t > 0.0, weights[1], weights[0]), 0.0, 1.0)
+    return terms * (of_records if terms.ndim == 1 else of_records[:, None])
+
+
 def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:
     """Targets clipped to the loss's bound."""
     return within(t, -loss.bound, loss.bound)
@@ -90,8 +107,8 @@ def bounded_responses(loss: Any, z: np.ndarray) -> np.ndarray:
 
 
 def bounded_losses(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Loss of every record, clipped to between 0 and the largest loss."""
-    return within(loss.losses(z, t), 0.0, loss.largest_loss)
+    """Loss of every record, clipped to between 0 and the largest loss, times its weight."""
+    return weighed(loss, t, within(loss.losses(z, t), 0.0, loss.largest_loss))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Saddle points of released models: post-processing, which never sees data.
 
-``F_g(w) = phi(w) - b_g'w + c_g`` is the modelled loss of group g, where ``phi(w)`` stands for the
-mean of a convex function of the predictions. Proof of what is released: docs/proofs/group_dro.md.
+``F_g(w) = s_g phi(w) - b_g'w + c_g`` is the modelled loss of group g, where ``phi(w)`` stands for
+the mean of a convex function of the predictions, and ``s_g`` is 1 unless records have weights.
+Proof of what is released: docs/proofs/group_dro.md.
 """
 
 from typing import Any, NamedTuple
@@ -158,7 +159,7 @@ def capped_softmax(scores: np.ndarray, cap: np.ndarray, base: np.ndarray) -> Any
 
 
 class GroupLevels(NamedTuple):
-    """Modelled losses ``C - B w`` of the groups, without their common part, and their weights.
+    """Modelled losses ``C - B w + excess phi(w)`` of the groups, without ``phi(w)``, and weights.
 
     Parameters
     ----------
@@ -166,16 +167,19 @@ class GroupLevels(NamedTuple):
     C : ndarray of shape (n_groups,)
     cap, base : ndarray of shape (n_groups,)
         Largest weights, and the weights towards which smoothing pulls; see `capped_softmax`.
+    excess : ndarray of shape (n_groups,), or float
+        At least -1; 0 unless groups have another share of ``phi(w)``.
     """
 
     B: np.ndarray
     C: np.ndarray
     cap: np.ndarray
     base: np.ndarray
+    excess: Any = 0.0
 
 
 class Saddle:
-    """``min over |w| <= radius of phi(w) + max over theta of theta'(C - B w)``.
+    """``min over |w| <= radius of phi(w) + max over theta of theta'(C - B w + excess phi(w))``.
 
     The maximum is smoothed by ``smoothing * KL(theta || base)``.
 
@@ -211,7 +215,8 @@ class Saddle:
         variance: Any = None,
     ) -> None:
         self.phi, self.variance = phi, variance
-        self.B, self.C, self.cap, self.base = groups
+        self.B, self.C, self.cap, self.base, excess = groups
+        self.excess = np.zeros(len(self.C)) + excess
         self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
 
@@ -250,7 +255,8 @@ class Saddle:
         while rises < 2 and multiplier < 1e12:
             ridge = np.full(len(w), LEAST_RIDGE)
             ridge[: self.n_ball] = multiplier
-            inverse = np.linalg.inv(self.phi.slopes(v)[1] + np.diag(ridge + 1e-9))
+            curvature = (1.0 + theta @ self.excess) * self.phi.slopes(v)[1]
+            inverse = np.linalg.inv(curvature + np.diag(ridge + 1e-9))
             value = self._value(v, 0.0 * ridge, self.temperatures[-1])[0]
             risk = value + self.variance(theta) * np.trace(inverse)
             if risk < least:
@@ -265,12 +271,13 @@ class Saddle:
         return float(np.linalg.norm(w[: self.n_ball]))
 
     def _value(self, w, ridge, temperature):
-        levels = self.C - self.B @ w
+        common = self.phi.value(w)
+        levels = self.C - self.B @ w + self.excess * common
         theta, free = capped_softmax(levels / temperature, self.cap, self.base)
         inside = theta > 0.0
         entropy = theta[inside] @ np.log(theta[inside] / self.base[inside])
         smooth = theta @ levels - temperature * entropy
-        return self.phi.value(w) + smooth + 0.5 * ridge @ (w * w), theta, free
+        return common + smooth + 0.5 * ridge @ (w * w), theta, free
 
     def _newton(self, w: np.ndarray, multiplier: float, temperatures=None):
         """Take damped Newton steps at falling temperatures; return w and theta."""
@@ -280,11 +287,12 @@ class Saddle:
             for _ in range(40):
                 value, theta, free = self._value(w, ridge, temperature)
                 gradient, H = self.phi.slopes(w)
-                gradient = gradient - theta @ self.B + ridge * w
-                H = H + np.diag(ridge + 1e-9)
+                slopes = self.B - np.outer(self.excess, gradient)  # of the groups' own parts
+                gradient = gradient - theta @ slopes + ridge * w
+                H = (1.0 + theta @ self.excess) * H + np.diag(ridge + 1e-9)
                 weight = theta * free
                 if weight.sum() > 0.0:
-                    D = self.B - weight @ self.B / weight.sum()
+                    D = slopes - weight @ slopes / weight.sum()
                     H += (D.T * (weight / temperature)) @ D
                 step = -np.linalg.solve(H, gradient)
                 decrease = -float(gradient @ step)

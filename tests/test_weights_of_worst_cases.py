@@ -1,0 +1,194 @@
+"""Weights of classes in models for the worst group, class or task."""
+
+from inspect import signature
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier
+from sklearn.linear_model import LogisticRegression
+
+import skdpsco
+from skdpsco import Ledger, PrivateGroupDRO, PrivateMinimaxClassifier
+from skdpsco.data import RowBlocks
+from skdpsco.losses import Hinge, Logistic, SmoothHinge
+from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsco.UtilityWarning", "ignore::skdpsco.PrivacyWarning"
+)
+N = 6000
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (N, 3))
+GROUP = rng.integers(0, 2, N)
+SCORES = 2.0 * X @ [1.0, -1.0, 0.5] + rng.logistic(size=N)
+RARE = SCORES > 3.0  # one in ten
+THREE = np.digitize(SCORES, [0.0, 2.5])
+HEAVY = {True: 10.0}
+
+
+def recall(model, y=RARE, label=True):
+    return np.mean(model.predict(X[y == label]) == label)
+
+
+def of_groups(**params):
+    params = {"epsilon": 4.0, "random_state": 0, "classes": [False, True], **params}
+    return PrivateGroupDRO(**params).fit(X, RARE, sensitive_features=GROUP)
+
+
+def of_classes(y=RARE, **params):
+    return PrivateMinimaxClassifier(**{"epsilon": 8.0, "random_state": 0, **params}).fit(X, y)
+
+
+def test_all_classifiers_take_weights_of_classes():
+    models = [getattr(skdpsco, name) for name in skdpsco.__all__ if name.startswith("Private")]
+    models = [model for model in models if "classes" in signature(model).parameters]
+    weighted = {model for model in models if "class_weight" in signature(model).parameters}
+    assert {model for model in models if is_classifier(model())} <= weighted
+    assert len(weighted) == 7
+
+
+# --- fits
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"solver": "moments"},
+        {"solver": "moments", "group_membership": "private", "groups": [0, 1]},
+        {"solver": "mirror-prox"},
+        {"solver": "mirror-prox", "loss": "hinge"},
+    ],
+    ids=str,
+)
+def test_a_heavy_class_of_groups_is_found(params):
+    plain, heavy = of_groups(**params), of_groups(class_weight=HEAVY, **params)
+    assert recall(heavy) > recall(plain) + 0.3
+    assert recall(heavy, label=False) > 0.3
+    assert heavy.privacy_.epsilon == plain.privacy_.epsilon
+
+
+@pytest.mark.parametrize(
+    ("y", "params", "gain"),
+    [
+        (RARE, {"solver": "moments", "tasks": None, "radius": 5.0}, 0.3),
+        (RARE, {"tasks": None}, 0.3),  # by gradient descent
+        (RARE, {"tasks": None, "solver": "mirror-descent"}, 0.3),
+        (RARE, {"solver": "moments", "class_prior": [0.9, 0.1]}, 0.02),  # already found by many
+        (RARE, {"solver": "mirror-prox", "n_iter": 60, "epsilon": 1e4}, 0.02),
+        (np.column_stack([RARE, RARE]), {"tasks": "columns"}, 0.3),
+        (THREE == 2, {"losses": ["logistic", "smooth-hinge"], "tasks": None, "radius": 4.0}, 0.1),
+    ],
+    ids=lambda case: str(case) if isinstance(case, dict) else "",
+)
+def test_a_heavy_class_of_tasks_is_found(y, params, gain):
+    plain, heavy = of_classes(y, **params), of_classes(y, class_weight=HEAVY, **params)
+    y = y if y.ndim == 1 else y[:, 0]
+    assert recall(heavy, y) > recall(plain, y) + gain
+    assert heavy.privacy_.epsilon == plain.privacy_.epsilon
+
+
+def test_a_heavy_class_among_three():
+    params = {"solver": "mirror-descent", "epsilon": 1e4, "tasks": None, "radius": 8.0}
+    plain, heavy = of_classes(THREE, **params), of_classes(THREE, class_weight={1: 9.0}, **params)
+    assert recall(heavy, THREE, 1) > recall(plain, THREE, 1) + 0.2
+
+
+def test_without_noise_the_average_is_that_of_scikit_learn():
+    expected = LogisticRegression(class_weight=HEAVY, C=1e6).fit(X, RARE)
+    params = {"class_weight": HEAVY, "epsilon": 1e6, "radius": 20.0}
+    for model in (
+        of_groups(objective="average", **params),
+        of_groups(objective="average", group_membership="private", groups=[0, 1], **params),
+        of_classes(tasks=None, solver="moments", **params),
+    ):
+        assert_allclose(model.coef_, expected.coef_, atol=0.05)
+        assert_allclose(model.intercept_, expected.intercept_, atol=0.05)
+
+
+def test_without_noise_the_worst_mean_of_weighted_losses_is_least():
+    """Groups whose shares of the heavy class differ: one of a third, one of a fortieth."""
+    rng = np.random.default_rng(1)
+    group = (rng.random(N) < np.where(RARE, 0.8, 0.2)).astype(int)
+
+    def worst(w):
+        z = X @ w[:3] + w[3]
+        losses = np.logaddexp(z, 0.0) - RARE * z
+        losses *= np.where(RARE, 1.0, 0.1)
+        return max(losses[group == g].mean() for g in (0, 1))
+
+    params = {"epsilon": 1e6, "radius": 6.0, "conditioning": None}
+    model = PrivateGroupDRO(class_weight=HEAVY, **params)
+    model.fit(X, RARE, sensitive_features=group)
+    w = np.append(model.coef_, model.intercept_)
+    nearby = w + 0.3 * rng.normal(size=(200, 4))
+    assert worst(w) <= min(map(worst, nearby)) + 0.01
+    plain = PrivateGroupDRO(**params).fit(X, RARE, sensitive_features=group)
+    assert worst(w) < worst(np.append(plain.coef_, plain.intercept_)) - 0.05
+
+
+@pytest.mark.parametrize("weights", [None, {}, {False: 3.0, True: 3}, {True: 1.0}], ids=str)
+def test_equal_weights_are_none(weights):
+    assert_array_equal(of_groups(class_weight=weights).coef_, of_groups().coef_)
+    assert_array_equal(of_classes(class_weight=weights).coef_, of_classes().coef_)
+
+
+def test_only_ratios_of_weights_count():
+    one, other = {True: 8.0, False: 2.0}, {True: 4.0}
+    assert_array_equal(of_groups(class_weight=one).coef_, of_groups(class_weight=other).coef_)
+    assert_array_equal(of_classes(class_weight=one).coef_, of_classes(class_weight=other).coef_)
+
+
+@pytest.mark.parametrize("made", [PreparedVertices, PreparedBall])
+@pytest.mark.parametrize("shares", [None, (0.3, 0.7)])
+def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
+    """Of the model's gradient and of the levels of the tasks, which are those less a constant."""
+    shares = None if shares is None else np.array(shares)
+    losses = (Logistic(), SmoothHinge(), Hinge())
+    plain, weighted = (made(losses, 3, 2.0, 1, shares, w) for w in (None, (1.0, 0.75)))
+    z = np.concatenate([np.full(block.size, 1.0 / block.size) for block in plain.blocks])
+    y = np.array([[1.0], [1.0], [-1.0]])
+    groups = () if shares is None else (np.eye(2)[[0, 0, 1]],)
+    data = (y, X[:3], *groups)
+    ones = [plain.total(z, tuple(part[[i]] for part in data)) for i in range(3)]
+    nothing = made(losses, 3, 2.0, 1, shares, (1.0, 0.0))
+    nothing = [nothing.total(z, tuple(part[[i]] for part in data)) for i in range(2)]
+    expected = 0.75 * (ones[0] + ones[1]) + 0.25 * (nothing[0] + nothing[1]) + ones[2]
+    assert_allclose(weighted.total(z, data), expected, atol=1e-12)
+
+
+def test_blocks_are_weighted_as_arrays_are():
+    blocks = RowBlocks.from_arrays(X, RARE, block_size=N)
+    params = {"class_weight": HEAVY, "classes": [False, True], "random_state": 0}
+    of_blocks = PrivateGroupDRO(**params).fit(blocks, sensitive_features=GROUP)
+    of_arrays = PrivateGroupDRO(**params).fit(X, RARE, sensitive_features=GROUP)
+    assert_array_equal(of_blocks.coef_, of_arrays.coef_)
+
+
+# --- bad input, before anything is charged
+
+
+@pytest.mark.parametrize("fit", [of_groups, of_classes])
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ("balanced", "would count the labels of the data. Declare a dict"),
+        ({7: 1.0}, "label 7 that is not among the classes"),
+        ({True: 0.0}, r"numbers in \[1e-6, 1e6\], got 0.0"),
+        ({True: np.nan}, r"numbers in \[1e-6, 1e6\]"),
+        ({True: "2"}, r"numbers in \[1e-6, 1e6\], got '2'"),
+        (3.0, "class_weight"),
+    ],
+)
+def test_bad_weights(fit, weights, match):
+    ledger = Ledger(10.0, 1e-5)
+    with pytest.raises(ValueError, match=match):
+        fit(class_weight=weights, ledger=ledger)
+    assert not ledger.charges()
+
+
+def test_weights_are_for_classes():
+    with pytest.raises(ValueError, match="class_weight must be None with loss='squared'"):
+        of_groups(loss="squared", class_weight=HEAVY)
+    with pytest.raises(TypeError, match="max_weight"):
+        PrivateGroupDRO(max_weight=2.0)
