@@ -1,4 +1,4 @@
-"""How a fit reads its records in blocks: what counts as blocks, and what it makes of them."""
+"""How a fit reads its records in blocks: what counts as blocks, and how they become a design."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
 
 
 def as_blocks(X: Any, y: Any) -> RowBlocks | None:
-    """Return numeric blocks with targets where `blocks_of` returns blocks, else None.
+    """Return numeric blocks with targets if `blocks_of` returns blocks, else None.
 
     Raises
     ------
@@ -75,13 +75,13 @@ def is_arrow(X: Any) -> bool:
 
 
 def first_record(X: Any) -> Any:
-    """One record of blocks, whose layout is that of all; anything else as it is."""
+    """One record of blocks, which has the layout of all of them; anything else as it is."""
     blocks = blocks_of(X)
     return X if blocks is None else blocks.as_frames().first
 
 
 def read_records(estimator: Any, X: Any, y: Any, encode: Callable[..., Any]) -> Any:
-    """Return blocks for a fit of ``estimator``, and set its names of columns; None for arrays."""
+    """Return blocks for a fit of ``estimator``, and set its column names; None for arrays."""
     blocks = as_blocks(X, y)
     return None if blocks is None else _named(estimator, BlockRecords(blocks, encode))
 
@@ -123,7 +123,7 @@ def _named(estimator: Any, records: "BlockRecords") -> "BlockRecords":
 
 @contextmanager
 def opened(X: Any, bounds: np.ndarray) -> Iterator[Any]:
-    """The design of records without an intercept; what workers hold of blocks is released."""
+    """Yield the design of records without an intercept; release what workers hold afterwards."""
     if not isinstance(X, BlockRecords):
         yield as_design(X, bounds, False)
         return
@@ -135,7 +135,7 @@ def opened(X: Any, bounds: np.ndarray) -> Iterator[Any]:
 
 
 class BlockRecords(NamedTuple):
-    """Blocks with the meaning of their targets, before a fit opens them."""
+    """Blocks with the encoding of their targets, before a fit opens them."""
 
     blocks: RowBlocks
     encode: Callable[..., Any]
@@ -159,10 +159,10 @@ class BlockRecords(NamedTuple):
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
 
     def read_once(self) -> Iterable[tuple[Any, Any]]:
-        """Blocks as iterating yields them, for a fit that reads each record once.
+        """Blocks as iteration yields them, for a fit that reads each record once.
 
         Dask computes them one by one, and may evaluate the graph anew for each: so all of them are
-        checked before, and compared when they are read.
+        checked beforehand, and compared when they are read.
         """
         blocks = self.blocks
         if not blocks.on_dask:
@@ -172,7 +172,7 @@ class BlockRecords(NamedTuple):
         return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
 
     def _reader(self) -> Reader:
-        """How blocks are read in one fit, whose key it draws."""
+        """The reader of the blocks in one fit, with a new key for digests."""
         blocks = self.blocks
         key = Hidden(new_key())
         known = (blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)

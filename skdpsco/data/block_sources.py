@@ -1,7 +1,8 @@
-"""Where blocks of rows come from: arrays, files that are mapped, Arrow tables and Parquet files.
+"""Sources of blocks of rows: arrays, memory-mapped files, Arrow tables and Parquet files.
 
-A part describes where one block is read from. It has ``n_rows``, its number of records or None, and
-``read()``, which returns the features and the targets (or None) as they are stored.
+A part describes where one block is read from. It has ``n_rows``, its number of records or None if
+that is unknown, and ``read()``, which returns the features and the targets (or None) as they are
+stored.
 """
 
 import mmap
@@ -19,15 +20,15 @@ from skdpsco.data.design import as_design
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
 
-# Dtypes of pandas by types of Arrow
+# Dtypes of pandas, by the names of Arrow's types
 NULLABLE = {"bool": "boolean"}
 for _bits in (8, 16, 32, 64):
     NULLABLE |= {f"int{_bits}": f"Int{_bits}", f"uint{_bits}": f"UInt{_bits}"}
-_MEMORY = "memory"  # of this process, a place like any file
+_MEMORY = "memory"  # names the memory of this process as a place, as a path names a file
 
 
 class Held(NamedTuple):
-    """Rows in memory: a view."""
+    """A view of rows in memory."""
 
     values: Any
 
@@ -39,7 +40,7 @@ class Held(NamedTuple):
 class Mapped(NamedTuple):
     """Rows of a file of numbers, which is opened and closed again for every block.
 
-    So only the blocks in use are mapped, and another process needs nothing but the file name.
+    So only the blocks in use are mapped, and other processes need only the name of the file.
     """
 
     filename: Any
@@ -97,7 +98,7 @@ class Taken(NamedTuple):
         """Features and targets."""
         X, y = self.part.read()
         n = self.part.n_rows
-        if X.shape[0] != n:  # else these might be taken for the rows
+        if X.shape[0] != n:  # otherwise these might be taken for the rows
             raise ValueError(f"it must have {n} rows, got {X.shape[0]}.")
         return select_records(X, self.rows, n), None if y is None else np.asarray(y)[self.rows]
 
@@ -137,12 +138,13 @@ class ArrowRows(NamedTuple):
             if hasattr(field.type, "value_type") and hasattr(field.type, "index_type"):
                 plain = table.column(j).cast(field.type.value_type)
                 table = table.set_column(j, field.name, plain)
-        # A missing value must not change the dtype, and by that what becomes of other records.
+        # A missing value must not change the dtype, since that would change how other records are
+        # read.
         return table.to_pandas(types_mapper=_nullable)
 
 
 def _nullable(kind: Any) -> Any:
-    """The dtype of pandas for integers or booleans that may be missing; None for other types."""
+    """The pandas dtype for integers or booleans that may be missing; None for other types."""
     import pandas as pd
 
     name = NULLABLE.get(str(kind))
@@ -150,7 +152,7 @@ def _nullable(kind: Any) -> Any:
 
 
 def framed(part: Any) -> Any:
-    """The part, read as a frame if it comes from Arrow."""
+    """The part itself; a part that comes from Arrow is read as a frame."""
     if hasattr(part, "framed"):
         return part._replace(framed=True)
     return part._replace(part=framed(part.part)) if hasattr(part, "part") else part
@@ -181,7 +183,7 @@ class RowGroups(NamedTuple):
 
 
 def check_block_size(value: Any) -> int | None:
-    """Rows of a block, None for an automatic number."""
+    """Check the rows per block; None stands for an automatic number."""
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -192,7 +194,7 @@ def check_block_size(value: Any) -> int | None:
 
 
 def block_rows(n_features: int, block_size: int | None) -> int:
-    """Rows of a block: the declared number, or as many as fit into `BLOCK_BYTES`."""
+    """Rows per block: the declared number, or as many as fit into `BLOCK_BYTES`."""
     if block_size is not None:
         return block_size
     return max(1, BLOCK_BYTES // (8 * max(n_features, 1)))
@@ -205,7 +207,7 @@ def cuts(n_samples: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def merged(sizes: list[int], rows: int) -> Iterator[list[int]]:
-    """Numbers of neighbouring pieces, put together while they have at most ``rows`` rows."""
+    """Groups of neighbouring pieces, each with at most ``rows`` rows if it has several pieces."""
     run: list[int] = []
     total = 0
     for number, size in enumerate(sizes):
@@ -228,7 +230,7 @@ def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
             row = values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64))
             shape = (stop - start, *values.shape[1:])
             return Mapped(values.filename, values.dtype, values.offset + start * row, shape)
-    if sparse.issparse(values):  # whose own slices are copies
+    if sparse.issparse(values):  # SciPy's own slices are copies
         entries = slice(*values.indptr[[start, stop]])
         arrays = values.data[entries], values.indices[entries], values.indptr[start : stop + 1]
         part = (*arrays[:2], arrays[2] - arrays[2][0])
@@ -237,7 +239,7 @@ def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
 
 
 def array_parts(X: Any, y: Any, rows: int) -> list[Pair]:
-    """Parts of arrays, of ``rows`` records each but the last."""
+    """Parts of arrays with ``rows`` records each, except for the last."""
     return [
         Pair(
             rows_of_array(X, start, stop),
@@ -249,7 +251,7 @@ def array_parts(X: Any, y: Any, rows: int) -> list[Pair]:
 
 
 def canonical(X: Any) -> Any:
-    """A CSR matrix that kernels can read as it is: checked, without duplicate entries."""
+    """A CSR matrix that kernels can read directly: checked, and without duplicate entries."""
     X = X if X.dtype in FLOATS else quietly("X must be real.", X.astype, np.float64)
     checked: Any = as_design(X, np.ones(X.shape[1]), False)
     return sparse.csr_matrix((checked.data, checked.indices, checked.indptr), shape=X.shape)
@@ -269,10 +271,10 @@ def check_files(paths: list[str]) -> None:
 
 
 def _file(path: Any) -> str:
-    """An identifier that all names of a file share."""
+    """An identifier shared by all names of a file."""
     try:
         found = os.stat(path)
-    except OSError:  # a missing file is reported where it is read; or it is remote
+    except OSError:  # a file may be remote; a missing one is reported when it is read
         return str(path)
     return f"{found.st_dev} {found.st_ino}" if found.st_ino else os.path.realpath(path)
 
@@ -288,7 +290,7 @@ def check_apart(blocks: list[Any]) -> None:
         before = [span for span in before if span[0] == place and span[2] > start]
         for *_, i in before if start < stop else ():
             if place == _MEMORY and not _share(_entries(blocks[i]), _entries(blocks[j])):
-                continue  # rows of one lie between those of the other
+                continue  # the rows of one lie between those of the other
             first, second = sorted((i, j))
             raise ValueError(
                 f"blocks {first} and {second} hold the same rows: a record must be in one block. "
@@ -298,7 +300,7 @@ def check_apart(blocks: list[Any]) -> None:
 
 
 def _span(X: Any) -> tuple[str, int, int]:
-    """Where a block is stored, and the first byte of it and the one after the last."""
+    """Where a block is stored: the place, the first byte, and the byte after the last one."""
     if isinstance(X, np.memmap):
         part = rows_of_array(X, 0, X.shape[0])
         if isinstance(part, Mapped):
@@ -315,14 +317,14 @@ def _span(X: Any) -> tuple[str, int, int]:
 
 
 def _entries(X: Any) -> Any:
-    """The array that tells where the rows are."""
+    """The array whose address tells where the rows are."""
     if hasattr(X, "iloc") and X.shape[1] > 0:
-        return X.iloc[:, 0].to_numpy()  # of a frame whose columns may lie apart
+        return X.iloc[:, 0].to_numpy()  # for a frame, whose columns may lie apart
     return getattr(X, "data", X) if sparse.issparse(X) else X
 
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether arrays share memory."""
+    """Whether two arrays share memory."""
     most: Any = 10_000
     try:
         return np.shares_memory(first, second, max_work=most)

@@ -10,7 +10,7 @@ from skdpsco._validation import is_missing
 
 
 def is_list(value: Any) -> bool:
-    """Whether a value is a list of entries: no string, set, mapping or frame."""
+    """Whether a value is a list of entries, and not a string, set, mapping or frame."""
     wrong = isinstance(value, (str, bytes, Mapping, Set)) or hasattr(value, "columns")
     return not wrong and np.iterable(value) and hasattr(value, "__len__")
 
@@ -42,7 +42,7 @@ def check_categories(name: str, categories: Any) -> np.ndarray:
 
 
 def codes_among(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
-    """Positions of values among the categories, -1 for what is not declared."""
+    """Positions of values among the categories, and -1 for values that are not declared."""
     # NumPy would sort the values, which may be of types that cannot be compared.
     position, missing = {}, -1
     for code, category in enumerate(categories):
@@ -57,7 +57,7 @@ def codes_among(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[
     def code_of(value):
         try:
             return position[value]
-        except Exception:  # not declared, or not hashable, for which any exception may be raised
+        except Exception:  # not declared, or not hashable, which may raise anything
             return missing if is_missing(value) else -1
 
     return [code_of(value) for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""Columns of a table: what is declared of one, and what its values become."""
+"""Columns of a table: what is declared about each, and which features it becomes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class Column:
     categories : tuple
         Categories, without missing values.
     integer : bool
-        Whether numbers are whole.
+        Whether the numbers are whole.
     unit : str
     fill : float
         The number that stands for a missing one.
@@ -107,10 +107,10 @@ class Column:
         return f"{self.name!r} has dtype {dtype}, which holds no {what}"
 
     def read(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers, truth values or codes of categories, and where they are missing.
+        """The numbers, truth values or codes of categories, and which of them are missing.
 
-        What is missing is NaN or, for categories, -1. So is what is not declared: it counts as
-        missing in a column of numbers or booleans, but not in one of categories.
+        Missing values become NaN or, for categories, -1. Undeclared values become the same: they
+        count as missing in a column of numbers or booleans, but not in one of categories.
         """
         if self.kind == CATEGORY:
             values = objects_of(column)
@@ -126,7 +126,7 @@ class Column:
         return numbers, np.isnan(numbers)
 
     def slots(self, column: Any) -> Iterator[tuple[Any, np.ndarray]]:
-        """Positions among the features that the column becomes, and values there.
+        """Positions among the features that the column becomes, and the values there.
 
         A position is one for all records, or an array of one per record.
         """
@@ -141,14 +141,15 @@ class Column:
         if self.kind == NUMBER:
             low, high = self.bounds
             values = np.clip(values, low, high)
-            # From the centre, as a symmetric map keeps the digits of small numbers.
+            # Differences from the centre, because a symmetric map keeps the digits of small
+            # numbers.
             values = np.clip((values - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)
         yield 0, values
         if self.missing:
             yield 1, lost.astype(np.float64)
 
     def faults(self, column: Any) -> Iterator[str]:
-        """What is wrong with the values of a column."""
+        """Sentences about values of the column that do not fit the declaration."""
         values, lost = self.read(column)
         empty = missing_in(column)
         if not self.missing and empty.any():
@@ -169,7 +170,7 @@ class Column:
                 yield "holds numbers that are not whole"
 
     def values(self) -> list[Any]:
-        """All declared values of categories or booleans, but for missing ones."""
+        """All declared values of categories or booleans, except for missing ones."""
         return [False, True] if self.kind == BOOLEAN else list(self.categories)
 
 
@@ -181,7 +182,7 @@ def is_pair_of_numbers(given: Any) -> bool:
 
 
 def declared_column(name: str, given: Any) -> Column:
-    """A declared column, checked.
+    """Check the declaration of a column, and return the column.
 
     Raises
     ------
@@ -242,7 +243,7 @@ def declared_column(name: str, given: Any) -> Column:
 
 
 def read_declaration(name: str, column: Any, categorical: bool) -> dict[str, Any] | None:
-    """A declaration read off the values of a column; None if it cannot be."""
+    """Guess a declaration from the values of a column; None if that is impossible."""
     kind, lost = kind_of(column), missing_in(column)
     values = objects_of(column)[~lost].tolist()
     declared: dict[str, Any] = {"missing": True} if lost.any() else {}

@@ -1,4 +1,4 @@
-"""Blocks on Dask: on a cluster, in whose memory they stay during a fit, or by local threads.
+"""Blocks on Dask: kept in the memory of a cluster during a fit, or computed by local threads.
 
 No task raises an exception, and what tasks return does not print its values, because a worker would
 write both to its log. Every task is deterministic and draws no noise, so a task that runs again
@@ -39,7 +39,7 @@ from skdpsco.data.record_sums import (
     values_of,
 )
 
-MAX_BLOCKS = 2048  # if the block size is automatic: a task takes milliseconds of the scheduler
+MAX_BLOCKS = 2048  # for an automatic block size; the scheduler needs milliseconds per task
 INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once
 
 
@@ -61,7 +61,7 @@ class DaskPart(NamedTuple):
     n_rows: int | None
 
     def call(self, function: Callable[..., Any]) -> Any:
-        """What ``function(X, y, n_rows)`` returns, as a Delayed."""
+        """A Delayed of what ``function(X, y, n_rows)`` returns."""
         y = Hidden(self.y.read()) if isinstance(self.y, Held | Mapped) else self.y
         joined = partial(_joined, function, self.target, self.n_rows)
         return delayed(joined, name=False, pure=False)(self.X, y)
@@ -237,9 +237,9 @@ def _read_and_run(
 def _values_of_blocks(
     parts: list[DaskPart], readers: list[Reader], function: Callable[..., Any], client: Any = None
 ) -> Iterator[Any]:
-    """What ``function(reader, X, y, n_rows)`` returns for every block, in order.
+    """The results of ``function(reader, X, y, n_rows)`` for all blocks, in order.
 
-    There is one call of ``compute``, so that work that blocks share is done once.
+    A single call of ``compute`` does the work that blocks share only once.
     """
     pairs = zip(parts, readers, strict=True)
     tasks = [part.call(partial(function, reader)) for part, reader in pairs]
@@ -279,7 +279,7 @@ class GraphBlocks:
         return tree_sum(_values_of_blocks(self._parts, self._readers, partial(_read_and_run, task)))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """Features and targets of one block after the other, as iterating yields them."""
+        """The features and targets of one block after the other."""
         for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
             pair = part.call(partial(_read_as_stored, reader)).compute()
             if isinstance(pair, Failure):
@@ -323,7 +323,7 @@ class ClusterBlocks:
     def __init__(self, client: Any, parts: list[DaskPart], n_samples: int, reader: Reader) -> None:
         self._client = client
         readers = _look_at(parts, n_samples, reader, client)
-        # A future keeps its graph: the block of a lost worker is read again, and compared.
+        # A future keeps its graph, so the block of a lost worker is read again, and compared.
         pairs = zip(parts, readers, strict=True)
         self._blocks = client.compute([part.call(partial(_read, mine)) for part, mine in pairs])
         try:
@@ -336,10 +336,11 @@ class ClusterBlocks:
             raise
 
     def _by_thread(self) -> list[list[int]]:
-        """Group the numbers of blocks that one thread of the worker that holds them can sum up.
+        """Group the numbers of blocks that one thread can sum up on the worker that holds them.
 
         There are no groups if one thread would have far more blocks than the others: then the
-        scheduler spreads them. Nor are there if there are many blocks: then workers add up sums.
+        scheduler spreads them. There are none either if there are many blocks: then workers add up
+        sums.
         """
         n_blocks = len(self._blocks)
         if n_blocks > FAN_IN:
@@ -362,8 +363,8 @@ class ClusterBlocks:
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
         client, hidden = self._client, Hidden(task)
-        # The key must not be made of the content: if the same content were sent again, Dask would
-        # confuse it with the object that is being released.
+        # The key must not be derived from the content: if the same content were sent again, Dask
+        # would confuse it with the object that is being released.
         sent = client.scatter(hidden, hash=False) if task.n_floats > INLINE else hidden
         threads = client.nthreads()
         if threads != self._threads:  # a worker was lost, or joined

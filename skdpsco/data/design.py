@@ -1,7 +1,7 @@
-"""The data as kernels see it: dense or CSR, clipped into the declared bounds on the way.
+"""The data as kernels see it: dense or CSR, clipped into the declared bounds when it is read.
 
 Kernels see features in [-1, 1]: entry ``x_ij`` is clipped to ``[-b_j, b_j]`` and divided by ``b_j``
-wherever it is read, so the only clipped copy is that of `as_columns`, for solvers that go column by
+wherever it is read. So the only clipped copy is that of `as_columns`, for solvers that go column by
 column. With an intercept, the last column consists of ones.
 Predictions have shape (n, n_outputs). Coefficients are flat: feature j of output k stands at
 ``k * n_features + j``, the ones included in n_features.
@@ -17,11 +17,11 @@ from skdpsco._kernels import inner, kernel
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_sparse
 
-GATHERED_ROWS = 1024  # records of which a dense copy is made at a time, to stay in the cache
+GATHERED_ROWS = 1024  # records in a dense copy, few enough to stay in the cache
 
 
 class Dense(NamedTuple):
-    """A C-ordered array of floats, feature bounds, and 1 if a column of ones follows, else 0."""
+    """A C-ordered float array, the feature bounds, and 1 if a column of ones follows, else 0."""
 
     values: np.ndarray
     bounds: np.ndarray
@@ -39,9 +39,9 @@ class CSR(NamedTuple):
 
 
 class CentredCSR(NamedTuple):
-    """Sparse rows less a dense one, with a column of ones: ``data`` is clipped and scaled already.
+    """Sparse rows minus a dense one, with a column of ones; ``data`` is already clipped and scaled.
 
-    Only sums of gradients and predictions can read it: the centre is in products with the ones.
+    Only sums of gradients and predictions can read it: products with the ones include the centre.
     """
 
     data: np.ndarray
@@ -55,8 +55,8 @@ class CentredCSR(NamedTuple):
 def read_only(array: np.ndarray) -> np.ndarray:
     """Return a view that nobody can write to.
 
-    Kernels are compiled once more for an array that is not read-only, or for one that is, such as
-    a memory map: all designs of this package hold read-only arrays.
+    Numba compiles kernels separately for read-only arrays, such as memory maps. All designs of this
+    package hold read-only arrays, so that each kernel is compiled once.
     """
     view = array.view()
     view.flags.writeable = False
@@ -68,7 +68,7 @@ def as_design(
 ) -> Dense | CSR:
     """Wrap a validated floating-point array or CSR matrix, without a copy where possible.
 
-    ``checked`` says that a matrix is known to be valid and canonical.
+    ``checked`` says that the matrix is known to be valid and canonical.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def as_design(
     if not native or len(X.data) != len(fresh.data):
         X = fresh  # use the arrays that were checked: Numba would not swap bytes
     if not fresh.has_canonical_format:
-        # Two entries of one cell would be clipped one by one, and their sum might exceed the bound.
+        # Two entries of one cell would be clipped separately, and their sum might exceed the bound.
         X = fresh.copy()
         X.sum_duplicates()
         if not np.isfinite(X.data).all():
@@ -207,7 +207,7 @@ def _(X, j, step, Z, k):
             Z[i, k] += step
         else:
             for p in range(X.indptr[i], X.indptr[i + 1]):
-                if X.indices[p] == j:  # one entry at most: the matrix is canonical
+                if X.indices[p] == j:  # at most one entry: the matrix is canonical
                     Z[i, k] += step * clip_scale(X.data[p], X.bounds[j])
 
 

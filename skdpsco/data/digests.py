@@ -1,7 +1,7 @@
 """Digests of blocks, which detect that a block has changed when it is read again.
 
-They are keyed with a secret of the fit, and take about as long as a sum over the same bytes. The
-proof, and the use they are put to: docs/proofs/blocks.md.
+They are keyed with a secret of the fit, and take about as long as a sum over the same bytes.
+docs/proofs/blocks.md has the proof, and says what they are used for.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco.data.design import read_only
 
-WORDS = 512  # words of 64 bits in a chunk; the first cache holds a chunk beside two keys
+WORDS = 512  # 64-bit words in a chunk; the first cache holds a chunk beside two keys
 
 
 def new_key() -> bytes:
@@ -49,7 +49,7 @@ def digest(key: bytes, X: Any, y: np.ndarray) -> bytes:
 
 
 def digest_of_columns(key: bytes, columns: list[Any]) -> bytes:
-    """Digest of a few columns of a block, labels of any type among them; 16 bytes."""
+    """Digest of a few columns of a block, 16 bytes; the columns may hold labels of any type."""
     total = hashlib.blake2b(key=key[:32], digest_size=16)
     for column in map(np.asarray, columns):
         plain = column.dtype.kind in "biuf"
@@ -62,7 +62,7 @@ def digest_of_columns(key: bytes, columns: list[Any]) -> bytes:
 def digest_of_features(key: bytes, X: Any) -> bytes:
     """Digest of features before they are encoded: a sparse matrix, an array or a frame.
 
-    A frame of numbers has that of its array, as a step may ask for either; 16 bytes.
+    A frame of numbers has the same digest as its array, since a step may ask for either; 16 bytes.
     """
     if hasattr(X, "iloc") and all(dtype.kind in "biuf" for dtype in X.dtypes):
         X = X.to_numpy(np.float64, na_value=np.nan)

@@ -10,13 +10,13 @@ import numpy as np
 from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
 
-# What a column may hold, as far as its dtype tells, which is public.
+# What a column may hold according to its dtype, which is public.
 NUMBERS, BOOLEANS, TEXT, CATEGORICAL = "numbers", "booleans", "text", "categories"
 OBJECTS, OTHER = "objects", "other values"
 
 
 def open_frame(name: str, frame: Any) -> Any:
-    """A frame of narwhals, with different names of columns.
+    """Open a frame with narwhals, and check that its columns have different names.
 
     Raises
     ------
@@ -44,10 +44,10 @@ def open_frame(name: str, frame: Any) -> Any:
 
 
 def kind_of(column: Any) -> str:
-    """What a column of narwhals may hold, as far as its dtype tells."""
+    """What a column of narwhals may hold according to its dtype."""
     import narwhals
 
-    # narwhals looks at the values of a column of objects, to find out whether they are strings.
+    # narwhals looks at the values of a column of objects to find out whether they are strings.
     if getattr(column.to_native(), "dtype", None) == np.dtype(object):
         return OBJECTS
     dtype = column.dtype
@@ -95,5 +95,5 @@ def missing_in(column: Any) -> np.ndarray:
 
 
 def read_quietly(function: Callable[..., Any], *args: Any) -> Any:
-    """What a function makes of columns; errors of libraries do not show their values."""
+    """Apply a function to columns; errors of libraries do not show their values."""
     return quietly("X must be a data frame whose columns can be read.", function, *args)

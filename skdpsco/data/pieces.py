@@ -1,7 +1,7 @@
-"""How records are cut into pieces, how sums over them are added up, and how large rounding is.
+"""How records are cut into pieces, how sums over them are added up, and how much rounding adds.
 
 The pieces and the order of additions follow from public sizes alone. So a sum does not depend on
-who computes it, and a record changes nothing but its own term. Proof of `sum_error`:
+who computes it, and a record changes nothing but its own term. `sum_error` is proven in
 docs/proofs/noise.md, section 8.
 """
 
@@ -17,17 +17,17 @@ from skdpsco.data.design import CSR, CentredCSR, Dense, read_only
 from skdpsco.mechanisms.samplers import summation_error
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
-PIECE_ROWS = 2**16  # records of a piece at most, which a function may add one after the other
-PIECE_WORK = 2**21  # about as many entries of a piece take far longer than a thread takes to start
-MANY = 64  # so many pieces keep threads equally busy; with more there would be more calls
-MAX_PIECE_WORK = 2**24  # entries of a piece at most: some functions copy a piece
-LEAST_ROWS = 1024  # records of a piece at least
+PIECE_ROWS = 2**16  # most records of a piece, which a function may add one after the other
+PIECE_WORK = 2**21  # dense entries; reading so many takes far longer than starting a thread
+MANY = 64  # this many pieces keep threads equally busy; more would only add calls
+MAX_PIECE_WORK = 2**24  # largest number of entries in a piece, since some functions copy it
+LEAST_ROWS = 1024  # smallest number of records in a piece
 TYPICAL = 100  # assumed entries of a sparse record: the true number is not public
 TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pieces and over blocks
 
 
 def work(X: Dense | CSR | CentredCSR) -> int:
-    """Estimate, from public sizes, how many dense entries take as long to read."""
+    """Estimate the work of reading the records, in dense entries, from public sizes."""
     if isinstance(X, Dense):
         return X.values.size
     return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
@@ -36,13 +36,13 @@ def work(X: Dense | CSR | CentredCSR) -> int:
 def pieces(X: Any, y: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     """Cut the records into runs, at least one; the runs are views.
 
-    Neighbouring data sets are cut at the same records: BLAS may round products differently at
-    another place of a matrix, which would change the predictions of all records.
+    Neighbouring data sets are cut at the same records: at another place of a matrix BLAS may round
+    products differently, which would change the predictions of all records.
     """
     n, size = len(y), max(work(X), 1)
     wanted = min(max(size // MANY, PIECE_WORK), MAX_PIECE_WORK)
     if not isinstance(X, Dense):
-        wanted = max(wanted, 64 * len(X.bounds))  # a sum has an entry for every column
+        wanted = max(wanted, 64 * len(X.bounds))  # a sum has one entry per column
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
     if n <= rows:
         return [(X, y)]
@@ -76,12 +76,12 @@ def add(terms: Iterable[Any]) -> Any:
 
 
 def tree_sum(terms: Iterable[Any]) -> Any:
-    """Add up runs of `FAN_IN` terms, then runs of such sums, until one sum is left.
+    """Add up runs of `FAN_IN` terms, then runs of their sums, until one sum is left.
 
     Raises
     ------
     ValueError
-        If there is no term: a sum of none has no shape.
+        If there is no term, since the sum would have no shape.
     """
     while True:
         iterator = iter(terms)
@@ -96,11 +96,11 @@ def tree_sum(terms: Iterable[Any]) -> Any:
 
 
 def sum_in_runs(n_samples: int, total: Callable[[int, int], Any]) -> Any:
-    """Sum over records, where ``total(start, stop)`` sums up a run, without `map_reduce`.
+    """Sum over records without `map_reduce`; ``total(start, stop)`` sums up one run.
 
     `sum_error` bounds the rounding error.
     """
-    runs = list(cuts(n_samples, PIECE_ROWS)) or [(0, 0)]  # an empty sum has a shape too
+    runs = list(cuts(n_samples, PIECE_ROWS)) or [(0, 0)]  # an empty sum has a shape, too
     return tree_sum(total(start, stop) for start, stop in runs)
 
 
@@ -113,7 +113,7 @@ def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:
     """Bound on the error of `map_reduce` for sums of ``terms`` numbers within +-bound per record.
 
     For a sum of vectors of norm at most ``bound`` it bounds the norm of the error, in any l_p norm
-    and any dimension. It covers a rounded factor of the sum, or two for ``terms=2``. Beyond
+    and any dimension. It covers a rounded factor of the sum, or two with ``terms=2``. Beyond
     `PIECE_ROWS` records it grows with n, not with its square. `replace_one` counts it once for each
     of two neighbouring data sets.
     """
@@ -134,7 +134,7 @@ def replace_one(
         Bound on how far one replaced record moves the exact sum; None for ``2 * bound``.
     terms : int
         As in `sum_error`.
-    parts : int
+    Number of sums that are released together; each of them is rounded by as much.
         Sums that are released together, each of which is rounded by as much.
 
     Returns

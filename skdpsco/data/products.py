@@ -16,13 +16,13 @@ from skdpsco._typing import MatrixLike
 from skdpsco.data.design import CSR, CentredCSR, Dense
 
 MAX_RUN = 64  # rows
-LEAST_NORM = 2.0**-5  # of rows less a centre, over that of the centre: rounding is far below
-RUN_ENTRIES = 512  # entries of a run of dense rows, if that is more than four rows
+LEAST_NORM = 2.0**-5  # of rows minus a centre, over that of the centre; rounding is far below
+RUN_ENTRIES = 512  # number of entries in a run of dense rows, unless four rows have more
 
 
 @inlined_kernel
 def dot_rows(X, start, common, v, Z):
-    """Write into ``Z`` of shape (m, K) the products of m rows, from ``start`` on, with ``v``.
+    """Write the products of m rows, from ``start`` on, with ``v`` into ``Z`` of shape (m, K).
 
     ``v`` holds K times the coefficients over the bounds, flat; ``common`` is `common_bound`.
     """
@@ -31,15 +31,15 @@ def dot_rows(X, start, common, v, Z):
 
 @inlined_kernel
 def square_row(X, i, u):
-    """Squared l2 norm of row i, without the one of an intercept, its entries times ``u``."""
+    """Squared l2 norm of row i with its entries times ``u``, excluding the one of an intercept."""
     raise NotImplementedError
 
 
 @inner
 def norm_rows(X, start, u, out):
-    """Write into ``out`` of shape (m,) the l2 norms of m rows, their entries times ``u``.
+    """Write the l2 norms of m rows, with their entries times ``u``, into ``out`` of shape (m,).
 
-    The ones of an intercept count if ``u`` has an entry for them; with a centre, see `as_lengths`.
+    The ones of an intercept count if ``u`` has an entry for them. With a centre, see `as_lengths`.
     """
     d = X.bounds.shape[0]
     one = u[d] * u[d] if u.shape[0] > d else 0.0
@@ -50,23 +50,23 @@ def norm_rows(X, start, u, out):
 
 @inlined_kernel
 def dot_and_norm_rows(X, start, common, v, u, Z, norms):
-    """`dot_rows` and `norm_rows`: an entry of a dense row is read and clipped once for both."""
+    """Combine `dot_rows` and `norm_rows`: each entry of a dense row is read and clipped once."""
     dot_rows(X, start, common, v, Z)
     norm_rows(X, start, u, norms)
 
 
 @inlined_kernel
 def add_rows(X, start, common, R, out):
-    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of ``out``, which is flat.
+    """Add ``R[i, k]`` times row ``start + i`` to the k-th part of the flat vector ``out``.
 
-    Dense rows should be in the cache, as those of a run are; ``common`` is `common_bound`.
+    Dense rows should be in the cache, as the rows of a run are; ``common`` is `common_bound`.
     """
     raise NotImplementedError
 
 
 @inlined_kernel
 def add_all_rows(X, common, R, out):
-    """As `add_rows`, for all records, which are not in the cache yet."""
+    """Do the same as `add_rows` for all records, which are not in the cache yet."""
     add_rows(X, 0, common, R, out)
 
 
@@ -81,7 +81,7 @@ def _add_ones(X, R, out):
 
 @inner
 def common_bound(X):
-    """Return the bound that all columns share, or 0: looking up one per entry takes time."""
+    """Return the bound that all columns share, or 0; it saves a lookup per entry."""
     for j in range(X.bounds.shape[0]):
         if X.bounds[j] != X.bounds[0]:
             return 0.0
@@ -90,7 +90,7 @@ def common_bound(X):
 
 @inner
 def over_bounds(X, v):
-    """Divide the coefficients ``v`` of features by the features' bounds, in place; flat."""
+    """Divide the flat coefficients ``v`` of features by the features' bounds, in place."""
     d = X.bounds.shape[0]
     D = d + X.intercept
     for start in range(0, v.shape[0], D):
@@ -100,32 +100,32 @@ def over_bounds(X, v):
 
 @inner
 def predict(X, w, Z):
-    """Write the predictions ``X W`` into ``Z`` of shape (n, K), ``w`` flat."""
+    """Write the predictions ``X W`` into ``Z`` of shape (n, K); ``w`` is flat."""
     v = w.copy()
     over_bounds(X, v)
     dot_rows(X, 0, common_bound(X), v, Z)
 
 
 def predict_all(X: Any, w: np.ndarray, Z: np.ndarray) -> None:
-    """`predict`, for calls from Python, and rows less a centre."""
+    """Call `predict` from Python, also for rows minus a centre."""
     multiply_rows(X, as_vector(w, X), Z)
 
 
 @njit
 def multiply_rows(X, v, Z):
-    """`dot_rows`, of all records."""
+    """Apply `dot_rows` to all records."""
     dot_rows(X, 0, common_bound(X), v, Z)
 
 
 @njit
 def norms_of(X, u, out):
-    """`norm_rows`, of all records."""
+    """Apply `norm_rows` to all records."""
     norm_rows(X, 0, u, out)
 
 
 @inner
 def correlate(X, R, out):
-    """Write ``X' R``, flat: the sum over records of feature times R, ``R`` of shape (n, K)."""
+    """Write ``X' R``, flat: the sum over records of features times R, of shape (n, K)."""
     for j in range(out.shape[0]):
         out[j] = 0.0
     add_all_rows(X, common_bound(X), R, out)
@@ -134,7 +134,7 @@ def correlate(X, R, out):
 
 @inner
 def scaled_row_norms(X, scale, out):
-    """Write the l2 norm of every record's features over ``scale``.
+    """Write the l2 norm of every record's features divided by ``scale``.
 
     The ones of an intercept count if ``scale`` has an entry for them.
     """
@@ -144,8 +144,8 @@ def scaled_row_norms(X, scale, out):
     norm_rows(X, 0, u, out)
 
 
-# Rows are read one after the other, which is the fastest way to read memory. Those of a run are
-# added four at a time, so that the sums are read and written once for four rows. Functions take the
+# Rows are read one after the other, which is the fastest way to read memory. The rows of a run are
+# added four at a time, so that the sums are read and written once per four rows. Functions take the
 # array and a row number, because Numba would count references to a view of each row.
 
 
@@ -249,8 +249,8 @@ def _(X, common, R, out):
     _add_ones(X, R, out)
 
 
-# Indices are unsigned, because Numba checks signed ones for negative values. These are no
-# `reduction`, because gathering numbers into vectors is slower than loading them one by one.
+# Indices are unsigned, because Numba checks signed ones for negative values. These functions are
+# not a `reduction`, because gathering numbers into vectors is slower than loading them one by one.
 
 
 @inner
@@ -314,8 +314,9 @@ def _(X, i, u):
     return total
 
 
-# Entries of rows less a centre have been clipped. The centre itself is part of what is multiplied
-# with the ones: of coefficients in `as_vector`, of lengths in `as_lengths`, of sums in `as_sums`.
+# Entries of rows minus a centre are already clipped. The centre itself is part of what is
+# multiplied with the ones: the coefficients of `as_vector`, the lengths of `as_lengths`, the sums
+# of `as_sums`.
 
 
 @dot_rows.register(CentredCSR)
@@ -364,7 +365,7 @@ class RunRoom(NamedTuple):
 
 
 def run_room(X: MatrixLike, n_outputs: int) -> RunRoom:
-    """Work space for runs of rows that the fastest cache holds; their length was measured."""
+    """Work space for runs of rows that fit into the fastest cache; their length was measured."""
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
     rows = min(max(rows, 4), MAX_RUN)
     return RunRoom(np.empty((rows, n_outputs)), np.empty(rows))
@@ -381,7 +382,7 @@ def as_vector(coefficients: np.ndarray, X: MatrixLike) -> np.ndarray:
 
 
 def as_sums(total: np.ndarray, X: Any) -> np.ndarray:
-    """Sums over rows of what `add_rows` has written."""
+    """Sums over rows, from what `add_rows` has written."""
     d = len(X.bounds)
     sums = total.reshape(-1, d + X.intercept).copy()
     sums[:, :d] /= X.bounds
@@ -391,7 +392,7 @@ def as_sums(total: np.ndarray, X: Any) -> np.ndarray:
 
 
 def as_lengths(unit: np.ndarray, X: Any) -> np.ndarray:
-    """What `norm_rows` takes for norms of rows whose entries are multiplied by ``unit``.
+    """The multipliers that `norm_rows` takes for norms of rows whose entries are times ``unit``.
 
     With a centre, the entry of the ones stands for the squared norm of the centre, too.
     """

@@ -43,7 +43,7 @@ def real_numbers(
         # A function that changed records would depend on earlier calls.
         views = (read_only(array) if isinstance(array, np.ndarray) else array for array in data)
         found = np.asarray(function(*views))
-        if found.dtype.kind == "c":  # this must affect none but the records that are complex
+        if found.dtype.kind == "c":  # this may affect only the records that are complex
             found = np.where(found.imag == 0.0, found.real, np.nan)
         if found.shape != (n, *shape) or found.dtype.kind not in "biufO":
             legal = str(("n_records", *shape)).replace("'", "")
@@ -56,14 +56,14 @@ def real_numbers(
                 f"{name} must return float64 where it is declared monotone, got {found.dtype}: "
                 "the rounding of anything shorter would not be small next to what a record may do."
             )
-        return found.astype(np.float64)  # also from long doubles and objects
+        return found.astype(np.float64)  # long doubles and objects, too
 
 
 def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: Any) -> np.ndarray:
     """As `real_numbers`, with NaN for every record for which the function fails; raises nothing.
 
     Whether a function fails may depend on one record, and the others must count as if it had not
-    failed. So it is called again with either half of the records, down to single records.
+    failed. So it is called again with each half of the records, down to single records.
     """
     try:
         return real_numbers(name, function, data, *given)

@@ -1,9 +1,9 @@
 """Records one by one: rows as kernels see them, and the order of the rows in one pass.
 
 A kernel that goes through the records once is called for one chunk ``(X, y, rows)`` at a time, and
-takes the records of ``rows`` in that order. `Records` cuts arrays into chunks, `Blocks` an
-iterator. The state that a kernel carries from one chunk to the next must not depend on where chunks
-are cut.
+takes the records in the order of ``rows``. `Records` cuts arrays into chunks, and `Blocks` an
+iterator of blocks. The state that a kernel carries from one chunk to the next must not depend on
+where the chunks are cut.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, Dense
 
-CHUNK_RECORDS = 8192  # records of a chunk at most
+CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
 _LINE = 64  # bytes of a cache line
-AHEAD = 4  # records between `fetch_row` and `read_row`
+AHEAD = 4  # number of records between `fetch_row` and `read_row`
 
 Chunk = tuple[Dense | CSR, np.ndarray, np.ndarray]
 
@@ -45,7 +45,7 @@ class Row:
     def __init__(self, X: Dense | CSR, row_norm: float) -> None:
         d = len(X.bounds)
         size = d + X.intercept
-        unlimited = row_norm >= np.sqrt(d)  # as long as a row in [-1, 1] can be
+        unlimited = row_norm >= np.sqrt(d)  # no row in [-1, 1] is longer
         self.inverse = 1.0 / X.bounds
         self.row_norm = np.inf if unlimited else float(row_norm)
         self.columns = np.arange(size)
@@ -59,7 +59,7 @@ class Row:
 
 @kernel
 def fetch_row(X, i):
-    """Prefetch record i, which is read soon: waiting for memory would take most of the time."""
+    """Prefetch record i, which is read soon: waiting for memory would dominate the time."""
     raise NotImplementedError
 
 
@@ -68,7 +68,7 @@ def read_row(X, i, inverse, row_norm, columns, values):
     """Write record i into the buffer, and return its number of entries.
 
     Entries are clipped, scaled to [-1, 1] and shortened to an l2 norm of at most ``row_norm``; the
-    one of an intercept follows.
+    one of an intercept is appended.
     """
     raise NotImplementedError
 
@@ -88,7 +88,7 @@ def row_add(X, columns, values, size, factor, w, start):
 @intrinsic
 def _fetch_line(typing_context, address):
     def generate(context, builder, signature, arguments):
-        # To read (0), often (3), data (1).
+        # read (0), often (3), data (1)
         number, line = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [line, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [line], kind)
@@ -200,14 +200,14 @@ def _(X, columns, values, size, factor, w, start):
 
 
 class Records:
-    """The records of arrays, each taken once, in a random order or in that of the arrays.
+    """The records of arrays, each taken once, in random order or in the order of the arrays.
 
     Parameters
     ----------
     X : Dense or CSR
     y : ndarray of shape (n,)
     rng : numpy.random.Generator or None
-        Draws the order, independently of the data. None keeps that of the arrays.
+        Draws the order, independently of the data. None keeps the order of the arrays.
     """
 
     y: np.ndarray
@@ -216,7 +216,7 @@ class Records:
     def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None) -> None:
         self.X, self.y = X, y
         self.taken = 0
-        # The permutation is computed, not stored: n numbers would exceed all other state.
+        # The permutation is computed, not stored: n numbers would be larger than all other state.
         self._keys = None if rng is None else _round_keys(rng)
 
     def take(self, n_records: int) -> Iterator[Chunk]:
@@ -233,7 +233,7 @@ class Records:
 
 
 class Blocks:
-    """The records of an iterator of blocks, in the order in which they come.
+    """The records of an iterator of blocks, in the order in which they arrive.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class Blocks:
             yield self._X, self._y, rows
 
     def close(self) -> None:
-        """Read the records that the solver left over, and refuse undeclared ones after them."""
+        """Read the records that the solver has left, and refuse undeclared ones after them."""
         for _ in self.take(self.n_samples - self.taken):
             pass
         if self._position < len(self._y) or self._next_block():

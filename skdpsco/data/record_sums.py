@@ -40,8 +40,7 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
         A function at the top level of a module, so that it can be sent to a worker; deterministic
         and without noise. It takes a Dense or CSR design and its targets, and returns an array or a
         tuple of arrays whose shapes depend on the arguments only. Numbers are returned as arrays
-        without dimensions.
-    *arguments
+        Further arguments, which are public or already released: they are sent to workers.
         Further arguments, public or released before: they are sent to workers.
     """
     if isinstance(X, BlockDesign):
@@ -52,9 +51,9 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
 
 
 def without_gil(function: Any) -> Any:
-    """Mark a function for `map_reduce` that runs in machine code, so that threads speed it up.
+    """Mark a function for `map_reduce` that runs in machine code: threads make it faster.
 
-    Other functions would wait for one another, and BLAS has threads of its own.
+    Other functions would wait for one another, and BLAS has its own threads.
     """
     function.without_gil = True
     return function
@@ -91,7 +90,7 @@ class Failure:
 
     error: type[Exception]
     message: str
-    number: int | None = None  # of the block, if it is not its place among the results
+    number: int | None = None  # of the block, unless it is its place among the results
 
     def throw(self, place: int) -> None:
         """Raise the error, with the number of the block."""
@@ -245,7 +244,7 @@ class Reader(NamedTuple):
         return self(X, y, part.n_rows)
 
     def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
-        """Return the number of records and the digest of a block that was read."""
+        """Return the number of records in a block and its digest."""
         return len(y), digest(self.key.value, X, y)
 
     def again(self, expected: bytes, checked: bool) -> "Reader":
@@ -268,7 +267,7 @@ class Task(NamedTuple):
 
     @property
     def n_floats(self) -> int:
-        """Size of the arrays that are sent with it."""
+        """Number of floats in the arrays that are sent with it."""
         return len(self.bounds) + _n_floats(self.conditioning or ()) + _n_floats(self.arguments)
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
@@ -280,14 +279,14 @@ class Task(NamedTuple):
 
 
 def _n_floats(argument: Any) -> int:
-    """Entries of an array, or of those in a tuple: a loss, for instance, whose numbers are few."""
+    """Entries of an array, or of the arrays in a tuple; a loss, for instance, holds few numbers."""
     if isinstance(argument, tuple):
         return sum(map(_n_floats, argument))
     return argument.size if isinstance(argument, np.ndarray) else 0
 
 
 def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
-    """A task on a part."""
+    """Run a task on a part."""
     return attempt(lambda: task(*reader.read(part)))
 
 
@@ -297,12 +296,12 @@ def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
-    """The values of tasks, in the order of blocks.
+    """The values of tasks, in the order of the blocks.
 
     Raises
     ------
     ValueError, TypeError, OSError, MemoryError, ImportError, RuntimeError
-        For the first task that failed.
+        The error of the first task that failed.
     """
     for number, result in enumerate(results):
         if isinstance(result, Failure):
@@ -312,7 +311,7 @@ def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
 
 
 def in_pieces(X: Any, y: Any) -> Any:
-    """The design of arrays in memory for sums by `map_reduce`: large ones in pieces, with y.
+    """The design of arrays in memory for sums by `map_reduce`; large arrays are cut into pieces.
 
     The pieces and the order of additions do not depend on the number of threads.
     """
@@ -322,7 +321,7 @@ def in_pieces(X: Any, y: Any) -> Any:
 
 
 class Pieces:
-    """Pieces of arrays in memory, which threads of this process sum up, as many as Numba's.
+    """Pieces of arrays in memory, summed up by as many threads of this process as Numba uses.
 
     Parameters
     ----------
@@ -337,18 +336,19 @@ class Pieces:
         """Sum of a task over all pieces."""
 
         def run(piece):
-            with np.errstate(all="ignore"):  # every thread has its own
+            with np.errstate(all="ignore"):  # every thread has its own setting
                 return task.function(*piece, *task.arguments)
 
         n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         if n_threads == 1 or not getattr(task.function, "without_gil", False):
             return tree_sum(map(run, self._pieces))
-        # Numba's own threads will not do: the process dies if two threads use their pool at once.
+        # Numba's own threads cannot be used: the process dies if two threads use their pool at
+        # once.
         with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
             return tree_sum(pool.map(run, self._pieces))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
 
 class LocalBlocks:
@@ -380,8 +380,8 @@ class LocalBlocks:
             return starmap(function, pairs)
         from joblib import Parallel, delayed
 
-        # Threads unless the caller's parallel_config says otherwise: kernels run without the GIL.
-        # Memory maps are off, because joblib would write a copy of the data to a file.
+        # These are threads unless the caller's parallel_config says otherwise: kernels run without
+        # the GIL. Memory maps are off, because joblib would write a copy of the data to a file.
         workers = Parallel(n_jobs=self._n_jobs, prefer="threads", max_nbytes=None)
         return workers(delayed(function)(*pair) for pair in pairs)
 
@@ -390,11 +390,11 @@ class LocalBlocks:
         return tree_sum(values_of(self._map(partial(read_and_run, task))))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
 
 def check_n_records(declared: int, found: int) -> None:
-    """Refuse blocks that do not hold as many records as were declared."""
+    """Refuse blocks that hold another number of records than was declared."""
     if declared != found:
         raise ValueError(
             f"n_samples={declared} records were declared, but the blocks of X hold {found}."
@@ -424,7 +424,7 @@ class BlockDesign(NamedTuple):
     conditioning: Any = None
 
     def with_targets(self, function: Callable[..., Any]) -> "BlockDesign":
-        """The same blocks, with ``function`` of their targets in place of these."""
+        """The same blocks, with ``function`` applied to their targets."""
         both = function if self.target is None else partial(one_after_other, self.target, function)
         return self._replace(target=both)
 
@@ -434,5 +434,5 @@ class BlockDesign(NamedTuple):
 
 
 def one_after_other(first: Callable[..., Any], second: Callable[..., Any], y: Any) -> Any:
-    """Two functions of targets, applied in this order."""
+    """Apply two functions of targets, the first one first."""
     return second(first(y))

@@ -53,7 +53,7 @@ def without(X: Any, columns: tuple[Any, ...]) -> Any:
 class Labelled(NamedTuple):
     """A part that is refused if its targets, or the columns of its labels, have changed.
 
-    Its features are those that come out of ``steps``, without these columns. If it is ``whole``
+    Its features are those that come out of ``steps``, without these columns. If it is ``whole``,
     they are compared, too.
     """
 
@@ -193,7 +193,7 @@ class RowBlocks:
 
     @property
     def first(self) -> Any:
-        """The features of one record, whose layout is that of all records."""
+        """The features of one record, which has the layout of all records."""
         if self._first is None:
             blocks = (X for X, _ in self if X.shape[0] > 0)
             self._first = rows_of_array(next(blocks), 0, 1).read()
@@ -206,7 +206,7 @@ class RowBlocks:
         return self._with(parts=list(map(framed, self.parts)), _first=None)
 
     def checked_numeric(self) -> "RowBlocks":
-        """These blocks, unless a column is known not to be numeric."""
+        """These blocks, after a check that no column is known to be non-numeric."""
         if self.text is not None:
             raise TypeError(
                 f"X must be numeric, but {self.text}. Encode text and turn dates into numbers "
@@ -216,7 +216,7 @@ class RowBlocks:
         return self
 
     def map(self, transformer: Any) -> "RowBlocks":
-        """The same records as a transformer returns them, whenever a block is read.
+        """The same records, which a transformer is applied to whenever a block is read.
 
         Nothing is stored. The first block is read once, to see what columns come out.
 
@@ -258,7 +258,7 @@ class RowBlocks:
         named = hasattr(transformer, "feature_names_in_")
         fitted_to_arrays = hasattr(transformer, "n_features_in_") and not named
         source = self if fitted_to_arrays else self.as_frames()
-        step = copy(transformer)  # which stays as it is if the original is fitted again
+        step = copy(transformer)  # this copy stays as it is if the original is fitted again
         if hasattr(step, "ledger"):
             step.ledger = None  # workers need none
         first = transformed(source.first, (step,))
@@ -284,14 +284,14 @@ class RowBlocks:
     def labelled(
         self, columns: tuple[Any, ...] = (), whole: bool = False
     ) -> tuple["RowBlocks", Any, Any]:
-        """Read the targets of all records, and ``columns`` of theirs, in one pass.
+        """Read the targets of all records, and their ``columns``, in one pass.
 
         Parameters
         ----------
         columns : tuple of str, default=()
         whole : bool, default=False
-            Whether the other columns are compared, too: where fits share the records, of which
-            each compares only what it reads itself.
+            Whether the other columns are compared, too. This is for fits that share the records,
+            and of which each compares only what it reads itself.
 
         Returns
         -------
@@ -304,7 +304,7 @@ class RowBlocks:
         Raises
         ------
         TypeError
-            If the blocks are on Dask, where this would be another evaluation of a graph.
+            If the blocks are on Dask, since this would evaluate a graph once more.
         """
         if self.on_dask:
             raise TypeError(
@@ -328,7 +328,7 @@ class RowBlocks:
         return blocks, y, np.concatenate(labels) if columns else None
 
     def take(self, rows: np.ndarray) -> "RowBlocks":
-        """Some of the records, by increasing numbers of which there is at least one."""
+        """Some of the records, given by increasing numbers; there must be at least one."""
         sizes = [part.n_rows for part in self.parts]
         cuts = np.cumsum([0, *sizes])
         runs = np.split(rows, np.searchsorted(rows, cuts[1:-1]))
@@ -359,10 +359,10 @@ class RowBlocks:
             are mapped one at a time.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
         block_size : int or None, default=None
-            Rows of a block, >= 1; None means as many as take 64 MB as float64.
+            Rows per block, >= 1; None means as many as take 64 MB as float64.
         n_jobs : int or None, default=None
-            How many blocks are at work at a time, as in joblib: in threads, or where
-            `joblib.parallel_config` says. None for one after the other.
+            How many blocks are processed at the same time, as in joblib: in threads, or as
+            `joblib.parallel_config` says. None means one after the other.
         """
         X = as_rows("X", X, 2)
         n_samples, n_features = X.shape
@@ -388,8 +388,8 @@ class RowBlocks:
         Parameters
         ----------
         blocks : list of (X, y)
-            All X arrays and memmaps, or all sparse, with the same columns; y may be None in all.
-            No two may take the same rows of an array or a file.
+            All X are arrays or memmaps, or all are sparse, with the same columns; y may be None in
+            all. No two of them may take the same rows of an array or a file.
         n_jobs : int or None, default=None
             As in `from_arrays`.
         """
@@ -485,7 +485,7 @@ class RowBlocks:
             Columns that are not numeric have to be encoded before a fit: see `map`, which takes a
             `TableEncoder`.
         block_size : int or None, default=None
-            Row groups are put together up to so many rows, and never split; None as in
+            Row groups are put together up to this many rows, and never split; None as in
             `from_arrays`.
         n_jobs : int or None, default=None
             As in `from_arrays`.
@@ -520,8 +520,9 @@ class RowBlocks:
         """Blocks of a Dask array or data frame.
 
         With a client of `dask.distributed` the blocks stay in the memory of its workers during a
-        fit by a solver that sums; else they are computed whenever they are read. The graph must be
-        deterministic: a fit evaluates it twice before the charge, and refuses what differs.
+        fit by a solver that sums; otherwise they are computed whenever they are read. The graph
+        must be deterministic: a fit evaluates it twice before the charge, and refuses it if the
+        results differ.
 
         Parameters
         ----------
@@ -530,10 +531,10 @@ class RowBlocks:
         target : str, list of str or None, default=None
             Name of the column of a data frame that holds the targets, or of each of several.
         block_size : int or None, default=None
-            Neighbouring chunks of rows are put together up to so many rows, and never split; None
-            means 64 MB, more where there were more than 2048 blocks.
+            Neighbouring chunks of rows are put together up to this many rows, and never split. None
+            means 64 MB, or more if that would give more than 2048 blocks.
         n_samples : int or None, default=None
-            Number of records, where the sizes of the chunks are not known, as those of data frames.
+            Number of records, if the sizes of the chunks are not known, as in data frames.
         """
         from skdpsco.data.dask_blocks import dask_parts
 

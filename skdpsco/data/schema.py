@@ -1,4 +1,4 @@
-"""What is public about a table, declared once: columns, target, groups, and who a record is of."""
+"""What is public about a table, declared once: columns, target, groups, and whose a record is."""
 
 import json
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ class Schema:
         The column of categories or booleans that holds the group of a record, for scores by group
         and `PrivateGroupDRO`.
     person : str or None, default=None
-        Name of a column that identifies persons. It is not declared among ``columns``, and never
-        read.
+        Name of a column that identifies persons. It is not declared among ``columns``, and it is
+        never read.
     source : str, default=""
         Where the declaration comes from, for readers.
 
@@ -159,8 +159,8 @@ class Schema:
         Parameters
         ----------
         declaration : dict
-            With ``"columns"``, and ``"target"``, ``"groups"``, ``"person"`` and ``"source"`` if
-            need be.
+            It has the key ``"columns"`` and, if needed, ``"target"``, ``"groups"``, ``"person"``
+            and ``"source"``.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Schema:
 
     @classmethod
     def from_file(cls, path: Any) -> Self:
-        """Read a code book: a JSON or YAML file of what `from_dict` takes.
+        """Read a code book: a JSON or YAML file with the keys that `from_dict` takes.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Schema:
         ImportError
             If it is a YAML file, and PyYAML is not installed.
         TypeError, ValueError
-            If the name ends otherwise, or the file does not hold a legal schema.
+            If the name has another ending, or the file does not hold a legal schema.
         """
         if not isinstance(path, (str, PathLike)):
             raise TypeError(f"path must be a string or a path, got {type(path).__name__}.")
@@ -229,7 +229,7 @@ class Schema:
         person: Any = None,
         categories: Any = (),
     ) -> Self:
-        """Read a schema off a public sample of records, which its repr then says.
+        """Infer a schema from a public sample of records, and say so in its repr.
 
         Bounds are the smallest and the largest number of a column, and categories are the strings
         that occur. Never pass the records that are to be protected: a schema is not private.
@@ -252,7 +252,8 @@ class Schema:
         TypeError
             If it is not a frame, or a column holds neither numbers, booleans nor strings.
         ValueError
-            If a column of numbers has fewer than two different ones, or one of strings has none.
+            If a column of numbers has fewer than two different ones, or a column of strings has
+            none.
         """
         opened = open_frame("frame", frame)
         names = [name for name in opened.columns if name != person]
@@ -297,8 +298,8 @@ class Schema:
     def validate(self, frame: Any) -> Any:
         """Check that a frame fits: its columns, their dtypes, and their values.
 
-        Encoders do not need it: they clip, and treat what is not declared as they say. It finds
-        mistakes before that hides them.
+        Encoders do not need it: they clip, and treat undeclared values as they document. It finds
+        mistakes before encoding hides them.
 
         Parameters
         ----------
@@ -312,13 +313,13 @@ class Schema:
             If it is not a frame, or the dtype of a column cannot hold what is declared.
         ValueError
             If columns are absent or not declared, if numbers are beyond their bounds or not whole,
-            if a value is not among the categories, or if values are missing where that is not
-            declared. The message names all columns with such values, and shows none.
+            if a value is not among the categories, or if values are missing although that is not
+            declared. The message names all columns with such values, and shows no value.
 
         Notes
         -----
-        The outcome tells about the records, and is not covered by any guarantee: it is for those
-        who may see them.
+        The outcome tells something about the records, and is not covered by any guarantee: it is
+        only for people who may see the records.
         """
         opened = self.opened(frame)
         present = [name for name in self.columns if name in opened.columns]
@@ -418,12 +419,12 @@ class Schema:
         Returns
         -------
         value : dict, list or float
-            A dict by column for the first four; the others are about the target and the groups.
+            A dict by column for the first four; the others concern the target and the groups.
 
         Raises
         ------
         ValueError
-            If the parameter is about the target or groups, and none of this kind are declared.
+            If the parameter concerns the target or groups, and none of this kind are declared.
         """
         if parameter == "categories":
             discrete = [column for column in self.columns.values() if column.kind != NUMBER]

@@ -1,4 +1,4 @@
-"""As many records of every unit, drawn at random: docs/proofs/units.md."""
+"""Equally many records of every unit, drawn at random: docs/proofs/units.md."""
 
 from contextlib import suppress
 from typing import Any
@@ -10,20 +10,20 @@ from skdpsco.privacy.budget import check_unit
 
 
 def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
-    """Draw as many records of every unit, such as every person, in random order.
+    """Draw equally many records of every unit, such as every person, in random order.
 
-    A unit with more records has some of them drawn, without replacement. Of one with fewer all are
-    taken, several times: as often as each other, but for one. Every unit thus has the same weight,
-    whatever the number of its records, and the number of rows is that of the units times
-    ``max_records_per_unit``.
+    If a unit has more records, some of them are drawn without replacement. If it has fewer, all are
+    taken several times, and no two of them differ by more than one in how often. So every unit has
+    the same weight, whatever its number of records, and the number of rows is the number of units
+    times ``max_records_per_unit``.
 
     Parameters
     ----------
     units : array-like of shape (n_records,)
         The unit of every record: numbers, strings or other hashable values, none of them missing.
     max_records_per_unit : int, default=1
-        How many records are drawn of every unit, in [1, 999999]. Decide on it without looking at
-        the data.
+        How many records are drawn of every unit, in [1, 999999]. Choose it without looking at the
+        data.
 
     Returns
     -------
@@ -46,11 +46,11 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     Notes
     -----
     Neighbours replace all records of one unit by those of another one, which may have more or
-    fewer. The number of units is public, and that of the records of a unit is not. What is
-    rho-zCDP for the replacement of one row is k^2 rho-zCDP for such neighbours, k being
-    ``max_records_per_unit``; a `Ledger` with the same number counts so. Random bits are keyed by
-    the operating system in every call. Privacy holds for every outcome of the draw, but rests on
-    the random order where a solver reads records one after the other.
+    fewer. The number of units is public, but the number of records of a unit is not. What is
+    rho-zCDP for the replacement of one row is k^2 rho-zCDP for such neighbours, where k is
+    ``max_records_per_unit``; a `Ledger` with the same number accounts for it. Random bits are keyed
+    by the operating system in every call. Privacy holds for every outcome of the draw, but relies
+    on the random order where a solver reads records one after the other.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     number = _numbers(units)
     rng, _ = generator()
     order = rng.permutation(len(number))
-    order = order[np.argsort(number[order], kind="stable")]  # in every unit a random order
+    order = order[np.argsort(number[order], kind="stable")]  # a random order within every unit
     counts = np.bincount(number)
     starts = np.cumsum(counts) - counts
     rows = order[starts[:, None] + np.arange(k) % counts[:, None]]
@@ -76,8 +76,9 @@ def _numbers(units: Any) -> np.ndarray:
     """The units as consecutive numbers."""
     problem = "units must be one-dimensional, not empty, and hold hashable values, none missing."
     numbers = None
-    with suppress(Exception):  # whose text may show a value, also where it is but a context
-        # A list of numbers and strings would become one of strings, and 1 the same unit as "1".
+    with suppress(Exception):  # its text may show a value, even as the context of another error
+        # A list of numbers and strings would become one of strings, in which 1 and "1" are the same
+        # unit.
         values = np.asarray(units, None if hasattr(units, "dtype") else object)
         numbers = _numbered(values) if values.ndim == 1 and len(values) else None
     if numbers is None:
