@@ -1,9 +1,9 @@
 """The exponential mechanism over coordinates and signs, for scores that change a few at a time.
 
 `exponential_mechanism` of `skdpsco.mechanisms.samplers` looks at all candidates for every draw.
-Here coordinates are sorted into buckets by the size of their score. A new score costs a few swaps,
-and a draw takes two or three trials. The law is exactly the same: ``docs/proofs/noise.md``, section
-10.
+Here coordinates are sorted into buckets by the size of their scores. A new score costs a few swaps,
+and a draw takes two or three trials. The distribution is exactly the same:
+``docs/proofs/noise.md``, section 10.
 
 The score of a coordinate is `score_of` its sum, an integer. Code that changes the sum must call
 `move_to_bucket` if `bucket_of` changes with it; `forget` changes the scale.
@@ -64,7 +64,7 @@ def new_buckets(n_coordinates: int) -> Buckets:
 
 @inner
 def forget(buckets, factor, grid):
-    """Set the scale, and have all coordinates sorted again before the next draw."""
+    """Set the scale, and mark all coordinates to be sorted again before the next draw."""
     buckets.scale[0] = factor
     buckets.scale[1] = grid
     buckets.reference[0] = -1
@@ -72,7 +72,7 @@ def forget(buckets, factor, grid):
 
 @inner
 def score_of(buckets, total):
-    """Score of a coordinate with this sum: large is likely."""
+    """Score of a coordinate with this sum; large scores are likely."""
     return to_grid(buckets.scale[0] * total, buckets.scale[1])
 
 
@@ -88,7 +88,7 @@ def bucket_of(total, top, slope):
     """Bucket for a sum, computed fast; -1 if its score might exceed the reference.
 
     It may be one too low. The score and the estimate take nine roundings in all, each by less than
-    1/4 unit for scores up to 2**50, and one to an integer: together less than ROUNDING.
+    1/4 unit for scores up to 2**50, and one rounding to an integer: together less than ROUNDING.
     """
     distance = top - abs(total) * slope
     return -1 if distance < 0.0 else np.int64(min(distance, 1.0 * LAST))
@@ -140,7 +140,7 @@ def move_to_bucket(buckets, k, b, j):
             b -= 1
         order[here] = order[there]
         place[order[here]] = here
-        order[there] = k  # at once: `there` is `here` if the bucket is empty but for k
+        order[there] = k  # at once, since `there` is `here` if k alone is in the bucket
         here = there
     place[k] = here
 
@@ -174,9 +174,9 @@ def draw_signed(rng, sums, buckets):
     k : int
     """
     start = buckets.start
-    # Few candidates of the last bucket are accepted, so it must not have most of the weight. After
-    # sorting it has not: the largest score alone weighs at least 2**(LAST - 4), and there are not
-    # more coordinates.
+    # Few candidates of the last bucket are accepted, so it must not hold most of the weight. After
+    # sorting it does not: the largest score alone weighs at least 2**(LAST - 4), and there are not
+    # more coordinates than that.
     for _ in range(2):
         total = 0
         for j in range(LAST + 1):
@@ -185,8 +185,8 @@ def draw_signed(rng, sums, buckets):
             break
         sort_all(buckets, sums)
     while True:
-        # Bucket j with probability proportional to its size times 2**-j, then one of its
-        # coordinates: the high bits of what is left of the random word.
+        # Draw bucket j with probability proportional to its size times 2**-j, then one of its
+        # coordinates: the high bits of the unused part of the random word.
         word = below(rng, total)
         j = 0
         while word >= (start[j + 1] - start[j]) << (LAST - j):
@@ -201,7 +201,8 @@ def draw_signed(rng, sums, buckets):
         while accepted and j > 0:
             accepted = keep(rng)
             j -= 1
-        # One of the two signs; that with the score -|score| with probability exp(-2 |score|).
+        # Choose one of the two signs: that with the score -|score| with probability exp(-2
+        # |score|).
         positive = below(rng, 2) == 1
         if (score > 0) != positive:
             accepted = accepted and bernoulli_exp(rng, 2 * abs(score), SCALE_BITS)

@@ -1,8 +1,8 @@
 """Generalised Gaussian noise, for statistics whose sensitivity is bounded in an l_r norm, r > 2.
 
 The density is proportional to exp(-||z||_r**2 / (2 sigma**2)) with the l_r norm of the coordinates.
-Noise of scale `generalised_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and no curve
-that holds for Gaussian noise only. Order 2 is the Gaussian itself, which
+Noise of scale `generalised_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and do not use a
+curve that holds for Gaussian noise only. Order 2 is the Gaussian itself, which
 `skdpsco.mechanisms.samplers` draws exactly.
 
 This is the only mechanism here whose noise is drawn in floating point. Its sum with a statistic is
@@ -67,7 +67,7 @@ def generalised_gaussian(
 def generalised_gaussian_mechanism(
     rng: np.random.Generator, values: np.ndarray, order: float, sigma: float, grid: float
 ) -> None:
-    """Release ``values`` in place: noise is added, the sum is rounded to multiples of ``grid``.
+    """Release ``values`` in place: add noise, and round the sums to multiples of ``grid``.
 
     Parameters
     ----------

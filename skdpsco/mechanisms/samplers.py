@@ -1,11 +1,11 @@
 """Exact noise on an integer grid, and the grids that make it private.
 
 Floating-point noise leaks data through the last bits of a release. Here a statistic is rounded to
-an integer number of grid units (`to_grid`). The noise is an exact sample of a discrete law, made of
-random bits and integer arithmetic only, and its scale is always ``2**bits`` units. The budget
-decides the width of one unit: the functions ``*_grid`` compute it, and err on the private side
-only. All Gaussian noise is drawn by `gaussian_mechanism`, which returns its standard deviation.
-Proofs: ``docs/proofs/noise.md``.
+an integer number of grid units (`to_grid`). The noise is an exact sample of a discrete
+distribution, made with random bits and integer arithmetic only, and its scale is always ``2**bits``
+units. The budget decides the width of one unit: the functions ``*_grid`` compute it, and all their
+rounding is on the private side. All Gaussian noise is drawn by `gaussian_mechanism`, which returns
+its standard deviation. Proofs: ``docs/proofs/noise.md``.
 
 The samplers run inside kernels; ``rng`` is a ``numpy.random.Generator``. Pass ``SCALE_BITS`` for
 ``bits`` wherever a grid of this module was used; tests also use small values.
@@ -30,7 +30,7 @@ SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 2
 # units, so that rounding moves a statistic by at most 1/2 + 1/8 units, and noise cannot overflow.
 GRID_LIMIT = 2**50
 GRID_ROUNDING = 0.5 + 0.125
-# The cost of rounding alone to an exponential mechanism: a grid exists for every larger epsilon0.
+# What rounding alone costs an exponential mechanism: a grid exists for every larger epsilon0.
 LEAST_EPSILON0 = 4 * GRID_ROUNDING / 2**SCALE_BITS
 
 
@@ -71,7 +71,7 @@ def discrete_laplace(rng, bits):
             y += one
         if word & 1 == 0:
             return y
-        if y > 0:  # else zero would count twice
+        if y > 0:  # otherwise zero would count twice
             return -y
 
 
@@ -84,7 +84,7 @@ def discrete_gaussian(rng, bits):
     while True:
         y = discrete_laplace(rng, bits)
         # Accept with probability exp(-excess**2 / 2**(2 bits + 1)). The square might overflow, so
-        # expand that of high * 2**bits + low. (high >= 2**31 does not happen.)
+        # expand the square of high * 2**bits + low. (high >= 2**31 does not happen.)
         excess = abs(abs(y) - (1 << bits))
         high = excess >> bits
         low = excess - (high << bits)
@@ -206,7 +206,7 @@ def deviation_on(grid):
 
 @njit
 def gaussian_mechanism(rng, values, grid):
-    """Release ``values`` in place: whole numbers of grid units, with discrete Gaussian noise.
+    """Release ``values`` in place: round them to the grid, and add discrete Gaussian noise.
 
     Return the standard deviation of the noise.
     """
@@ -222,10 +222,10 @@ def release(
     noise_multiplier: float,
     magnitude: float,
 ) -> float:
-    """Release ``values`` in place, whose sensitivity is known only in the run.
+    """Release ``values`` in place, if their sensitivity is known only during the run.
 
-    The multiplier must be a planned one: it alone decides what the release costs. Return the
-    standard deviation of the noise. The other parameters are those of `gaussian_grid`.
+    The multiplier must be a planned one: it alone decides what the release costs. The standard
+    deviation of the noise is returned. The other parameters are those of `gaussian_grid`.
     """
     grid = gaussian_grid(sensitivity, noise_multiplier, len(values), magnitude)
     return gaussian_mechanism(rng, values, grid)
@@ -234,9 +234,9 @@ def release(
 def summation_error(n_terms: int, bound: float, depth: int | None = None) -> float:
     """Bound on the error of a float64 sum of ``n_terms`` terms within +-``bound``.
 
-    m u / (1 - m u) times n * bound, with u = 2**-53 (Higham 2002, section 4.2), if no term takes
-    part in more than m = ``depth`` additions; None means n - 1, which holds for any order. One u
-    more covers a division of the sum. Each of two neighbouring data sets errs by this much.
+    It is m u / (1 - m u) times n * bound, with u = 2**-53 (Higham 2002, section 4.2), if no term
+    takes part in more than m = ``depth`` additions; None means n - 1, which holds for any order.
+    One more u covers a division of the sum. Each of two neighbouring data sets errs by this much.
     """
     _check_positive(n_terms=n_terms, bound=bound)
     relative = (n_terms if depth is None else min(n_terms, depth + 1)) * 2.0**-53
@@ -316,7 +316,7 @@ def gaussian_grid(
 
 
 def _finest_grid(sensitivity: float, units: float, magnitude: float) -> float:
-    """Width at which ``sensitivity`` is at most ``units`` wide and ``magnitude`` is not clamped."""
+    """Width at which ``sensitivity`` spans at most ``units``, and ``magnitude`` is not clamped."""
     if not units > 0:
         raise ValueError(
             f"The noise is too large for the grid, whose rounding alone needs {-units:.3g} of "

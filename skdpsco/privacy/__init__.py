@@ -1,8 +1,8 @@
 """Privacy accounting: what was released, what it costs, and what may still be spent.
 
 Two datasets are neighbours if they differ by the replacement of one record; the number of
-records is public. Nothing here sees data or draws noise, and only the standard library is
-imported (and what is optional, where it is used).
+records is public. Nothing here sees data or draws noise. Only the standard library is imported;
+optional packages are imported where they are used.
 """
 
 from ._rows import Charge

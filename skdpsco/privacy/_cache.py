@@ -12,7 +12,7 @@ _caches: list[Any] = []
 
 
 def cached(maxsize: int) -> Callable[[Callable[..., Any]], Any]:
-    """`functools.lru_cache` that `forget_all` empties."""
+    """Wrap a function in a `functools.lru_cache` that `forget_all` empties."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         _caches.append(lru_cache(maxsize=maxsize)(function))

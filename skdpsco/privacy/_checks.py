@@ -37,7 +37,7 @@ def check_count(name: str, value: object) -> int:
 
 
 def check_partition(partition: object) -> int:
-    """Number of parts, which must be disjoint where record numbers are given."""
+    """Check the number of parts; where record numbers are given, the parts must be disjoint."""
     if not isinstance(partition, Sequence):
         n_parts = check_count("partition", partition)
     else:

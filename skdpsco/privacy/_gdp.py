@@ -11,10 +11,10 @@ def mu_of_draw(epsilon0: float) -> float:
 
     The smallest one has ``Phi(-mu / 2) = 1 / (1 + exp(epsilon0 / 2))``; it is rounded up.
     """
-    high = _SLOPE * epsilon0  # a bound
+    high = _SLOPE * epsilon0  # an upper bound
     if epsilon0 > _OVERFLOWING:
         return high
-    # erfc and exp err by a few units in the last place, relative: far less than this.
+    # The relative errors of erfc and exp are a few units in the last place: far less than this.
     target = 2 / (1 + math.exp(epsilon0 / 2)) * (1 - 1e-13)
     if math.erfc(high / math.sqrt(8)) > target:  # they agree up to rounding
         return high

@@ -25,7 +25,7 @@ def rows_of(charges: list[Charge], delta: float) -> list[dict[str, Any]]:
 
 
 def readable(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its parameters in a short line."""
+    """A row with its parameters shortened to one line."""
     words = ", ".join(f"{name}={value}" for name, value in row["parameters"].items())
     return {**row, "parameters": brief(words, _SHORT_LINE)}
 
@@ -70,13 +70,13 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     numbers = range(1, len(charges) + 1)
     names = [brief(charge.estimator or "release", 40) for charge in charges]
     few = len(charges) <= _NAMES
-    groups = names  # if there are too many for names, use colours
+    groups = names  # colours group the bars if there are too many for names
     if few:
         groups = ["all records" if charge.part is None else "a part" for charge in charges]
     kinds = list(dict.fromkeys(groups))
     colours = {kind: f"C{j}" for j, kind in enumerate(kinds[:_COLOURS])}
     colour = [colours.get(group, "0.5") for group in groups]
-    # What was spent before, so that a small charge can be seen.
+    # Start from what was spent before, so that a small charge can be seen.
     ax.vlines(numbers, 0.0, bottoms, color="0.9", linewidth=0.8, zorder=0)
     ax.bar(numbers, heights, bottom=bottoms, width=0.8, color=colour, edgecolor=colour)
     budget = getattr(ledger, unit)
@@ -96,7 +96,7 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     ax.set(ylabel=total, title=literal(title))
     ax.set_ylim(0.0, 1.08 * max([*tops, budget]))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9))
-    if ax.figure.get_layout_engine() is None:  # names below the axes would be cut
+    if ax.figure.get_layout_engine() is None:  # otherwise names below the axes would be cut
         ax.figure.set_layout_engine("tight")
     return ax
 
@@ -122,7 +122,7 @@ def literal(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-_SHORT = reprlib.Repr()  # looks at a few elements of a long list only, and survives bad reprs
+_SHORT = reprlib.Repr()  # reads only a few elements of a long list, and survives bad reprs
 _SHORT.maxother = _SHORT.maxlong = _SHORT.maxstring = 1000
 
 
@@ -130,7 +130,7 @@ def brief(value: Any, length: int = 200) -> str:
     """A string, or the repr of something else, in one line of Unicode of bounded length."""
     try:
         text = value if isinstance(value, str) else " ".join(_SHORT.repr(value).split())
-    except Exception:  # an integer of too many digits, say
+    except Exception:  # an integer of too many digits, for instance
         text = f"<{type(value).__name__}>"
     text = text[: length + 1].encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= length else f"{text[: length - 3]}..."

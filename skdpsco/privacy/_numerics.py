@@ -43,7 +43,7 @@ def minimise(function: Callable[[float], float], near: float) -> float:
 
 
 def between(ends: list[float]) -> list[float]:
-    """The ends, and enough numbers between them that searches around all of these leave no gap."""
+    """The ends, and enough numbers between them for searches around all of them to leave no gap."""
     low, high = (math.log(min(max(end, 1e-100), 1e100)) for end in (min(ends), max(ends)))
     n_gaps = math.ceil((high - low) / _SPAN)
     return [*ends, *(math.exp(low + (high - low) * k / n_gaps) for k in range(1, n_gaps))]

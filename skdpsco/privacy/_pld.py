@@ -11,7 +11,7 @@ from .events import Event, GaussianEvent, NoOpEvent, leaves
 from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
 _ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of steps
-_MAX_CELLS = 5e5  # cells of a step's distribution, and half of those of the total
+_MAX_CELLS = 5e5  # cells of the distribution of a step, and half of those of the total
 _LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good
 _LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
@@ -50,7 +50,7 @@ def pld_applies(event: Event, accountant: str) -> bool:
 
 
 def _underflowing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the tails of distributions underflow in silence, whatever NumPy is told to raise."""
+    """Ignore underflow in the tails of distributions, whatever NumPy is configured to do."""
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
@@ -106,8 +106,9 @@ def _distribution(event: Event) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     # Every step is rounded by "connecting the dots" of its curve from above, to losses that are
-    # multiples of the interval: as fine as the smallest steps need, but for a bound on the number
-    # of cells, and so on time and memory. An interval of one typical loss adds 2 % to epsilon.
+    # multiples of the interval. The interval is as fine as the smallest steps need, but bounded
+    # below by a limit on the number of cells, and so on time and memory. An interval of one typical
+    # loss adds 2 % to epsilon.
     parts = _parts(event)
     ratios = [1 / leaf.noise_multiplier for leaf, _ in parts]
     typical = [

@@ -17,7 +17,7 @@ from .relations import WITHIN_GROUPS, check_relation
 
 SCHEMA = 3
 _OLD_SUMS = (
-    1e-10  # relative error of sums in files without seals, of which some were not rounded up
+    1e-10  # relative error of sums in files without seals, some of which were not rounded up
 )
 
 CREATE = (
@@ -108,7 +108,7 @@ class Balance(NamedTuple):
 
 
 def _add(x: float, y: float) -> float:
-    """The sum rounded up, so that any number of tiny charges counts."""
+    """Add two numbers and round the sum up, so that any number of tiny charges counts."""
     return math.nextafter(x + y, math.inf) if y else x
 
 
@@ -118,11 +118,11 @@ def seal(*values: Any) -> bytes:
 
 
 class Damage(sqlite3.DatabaseError):
-    """The file contains what no ledger has written."""
+    """The file holds something that no ledger has written."""
 
 
 def check(holds: bool, damage: str) -> None:
-    """Report this damage unless the condition holds."""
+    """Raise `Damage` with this text unless the condition holds."""
     if not holds:
         raise Damage(damage)
 
@@ -149,7 +149,7 @@ def read_account(
 ) -> tuple[Account, float] | None:
     """A data set and what is spent of its budget; None if there is no such data set.
 
-    The seal of its last charge may be given.
+    A caller that knows the seal of its last charge may pass it.
     """
     query = "SELECT epsilon, delta, relation, spent, seal FROM datasets WHERE name = ?"
     row = connection.execute(query, (name,)).fetchone()
@@ -235,9 +235,9 @@ def n_charges_of(connection: Any, name: str) -> tuple[int, int]:
 
 
 def running_totals(charges: list[Charge]) -> list[tuple[float, float]]:
-    """What was spent in total, after every charge, and where the charge itself begins.
+    """The total spent after every charge, and the amount at which the charge begins.
 
-    A charge on one part of a partition begins where this part ends: parts stand side by side.
+    A charge on one part of a partition begins where this part ends, since parts do not add up.
     """
     spent, found = 0.0, []
     parts: dict[tuple[str, str], float] = {}

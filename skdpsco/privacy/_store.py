@@ -20,10 +20,10 @@ _APPLICATION = 0x736B6470  # "skdp": marks a file as a ledger
 _TIMEOUT = 60.0  # seconds to wait while other processes write
 # How SQLite reports changed names of tables and columns, a changed schema, and broken text.
 _DAMAGE = ("no such", "table ", "duplicate column", "unsupported file format", "Could not decode")
-_random = random.SystemRandom()  # not a state that forked processes would share
+_random = random.SystemRandom()  # forked processes would share any other state
 
-# Held during a transaction, so that no other thread forks a process in the midst of it: the child
-# would inherit locks of SQLite that nobody releases.
+# Held during a transaction, so that no other thread forks the process in the middle of it: the
+# child would inherit locks of SQLite that nobody releases.
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -32,12 +32,13 @@ if hasattr(os, "register_at_fork"):
 
 
 class Store:
-    """Transactions on a file, which is opened for each of them, or on memory of this process.
+    """Transactions on a file, which each of them opens anew, or on memory of this process.
 
     A connection that lived longer would be inherited by forked processes, which SQLite forbids.
-    Only SQLite opens the file, since closing it elsewhere would drop locks of other threads. The
-    write-ahead log is copied into the file before a transaction returns, unless others prevent it,
-    and is deleted when nobody uses the file, so that no charge is in a file that may get lost.
+    Only SQLite opens the file, since closing it elsewhere would drop the locks of other threads.
+    Before a transaction returns, the write-ahead log is copied into the file unless others prevent
+    it. The log is deleted when nobody uses the file, so that no charge is in a file that may get
+    lost.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class Store:
         thoroughly: bool = False,
         patience: float | None = None,
     ) -> Outcome:
-        """Run an action in a transaction, which is durable, or has no effect if the action raises.
+        """Run an action in a transaction that is durable, or has no effect if the action raises.
 
         This is a function rather than a context manager, since an interrupt could otherwise occur
         between entering the context and its block.
@@ -119,7 +120,7 @@ class Store:
         if not path.parent.is_dir() or path.is_dir():
             place, said = (path, "a folder") if path.is_dir() else (path.parent, "no such folder")
             raise sqlite3.OperationalError(f"{str(place)!r} is {said}")
-        # SQLite would leave a log behind that cannot be written either, for good.
+        # SQLite would leave a log behind that can never be written either.
         effective = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
         if path.exists() and not os.access(path, os.W_OK, **effective):
             raise sqlite3.OperationalError("attempt to write a readonly database")
@@ -151,7 +152,7 @@ class Store:
             raise
 
     def _is_new(self) -> bool:
-        # SQLite's own answer does not serve, since it also takes a file of one byte for new.
+        # SQLite's own answer is of no use, since it also takes a file of one byte for new.
         return self.path is None or os.path.getsize(self.path) == 0
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
@@ -175,21 +176,22 @@ class Store:
 
 
 def _begin(connection: sqlite3.Connection, patience: float) -> None:
-    """Begin a transaction when it is our turn, at the latest after ``patience`` seconds."""
+    """Begin a transaction as soon as the file is free, or fail after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while True:
         try:
             # A commit survives a loss of power: the log is synchronised, and so are the directory
-            # and, on macOS, the cache of the disk.
+            # and, on macOS, the disk's cache.
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * _TIMEOUT)}")  # of the commit
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * _TIMEOUT)}")  # for the commit
             return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
-        # SQLite would retry less and less often, so that those who have waited longest wait on.
+        # SQLite would retry less and less often, so that whoever has waited longest would keep
+        # waiting.
         time.sleep(_random.uniform(0.0, 0.01))
 
 
@@ -215,7 +217,7 @@ def absolute(path: Any) -> str:
 
 def is_database(path: str) -> bool:
     """Whether there is a database of SQLite at ``path``, which may be a link to it."""
-    with _lock:  # to close a file drops all locks that this process has on it
+    with _lock:  # closing a file drops all locks that this process has on it
         try:
             with open(path, "rb") as file:
                 return file.read(16) == b"SQLite format 3\0"
@@ -229,7 +231,7 @@ def check_dataset(dataset: object) -> None:
         raise TypeError(f"dataset must be a str, got {dataset!r}.")
     if not dataset or any("\ud800" <= character <= "\udfff" for character in dataset):
         raise ValueError(f"dataset must be a name in Unicode, got {dataset!r}.")
-    if unicodedata.normalize("NFC", dataset) != dataset:  # two names that look alike, two budgets
+    if unicodedata.normalize("NFC", dataset) != dataset:  # two names that look alike
         raise ValueError(
             f"dataset must be composed, unicodedata.normalize('NFC', ...), got {dataset!a}."
         )

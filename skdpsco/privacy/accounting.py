@@ -1,11 +1,11 @@
 """Charges of events, and conversions between rho, mu and (epsilon, delta).
 
-The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_.
-If every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
-mu-values add. A draw of the exponential mechanism has a mu, too. If there are such draws, both ways
-are tried, without mixing mu and rho, and the smaller epsilon or delta is returned. The best of a
-random number of tries and noise on a sample have Renyi curves of their own, to which those of the
-other events are added.
+The currency is zero-concentrated DP: rho-values of adaptively composed mechanisms add [1]_. If
+every event is Gaussian noise, the exact Gaussian curve is used instead: the squares of the
+mu-values add. A draw of the exponential mechanism has a mu, too. If there are such draws, the total
+is computed both ways, without mixing mu and rho, and the smaller epsilon or delta is returned. The
+best of a random number of tries and noise on a sample have Renyi curves of their own, to which
+those of the other events are added.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
@@ -91,7 +91,7 @@ def rho_of(event: Event) -> float:
 
 
 def for_units(event: Event, max_records_per_unit: int) -> Event:
-    """Return what `event`, which is stated for one record, costs if a unit of them is replaced.
+    """Return the cost of `event`, which is stated for one record, if a unit of records is replaced.
 
     A mechanism that is rho-zCDP for one record is k^2 rho-zCDP for k of them [1]_, Proposition 1.9.
     """
@@ -120,8 +120,8 @@ def mu_of(event: Event) -> float:
 def gdp_of(event: Event) -> float:
     """Return a mu for which `event` is mu-GDP, infinity if none is known.
 
-    It is finite for Gaussian noise and draws of the exponential mechanism. The latter cost less in
-    zCDP if there are many draws, or nothing else.
+    It is finite for Gaussian noise and draws of the exponential mechanism. The draws cost less in
+    zCDP if there are many of them, or nothing else.
     """
     found = _known_leaves(event)
     if any(type(leaf) not in _MU for leaf, _ in found):
@@ -175,8 +175,8 @@ def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
 def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
     """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else.
 
-    What the budget has ``spent``, if it has this attribute, is added to the event. A budget for
-    units of several records counts in zCDP.
+    If the budget has an attribute ``spent``, that event is added. A budget for units of several
+    records counts in zCDP.
     """
     if not hasattr(budget, "delta") or getattr(budget, "max_records_per_unit", 1) > 1:
         return rho_of(event) <= budget.rho
@@ -227,7 +227,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
         if zcdp_delta(rho, max(epsilon, 0.0)) <= delta:
             break
-    # For delta near 1 the slack is divided by a small b: what it added is taken back.
+    # For delta near 1 the slack is divided by a small b: subtract what it added.
     low, high = 0.0, max(epsilon, 0.0)
     for _ in range(60):
         middle = (low + high) / 2
@@ -338,7 +338,7 @@ def _has_curve(event: Event) -> bool:
 
 
 def _log_moment(event: Event) -> tuple[Callable[[float], float], set[float]]:
-    """Return g, and about the rho of everything at small and at large orders, to search around."""
+    """Return g, and roughly the rho of everything at small and large orders, to search around."""
     found = _known_leaves(event)
     best = [(leaf, k) for leaf, k in found if isinstance(leaf, RandomStoppingEvent)]
     sampled = [(leaf, k) for leaf, k in found if isinstance(leaf, PoissonSampledGaussianEvent)]
@@ -351,7 +351,8 @@ def _log_moment(event: Event) -> tuple[Callable[[float], float], set[float]]:
         return math.fsum([b * rho * (1 + b), *moments])
 
     near = rho + math.fsum(k * leaf.rho for leaf, k in best)
-    # At small orders sampling divides by the square of the probability, at large ones by nothing.
+    # Sampling divides by the square of the probability at small orders, and by nothing at large
+    # ones.
     small = math.fsum(k * leaf.rho * leaf.sampling_probability**2 for leaf, k in sampled)
     large = math.fsum(k * leaf.rho for leaf, k in sampled)
     return log_moment, {near + small, near + large}
@@ -364,7 +365,7 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
     def log_delta(b: float) -> float:
         return b * (log_moment(b) / b - epsilon - math.log1p(1 / b)) - math.log1p(b)
 
-    least_order = 1e-9 / (1 + epsilon)  # less one; there no curve gives a delta below 1 - 1e-7
+    least_order = 1e-9 / (1 + epsilon)  # minus 1; below it, delta exceeds 1 - 1e-7
     orders = [max(_order_for_epsilon(rho, epsilon), least_order) for rho in near]
     least = min(log_delta(minimise(log_delta, b)) for b in between(orders))
     return _round_up(math.exp(min(least, 0.0)))
@@ -381,7 +382,7 @@ def _renyi_epsilon(event: Event, delta: float) -> float:
     orders = [_order_for_delta(rho, log_inverse) for rho in near]
     epsilon = max(min(epsilon_at(minimise(epsilon_at, b)) for b in between(orders)), 0.0)
     slack = _REPORT_SLACK
-    while _renyi_delta(event, epsilon) > delta:  # by rounding only
+    while _renyi_delta(event, epsilon) > delta:  # can happen by rounding only
         epsilon += slack * max(epsilon, 1.0)
         slack *= 2
     return epsilon
@@ -427,7 +428,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     # At this epsilon, x = sqrt(2 log(1 / delta)), and delta would be below Phi(-x) <= delta / 2.
     low, high = 0.0, mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
-    while gaussian_delta(mu, high) > delta:  # by rounding only
+    while gaussian_delta(mu, high) > delta:  # can happen by rounding only
         high *= 2
     for _ in range(50):
         middle = (low + high) / 2

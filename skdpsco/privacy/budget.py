@@ -22,10 +22,9 @@ class Budget:
         Finite number > 0.
     delta : float
         Number in the open interval (0, 1), which should be far below 1 / n_samples.
-    max_records_per_unit : int, default=1
-        How many records are replaced at once, at most: 1 protects each record by itself, and k all
-        records of a person who has at most k. `rho` and `mu` are what a release may cost if one
-        record is replaced, so that the replacement of k keeps to epsilon and delta.
+    How many records are replaced at once, at most: 1 protects each record by itself, and k protects
+    all records of a person who has at most k. `rho` and `mu` are what a release may cost for the
+    replacement of one record, so that the replacement of k keeps to epsilon and delta.
 
     Raises
     ------
@@ -81,7 +80,7 @@ class Budget:
         """Largest mu such that mu-GDP implies this budget (Balle & Wang 2018; Dong et al. 2019).
 
         It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho). For units
-        of several records it is sqrt(2 rho): what such a budget pays for counts in zCDP.
+        of several records it is sqrt(2 rho), since the cost of such a budget counts in zCDP.
         """
         if self.max_records_per_unit > 1:
             return math.sqrt(2 * self.rho)

@@ -13,11 +13,11 @@ from typing import Any
 from ._checks import check_count, check_real
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
-_POSITIVE = 1e-100, 1e100  # what counts as positive: squares neither vanish nor overflow
+_POSITIVE = 1e-100, 1e100  # the range of "positive": squares neither vanish nor overflow
 
 
 class Event:
-    """Base class of the events, which says nothing about privacy by itself."""
+    """Base class of the events; by itself it says nothing about privacy."""
 
     __slots__ = ()
 
@@ -67,8 +67,8 @@ class ExponentialMechanismEvent(Event):
 
     It is epsilon0-bounded-range, hence rho = epsilon0^2 / 8 zCDP [1]_, and mu-GDP for the mu with
     Phi(mu / 2) = 1 / (1 + exp(-epsilon0 / 2)) (docs/proofs/noise.md). Only the exponential
-    mechanism (equivalently: noisy max with Gumbel noise) has this property: noisy max with
-    Laplace noise and permute-and-flip have not, and must be charged as pure DP.
+    mechanism (equivalently: noisy max with Gumbel noise) has this property. Noisy max with Laplace
+    noise and permute-and-flip lack it, and must be charged as pure DP.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class LaplaceNoisyMaxEvent(Event):
 
 @dataclass(frozen=True)
 class ZCDPEvent(Event):
-    """Any mechanism proved to be rho-zCDP, with that proof beside the mechanism.
+    """Any mechanism proved to be rho-zCDP; the proof is given where the mechanism is.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class Ledger:
         Name of the data set, in Unicode's normal form C, so that names that look alike are equal.
         One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. The estimators of this library need the default, but for
+        Which data sets are neighbours. The estimators of this library need the default, except for
         `PrivateMoments`, which has a parameter ``relation``, and models of its moments. Some charge
         for "replace-one within groups"; `weakest_relation` then holds for all charges together.
     max_records_per_unit : int, default=1
@@ -279,7 +279,7 @@ class Ledger:
         -------
         spent : Spent
             ``rho``, the sum of the charges, and ``epsilon``, which everything that was charged has
-            at the ledger's ``delta``. (Epsilons of single charges do not add up to it.)
+            together at the ledger's ``delta``. (Epsilons of single charges do not add up to it.)
         """
         return self._spent(self._store.run(self._charged))
 
@@ -350,7 +350,7 @@ class Ledger:
         Raises
         ------
         ValueError
-            If the name ends otherwise, or is that of a ledger, by whatever link.
+            If the name has another ending, or is that of a ledger, under any link.
         OSError
             If the file cannot be written.
         """
@@ -436,7 +436,7 @@ class Ledger:
         ax : matplotlib Axes or None, default=None
         unit : {"epsilon", "rho"}, default="epsilon"
             "epsilon" shows by how much every charge raised the epsilon of all charges together, at
-            the ledger's delta. Equal charges then look the smaller the more was spent before them.
+            the ledger's delta. Equal charges look the smaller, the more was spent before them.
             "rho" shows what adds up.
 
         Returns
@@ -478,7 +478,7 @@ class Ledger:
         return Account(self.dataset, self.epsilon, self.delta, self.relation)
 
     def _balance(self, connection: Any) -> Balance:
-        """What is spent in total, by the dearest part of our partition, and by our part."""
+        """The balance: spent in total, by the dearest part of our partition, and by our part."""
         found = read_account(connection, self.dataset)
         if found is None:
             raise ValueError(f"The ledger {self.path!r} holds no data set {self.dataset!r}.")
@@ -498,7 +498,7 @@ class Ledger:
         return balance
 
     def _charged(self, connection: Any) -> float:
-        """The rho that counts here: of everything, or for a part of what concerns its records."""
+        """The rho that counts here: for everything, or for what concerns the records of a part."""
         spent, dearest, own = self._balance(connection)
         return (spent - dearest) + own
 
@@ -513,7 +513,7 @@ class Ledger:
             return Remaining(0.0, self.delta, rho)
 
     def __copy__(self) -> "Ledger":
-        return self  # a copy would spend the budget a second time
+        return self  # a copy would spend the budget again
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":
         return self
@@ -538,7 +538,7 @@ class Ledger:
         return path, self.dataset, self._part
 
     def _look(self) -> tuple[float, int, str] | None:
-        """What is spent, the number of charges and the weakest relation, unless that takes long."""
+        """The balance, the number of charges and the weakest relation, unless that takes long."""
 
         def look(connection: Any) -> tuple[float, int, str]:
             n_charges, n_within = n_charges_of(connection, self.dataset)
@@ -547,7 +547,7 @@ class Ledger:
 
         try:
             return self._store.run(look, patience=_GLANCE)
-        except (ValueError, OSError, TypeError):  # damaged, in use or missing; another process
+        except (ValueError, OSError, TypeError):  # damaged, in use, missing, of another process
             return None
 
     def __repr__(self) -> str:
@@ -594,7 +594,7 @@ def _same_store(ledger: Ledger, part: tuple) -> Ledger:
 
 
 def _attached(*parameters: Any) -> Ledger:
-    """Unpickle without opening the file, so that a model can be loaded without it."""
+    """Unpickle without opening the file, so that a model can be loaded if the file is missing."""
     ledger = object.__new__(Ledger)
     ledger._attach(*parameters)
     return ledger

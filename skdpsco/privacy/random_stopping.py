@@ -1,10 +1,10 @@
-"""Best of a random number of tries: laws of this number, and the cost of the best try.
+"""Best of a random number of tries: distributions of this number, and the cost of the best try.
 
 A search runs a private procedure J times, each time with a candidate drawn at random and fresh
 noise, and releases the try with the largest score. If J is fixed, the search costs J times as
-much as a try. If J follows one of the laws below and is never revealed, it costs little more than
-a try [1]_. The bounds here are never larger than those of [1]_, Theorems 2 and 6; the proof is in
-docs/proofs/random_stopping.md.
+much as a try. If J follows one of the distributions below and is never revealed, it costs little
+more than a try [1]_. The bounds here are never larger than those of [1]_, Theorems 2 and 6; the
+proof is in docs/proofs/random_stopping.md.
 
 References
 ----------
@@ -32,7 +32,7 @@ _NEGLIGIBLE = Decimal("1e-60")
 
 @dataclass(frozen=True)
 class TruncatedNegativeBinomial:
-    """Law on 1, 2, ... in which every further success of a negative binomial is a try.
+    """Negative binomial distribution of the number of tries, given that there is at least one.
 
     P(J = j) is proportional to (1 - gamma)^j Γ(j + shape) / j!, so that shape = 1 is the geometric
     and shape = 0 the logarithmic distribution. The smaller the shape, the more uncertain J, and
@@ -119,7 +119,7 @@ class TruncatedNegativeBinomial:
         Parameters
         ----------
         u : float or Fraction
-            In [0, 1), and at least 53 random bits; ``Fraction(k, 2**128)`` has 128.
+            In [0, 1), with at least 53 random bits; ``Fraction(k, 2**128)`` has 128.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Poisson:
         Parameters
         ----------
         u : float or Fraction
-            In [0, 1), and at least 53 random bits; ``Fraction(k, 2**128)`` has 128.
+            In [0, 1), with at least 53 random bits; ``Fraction(k, 2**128)`` has 128.
 
         Raises
         ------
@@ -238,7 +238,7 @@ def zcdp_of_best(tries: Tries, rho: float) -> float:
         return (rho + (largest_tilt + log_mean / b) / (1 + b)) * (1 + _COST_ROUNDING)
 
     low = minimise(curve, near=min(1.0, 1 / (rho + math.sqrt(rho))))
-    least = worst = curve(low)  # what is returned, from below and from above
+    least = worst = curve(low)  # bounds on the returned value, from below and from above
     step = _CELL
     while rest(low) > (1 + _CELL) * least:
         high = low + step * (1 + low)
@@ -262,7 +262,7 @@ def _tilt(tries: Tries, rho: float, b: float) -> float:
         return (2 * x + 1) * rho - math.log1p(1 / x) - tries._relief(delta(x))
 
     x = solve(epsilon_less_relief, math.log1p(1 / b))
-    return tries._tilt(delta(x * (1 - 1e-12)))  # a smaller x is allowed too
+    return tries._tilt(delta(x * (1 - 1e-12)))  # a smaller x is allowed, too
 
 
 def _ratio(shape: float, gamma: float) -> float:

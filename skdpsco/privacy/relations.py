@@ -1,4 +1,4 @@
-"""Which data sets are neighbours, as the texts that charges, ledgers and reports hold."""
+"""Which data sets are neighbours, as written in charges, ledgers and reports."""
 
 import re
 from collections.abc import Iterable
@@ -10,18 +10,18 @@ ADD_OR_REMOVE = "add-or-remove-one"
 RELATIONS = (REPLACE_ONE, ADD_OR_REMOVE)
 
 _UNIT = re.compile(r"replace one unit of at most ([1-9][0-9]{0,5}) records")
-LARGEST_UNIT = 999_999  # of a unit
+LARGEST_UNIT = 999_999  # records of a unit
 
 
 def unit_relation(max_records_per_unit: int) -> str:
-    """The relation for which up to so many records are replaced at once."""
+    """The relation for which up to this many records are replaced at once."""
     if max_records_per_unit == 1:
         return REPLACE_ONE
     return f"replace one unit of at most {max_records_per_unit} records"
 
 
 def records_of_unit(relation: object) -> int | None:
-    """How many records neighbours replace at most; None where a relation does not say so."""
+    """How many records neighbours replace at most; None if the relation does not say."""
     if relation == REPLACE_ONE:
         return 1
     found = _UNIT.fullmatch(relation) if isinstance(relation, str) else None
@@ -45,7 +45,7 @@ def replacements(of: str, by: str) -> int | None:
 def weakest(relations: Iterable[str], otherwise: str = REPLACE_ONE) -> str:
     """The relation for which guarantees with these relations hold together.
 
-    Those for adding or removing are not among them, unless there are no others.
+    Relations for adding or removing are skipped, unless there are no others.
     """
     relations = set(relations)
     if relations == {ADD_OR_REMOVE}:

@@ -33,8 +33,8 @@ class PrivacyReport:
         The charge in zero-concentrated differential privacy.
     event : Event
         What was released, as the accountant sees it; for units of several records its cost only.
-    seeded : bool
-        Whether the noise was reproducible. If so, the guarantee holds only against those who do not
+    Whether the noise was reproducible. If so, the guarantee holds only against those who do not
+    know the seed.
         know the seed.
     assumptions : tuple of str
         What must be public, or true, for the guarantee to hold.
@@ -43,9 +43,8 @@ class PrivacyReport:
         "replace-one within groups" this record is also in the same groups in both, and with
         "replace one unit of at most k records" they differ in up to k records. With
         "add-or-remove-one" one has a record more than the other.
-    released : Event or None
-        For a fit that is post-processing of an earlier release, and cost nothing more: the event of
-        that release, which sums with fits to the same records have to count.
+    For a fit that is post-processing of an earlier release and cost nothing more: the event of that
+    release, which a sum over fits to the same records has to count.
     """
 
     epsilon: float
@@ -70,13 +69,13 @@ class PrivacyReport:
         return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON knows them; events as the text that a ledger stores."""
+        """The fields as types that JSON knows; events as the text that a ledger stores."""
         released = None if self.released is None else repr(self.released)
         events = {"event": repr(self.event), "released": released}
         return {**vars(self), **events, "assumptions": list(self.assumptions)}
 
     def to_json(self) -> str:
-        """`to_dict` as a JSON object."""
+        """The dict of `to_dict` as a JSON object."""
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:

@@ -12,23 +12,25 @@ from .events import Event
 
 _WORD = 2**53
 _ALIAS = 40.0  # minus the logarithm of the relative error of the trapezoidal rule
-_TAIL = 13.0  # standard deviations beyond which nothing is summed
+_TAIL = 13.0  # standard deviations beyond which the sum stops
 _MAX_NODES = 1500
 _MOMENT_ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True)
 class PoissonSampledGaussianEvent(Event):
-    """Gaussian noise added to the sum, over a random sample of the records, of bounded vectors.
+    """Gaussian noise added to the sum of bounded vectors over a random sample of the records.
 
     Every record is in the sample with the same probability, independently of all others and of
-    everything released so far; who is, is never released. A sampler that includes a record when 53
-    fresh random bits are below `threshold` has exactly the probability that is charged.
+    everything released so far. Which records are in it is never released. A sampler that includes a
+    record if 53 fresh random bits are below `threshold` has exactly the probability that is
+    charged.
 
-    Under the relation "replace one record" the pair (1 - q) N(0, 1) + q N(±1/z, 1) dominates, q
-    being the probability and z the multiplier: both signs, so it costs more than what is usually
-    quoted, for records that are added or removed. A sample of fixed size has another cost. With a
-    `Ledger` the sampling counts for nothing: rho = 2 / z^2, that of Gaussian noise alone.
+    Under the relation "replace one record" the pair (1 - q) N(0, 1) + q N(±1/z, 1) dominates, where
+    q is the probability and z the multiplier. It has both signs, so it costs more than what is
+    usually quoted, which is for records that are added or removed. A sample of fixed size has
+    another cost. A `Ledger` ignores the sampling: it counts rho = 2 / z^2, the cost of Gaussian
+    noise alone.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class PoissonSampledGaussianEvent(Event):
 
     @property
     def rho(self) -> float:
-        """Of zCDP: what the noise costs if it is known who was in the sample."""
+        """The zCDP of the noise for an adversary who knows which records are in the sample."""
         return 2.0 / self.noise_multiplier**2
 
 
@@ -112,7 +114,7 @@ def log_moment_of_sample(event: PoissonSampledGaussianEvent, b: float) -> float:
 
 
 def _log_mixture(q: float, u: Any) -> Any:
-    """Return log(1 - q + q exp(u)) of an array, to an absolute 1e-15 and a relative one."""
+    """Return log(1 - q + q exp(u)) of an array, with an absolute and a relative error of 1e-15."""
     import numpy as np
 
     top = np.maximum(u, 0.0)

@@ -1,7 +1,7 @@
 """A private slope and offset of the scores of a linear model. Proof: docs/proofs/calibration.md.
 
-The direction of noisy coefficients is often good where their length and the intercept are not. Two
-numbers cost little noise: they are fitted to a noisy table of scores and targets.
+Noisy coefficients often have a good direction but a bad length and intercept. These two numbers
+cost little noise: they are fitted to a noisy table of scores and targets.
 """
 
 import math
@@ -26,26 +26,26 @@ from skdpsco.solvers.base import share_mu
 class CalibrationTuning(NamedTuple):
     """Constants of the plan and of the fit to the table: docs/proofs/calibration.md.
 
-    "Ratio" is n mu over the root of d. What depends on the targets is in `TargetCurve`.
+    Ratio" is n mu over the root of d. Constants that depend on the targets are in `TargetCurve`.
 
     Parameters
     ----------
     share : float
-        Share of mu**2, and less in proportion to 1 / ratio beyond
+        Share of mu**2; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
     sure_ratio : float
-        this ratio.
+        Ratio up to which the whole share is spent.
     most_ratio : float
-        Ratio beyond which there is nothing to mend.
+        Ratio beyond which there is nothing to correct.
     level_records : float
-        n mu of the release for each range of scores on a side of 0,
+        n mu of the release for each range of scores on one side of 0.
     max_levels : int
-        and the largest number of ranges.
+        Largest number of ranges on one side of 0.
     top, typical_score : float
         Highest edge and typical score, in units of the coefficients' l2 norm.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
-        l1 norm of coefficients, beyond what any score needs.
+        Largest l1 norm of coefficients; no score needs more.
     """
 
     share: float = 0.05
@@ -76,16 +76,15 @@ class TargetCurve(NamedTuple):
     ----------
     mean : callable
         The mean target at scores, in [-1, 1], and its slope, which is positive.
-    residual : float or None
-        Mean square of what predictions leave. None takes the most that is possible,
-        ``1 - mean**2``, which is exact for the targets -1 and 1.
+    Mean square of the residuals of predictions. None takes the largest possible one, ``1 -
+    mean**2``, which is exact for the targets -1 and 1.
     prior : tuple of float
-        Expected deviation of slopes from 1 in units of ``1 / ratio``, and width for offsets in
-        units of that.
+        Expected deviation of slopes from 1 in units of ``1 / ratio``, and the width of offsets in
+        units of that deviation.
     least_records : float
-        n mu of the release, from which an offset is more than noise.
+        n mu of the release from which on an offset is more than noise.
     spread : float
-        Deviation of scores to which shorter ones are lengthened before their slope is found.
+        Deviation of scores to which smaller ones are scaled up before their slope is found.
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -101,13 +100,13 @@ class TargetCurve(NamedTuple):
 
 
 def logistic_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of -1 and 1 at log-odds of ``z``."""
+    """The mean of the targets -1 and 1 at log-odds of ``z``."""
     rho = np.tanh(0.5 * z)
     return rho, np.maximum(0.5 * (1.0 - rho * rho), 0.5 * CALIBRATION.least_slope)
 
 
 def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions, cut to [-1, 1]; the slope is that of what is not cut."""
+    """Predictions clipped to [-1, 1]; the slope is that of unclipped ones."""
     return np.clip(z, -1.0, 1.0), np.ones_like(z)
 
 
@@ -116,12 +115,12 @@ CLASS_CURVE = TargetCurve(logistic_mean)
 # length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
-# Few records say little about targets, which are centred before, or lie around 0.
+# Few records say little about targets that have been centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
 
 
 def curve_of(loss: Any) -> TargetCurve | None:
-    """The curve of a loss; None if its minimum is not where predictions are mean targets."""
+    """The curve of a loss; None if its minimiser does not predict the mean targets."""
     if type(loss) is Logistic:
         return CLASS_CURVE
     # The best score is the mean label where both classes are on the quadratic part.
@@ -181,7 +180,8 @@ class CalibrationPlan:
         y : ndarray of shape (n_samples,) or (n_samples, 2), or None for blocks
             Targets in [-1, 1]. A second column holds the records' weights, in [0, 1].
         total : float
-            Sum of the weights, or what is known of it: the number of records if there are none.
+            Sum of the weights, or what is known of it; the number of records if there are no
+            weights.
         rng : numpy.random.Generator
         sizes : float or ndarray of shape (n_features,), default=1.0
             About three root mean squares of every feature.
@@ -192,7 +192,7 @@ class CalibrationPlan:
         shrunk = min(1.0, CALIBRATION.longest / max(length, 1e-100))
         w *= shrunk
         size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
-        # Much noise shrinks coefficients to hardly anything, whose direction may be good.
+        # Much noise shrinks coefficients to almost nothing, but their direction may be good.
         longer = max(self.curve.spread / (CALIBRATION.typical_score * size), 1.0)
         w *= longer
         size, length, shrunk = size * longer, length * longer, shrunk * longer
@@ -220,13 +220,13 @@ class CalibrationPlan:
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
     ) -> tuple[float, float]:
-        """Slope and shift that fit a table with noise of this variance.
+        """Slope and shift that fit a table whose noise has this variance.
 
-        They are shrunk towards the expected slope and 0.
+        They are shrunk towards the expected slope and towards 0.
         """
         (x, spread), (counts, sums), curve = scores, table, self.curve
         theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
-        noisy = counts > least  # where the weight has the noise of the count
+        noisy = counts > least  # here the noise of the weight is that of the count
         weights = np.maximum(counts, least)
         weights *= total / weights.sum()
         deviation, width = self.prior
@@ -238,10 +238,11 @@ class CalibrationPlan:
             rho, slopes = curve.mean_around(start + P @ theta, (expected + theta[0]) * spread)
             own = 1.0 - rho * rho if curve.residual is None else curve.residual
             variance = noise * (1.0 + rho * rho) + weights * own
-            # Gaussian for the slope; for the offset Cauchy's: most are near 0, a few are far.
+            # The prior is Gaussian for the slope, and Cauchy's for the offset: most are near 0, a
+            # few are far.
             precision = np.array([deviation**-2, 2.0 / (width**2 + theta[1] ** 2)])
             D = P * (slopes / variance)[:, None]
-            # The noise of a count is in its weight, too: the mean of their product is taken off.
+            # The weight contains the noise of a count, too: subtract the mean of their product.
             g = D.T @ (weights * (sums - counts * rho) + noise * rho * noisy)
             A = (D * (weights**2 * slopes)[:, None]).T @ P + np.diag(precision)
             step = np.linalg.solve(A, g - precision * theta)
@@ -254,7 +255,7 @@ class CalibrationPlan:
 
 
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
-    """Whether an offset is more than noise, and calibration can still improve the scores."""
+    """Whether an offset would be more than noise, and calibration can still improve the scores."""
     ratio = n_known * mu / math.sqrt(n_features)
     known, _ = known_records(n_known, n_features, mu)
     return ratio <= CALIBRATION.most_ratio and known >= curve.least_records
@@ -276,7 +277,7 @@ def plan_calibration(
     ----------
     n_samples : int
     n_known : float
-        Sum of the records' weights as far as public numbers tell; ``n_samples`` without weights.
+        Sum of the records' weights, according to public numbers; ``n_samples`` without weights.
     n_features : int
     mu : float
         Budget of the whole fit.
@@ -300,13 +301,13 @@ def plan_calibration(
 def typical_scores(
     limits: np.ndarray, counts: np.ndarray, spread: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and deviations of the scores in each range, if they are normal as the counts say."""
+    """Means and deviations of the scores in each range, for a normal law with the given counts."""
     weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
     mean = 0.0
     for _ in range(10):
         t = (limits - mean) / spread
         density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
-        density[[0, -1]] = 0.0  # the outer ranges have no end
+        density[[0, -1]] = 0.0  # the outer ranges are unbounded
         share = np.diff(np.concatenate([[0.0], ndtr(t[1:-1]), [1.0]])) + 1e-12
         first = -np.diff(density) / share
         square = np.maximum(1.0 - np.diff(t * density) / share - first * first, 0.0)

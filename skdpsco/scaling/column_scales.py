@@ -2,7 +2,7 @@
 
 Proof: docs/proofs/coordinate_descent.md. There are two Gaussian releases: a histogram of the
 magnitudes of a column's entries, in powers of two, and the mean squares. The histogram describes
-most of a column, however generous its bound; the mean square determines curvature.
+most of a column even if its bound is generous; the mean square determines curvature.
 """
 
 import math
@@ -24,8 +24,8 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, compose
 from skdpsco.solvers.base import Problem
 
-# Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST), the first all smaller ones
-# but zeros, the last also those equal to 1, their bound.
+# Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST). The first bin also counts
+# all smaller entries except zeros, and the last also those equal to their bound, 1.
 N_BINS, LOWEST = 64, -63
 SQUARE_IN_BIN = 7.0 / 12.0  # mean of x**2 for x uniform in [1/2, 1]
 
@@ -38,7 +38,7 @@ class ScaleTuning(NamedTuple):
     share : float
         Share of a solver's mu**2 (or, equivalently, rho) for the scales of columns.
     target_share : float
-        The same where the scales of the columns are known, and only those of targets are needed.
+        The same if the scales of the columns are known, and only those of targets are needed.
     histogram_share : float
         Part of this share for histograms; the rest is for mean squares.
     credible : float
@@ -58,16 +58,16 @@ COLUMN_SCALES = ScaleTuning()
 
 
 class Scales(NamedTuple):
-    """What was released, in the kernels' units.
+    """Released scales, in the kernels' units.
 
     Parameters
     ----------
     mean_square : ndarray of shape (n_features,)
-        Never below the noise.
+        It is never below the noise.
     clip : ndarray of shape (n_features,)
         Root mean square of most entries.
     target : float
-        Root mean square of the targets; their bound if it was not measured.
+        Root mean square of the targets; their bound, if it was not measured.
     """
 
     mean_square: np.ndarray
@@ -85,9 +85,9 @@ class ScalePlan:
     n_samples : int
     intercept : bool
     columns : int
-        Number of features that are measured or pooled, without the intercept's.
+        Number of features that are measured or pooled, without the one of the intercept.
     pooled : bool
-        Whether all features have one histogram in common.
+        Whether all features share one histogram.
     merged : bool
         Whether all features share one mean square, which implies `pooled`.
     grids : tuple of float
@@ -113,7 +113,7 @@ class ScalePlan:
 
 def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
     """Grid of a `tally`'s counts over records and ``weight`` columns."""
-    bins = min(N_BINS, 2 * weight)  # that a record can change
+    bins = min(N_BINS, 2 * weight)  # bins that a record can change
     return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
 
 
@@ -143,7 +143,8 @@ def plan_scales(
         for s in (COLUMN_SCALES.histogram_share, 1.0 - COLUMN_SCALES.histogram_share)
     )
     k = columns + target
-    # Counts need more records than mean squares, which keep to their columns for longer.
+    # Counts need more records than mean squares, so histograms are pooled before squares are
+    # merged.
     few = COLUMN_SCALES.pooled * n
     pooled = COLUMN_SCALES.credible * math.sqrt(2.0 * k) / mu_count > few and columns > 1
     merged = math.sqrt(k) / mu_square > few and columns > 1
@@ -155,7 +156,7 @@ def plan_scales(
     def square_grid(weight: int) -> float:
         """Grid of sums of squares over records and ``weight`` columns."""
         releases = 1 + target if merged else k
-        depth = depth_of(n) * weight  # squares are added one after the other, also of a record
+        depth = depth_of(n) * weight  # squares are added one after the other, also within a record
         change = weight + 2.0 * summation_error(n * weight, 1.0, depth)
         return gaussian_grid(change, math.sqrt(releases) / mu_square, 1, n * weight)
 
@@ -178,12 +179,12 @@ def release_scales(
 ) -> Scales:
     """Follow ``plan`` on the data."""
     n, X = plan.n_samples, in_pieces(X, y)
-    scales = np.ones((2, plan.columns + plan.intercept))  # the intercept's are known
+    scales = np.ones((2, plan.columns + plan.intercept))  # those of the intercept are known
     if plan.columns > 0:
         scales[:, : plan.columns] = _column_scales(plan, X, y, rng)
     target = plan.target_bound
     if plan.target_grids is not None:
-        # In units of the bound; and the bound of the squares follows the histogram.
+        # In units of the bound; the bound of the squares follows from the histogram.
         counts, squares = map_reduce(X, y, tallied_targets, target, plan.weighted)
         typical, top = _typical(counts, plan.target_grids[0], n, rng)
         bound = min(1.0, 2.0 * float(top[0]))
@@ -195,14 +196,15 @@ def release_scales(
 
 
 def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean squares of the features, and what they are clipped to."""
+    """Mean squares of the features, and the bounds that they are clipped to."""
     n = plan.n_samples
     n_counts = 1 if plan.pooled else plan.columns
     counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
     typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
     square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
     if len(square) > len(typical):
-        # One histogram tells by how much the squares of most entries are smaller than their mean.
+        # One histogram tells by which factor the squares of most entries are smaller than their
+        # mean.
         mean_square, clip = square, square * np.fmin(typical / square.mean(), 1.0)
     else:
         mean_square, clip = np.fmax(square, typical), np.fmin(square, typical)
@@ -212,7 +214,7 @@ def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarra
 def _typical(counts, grid, n, rng):
     """Release histograms; return mean squares according to them, and the largest magnitudes.
 
-    They are NaN and 1 if no count is credible.
+    The mean squares are NaN and the magnitudes 1 if no count is credible.
     """
     credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
@@ -260,7 +262,7 @@ def _(X, counts, squares):
 
 @without_gil
 def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.ndarray, np.ndarray]:
-    """Histograms and sums of squares of the features, see `tally`."""
+    """Histograms and sums of squares of the features; see `tally`."""
     counts, squares = np.zeros((n_counts, N_BINS)), np.zeros(n_squares)
     tally(X, counts, squares)
     return counts, squares
@@ -278,6 +280,6 @@ def tallied_targets(
 def tally(X, counts, squares):
     """Count the magnitudes of every column's entries, and sum their squares.
 
-    An array with a single row counts all columns together.
+    If the arrays have a single row, it counts all columns together.
     """
     _tally(X, counts, squares)

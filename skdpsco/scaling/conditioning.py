@@ -1,9 +1,9 @@
 """A private centre and scales of features. Proof: docs/proofs/conditioning.md.
 
-Features on one side of 0 share a large common direction, along which gradients are long, and
-features that use little of their bounds are small compared with the noise. Reading records as
-``clip((x - centre) / scale, -1, 1)`` removes both problems; with an intercept, the model can
-represent the same functions.
+Features that all lie on one side of 0 share a large common direction, along which gradients are
+long, and features that use little of their bounds are small compared with the noise. Reading
+records as ``clip((x - centre) / scale, -1, 1)`` removes both problems; with an intercept, the model
+can represent the same functions.
 """
 
 import math
@@ -38,31 +38,31 @@ class ConditioningTuning(NamedTuple):
     Parameters
     ----------
     norm_share, centre_share, centred_norm_share, mean_share, square_share : float
-        Shares of mu**2: of the norm of rows, of the centre, of the norm of centred rows, of their
-        mean squared norm, and of the mean squares of columns.
+        Shares of mu**2 for the norm of rows, the centre, the norm of centred rows, their mean
+        squared norm, and the mean squares of columns.
     n_counts, n_centred_counts : int
-        Counts of long rows that are released: one of k looks at 2**k norms.
+        Number of counts of long rows that are released; k counts search among 2**k norms.
     least_ratio : float
-        n mu over the root of d, from which features are conditioned.
+        n mu over the root of d, from which on features are conditioned.
     tail : float
-        Share of the records that may be longer than a norm.
+        Share of the records that may exceed a norm.
     least_mean : float
         Least mean squared norm, in units of the square of the norm that few rows exceed.
     square_ratio : float
-        n mu over d, from which mean squares of columns are released; at twice that, for all of
-        their share.
+        n mu over d, from which on mean squares of columns are released; from twice that on, with
+        all of their share.
     least_square : float
         Least mean square of a column, in units of the mean of all columns.
     width : float
-        Width of what is not clipped, in root mean squares, and more where noise is small:
+        Width of the unclipped interval, in root mean squares; it is wider where noise is small.
     plenty_ratio : float
-        n mu over the root of d, from which the width grows.
+        n mu over the root of d, from which on the width grows.
     width_share : float
-        Share of mu**2 of the choice of a larger width, for solvers to which that costs no noise,
+        Share of mu**2 for the choice of a larger width, in solvers to which that costs no noise.
     n_widths : int
-        number of its counts: one of k looks at 2**k widths,
+        Number of counts of that choice; k counts search among 2**k widths.
     outside : float
-        and share of the records of which entries may be clipped.
+        Share of the records that may have clipped entries.
     """
 
     norm_share: float = 0.02
@@ -94,7 +94,7 @@ class Conditioning(NamedTuple):
     ----------
     centre, scale : ndarray of shape (n_features,)
     mean_square : ndarray of shape (n_features,), or None
-        About that of what is read; None if it is not known.
+        Approximate mean squares of the scaled features; None if they are not known.
     """
 
     centre: np.ndarray
@@ -127,13 +127,13 @@ class ConditioningPlan:
     grids : dict
         Grids by the names of the releases.
     width : float
-        Clipping width, in root mean squares: the smallest where one is chosen.
+        Clipping width, in root mean squares; the smallest one if the width is chosen.
     sparse : bool
         Whether records are sparse.
     share : float
         Share of mu**2 for all releases.
     widens : bool
-        Whether the width that is chosen counts.
+        Whether the chosen width is used.
     """
 
     event: Event
@@ -148,11 +148,11 @@ class ConditioningPlan:
     part: ClassVar[str] = "conditioning"
 
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
-        """See `release_conditioning`."""
+        """Release a centre and scales; see `release_conditioning`."""
         return release_conditioning(self, X, y, rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design of conditioned records, which copies arrays, and blocks one by one."""
+        """The design of conditioned records; it copies arrays at once, and blocks one by one."""
         if isinstance(X, BlockDesign):
             return X._replace(conditioning=conditioning), y
         return conditioning.apply(X), y
@@ -176,21 +176,21 @@ class ConditioningPlan:
             smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
                 smallest *= math.sqrt(CONDITIONING.least_square)
-            scales = (min(smallest, 1.0), 2.0)  # of features whose centre is 0 it is at most 1
+            scales = (min(smallest, 1.0), 2.0)  # for features whose centre is 0 it is at most 1
         nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
         return tuple(
             Conditioning(nowhere, ones * scale, ones if self.scaled else None) for scale in scales
         )
 
     def tolerated(self, name: str) -> float:
-        """Number of records that may exceed a limit, above what noise makes of 0."""
+        """Number of records that may exceed a limit, given that noise alone gives more than 0."""
         noise = deviation_on(self.grids[name])
         share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
         return max(share * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
-    """Whether a centre is more than noise."""
+    """Whether a centre would be more than noise."""
     return n_samples * mu >= CONDITIONING.least_ratio * math.sqrt(n_features)
 
 
@@ -240,7 +240,7 @@ def plan_conditioning(
             parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
-    # Of two records the squares are nonnegative and add up to at most 1.
+    # The squares of two records are nonnegative, and add up to at most 1.
     square = slack * slack
     changes = {
         "centre": replace_one(n, slack),
@@ -262,16 +262,16 @@ def plan_conditioning(
 
 
 class RecordSums:
-    """The sums that `condition` asks for, over records in arrays or blocks, one pass for each."""
+    """The sums that `condition` asks for, over records in arrays or blocks; each takes one pass."""
 
     def __init__(self, X: Any, y: Any) -> None:
         self._X, self._y = in_pieces(X, y), y
 
     def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
-        """How many rows less ``centre`` are longer than each of the increasing ``limits``.
+        """How many rows minus ``centre`` are longer than each of the increasing ``limits``.
 
-        ``squared`` tells which sums of these rows are asked for next, for those who add up all in
-        one pass.
+        ``squared`` says which sums of these rows are asked for next, so that a subclass can compute
+        all of them in one pass.
         """
         return map_reduce(self._X, self._y, longer_than, centre, limits)
 
@@ -295,12 +295,12 @@ class RecordSums:
 def release_conditioning(
     plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
 ) -> Conditioning:
-    """A centre and scales for records in arrays or blocks."""
+    """Release a centre and scales for records in arrays or blocks."""
     return condition(plan, RecordSums(X, y), rng)
 
 
 def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) -> Conditioning:
-    """A centre and scales for records of which ``sums_of`` knows sums, as `RecordSums` does."""
+    """Release a centre and scales for records with these sums; see `RecordSums`."""
     n, d = plan.n_samples, plan.n_features
     nowhere = np.zeros(d)
 
@@ -313,7 +313,7 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
     sums = sums_of.rows(c)
     deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
-    # Towards 0, where the records are if nothing is known.
+    # Towards 0, which is the centre if nothing is known.
     centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
         return Conditioning(centre, np.ones(d))
@@ -324,12 +324,12 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     if "squares" in plan.grids:
         sums = sums_of.squares(centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
-        # Towards what all columns have in common.
+        # Towards the mean of all columns.
         sums = square + shrunk(sums - square, deviation, square[0])
         square = np.maximum(sums, CONDITIONING.least_square * square)
     square *= c * c / n
     scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
-    if not plan.sparse:  # rare entries are what sparse records consist of
+    if not plan.sparse:  # the rare entries of sparse records must not be clipped
         width, root = plan.width, np.sqrt(square)
         if "width" in plan.grids:
             widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
@@ -341,10 +341,11 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
 
 
 def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.ndarray:
-    """James and Stein's estimate of what noise was added to.
+    """James and Stein's estimate of the vector that noise was added to.
 
-    Noise that happens to be long looks like a signal. So it keeps no more than is kept of signals
-    whose entries are about as large as ``size``: what is left of noise is at most half of that.
+    Noise that happens to be long looks like a signal. So no vector keeps a larger share than a
+    signal whose entries are about as large as ``size``: what remains of pure noise then has entries
+    of at most about half of ``size``.
     """
     variance = deviation**2
     factor = 1.0 - len(noisy) * variance / max(float(noisy @ noisy), 1e-300)
@@ -389,18 +390,18 @@ def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.n
 
 
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
-    """Rows of the same layout with other entries, less a centre."""
+    """A matrix with other entries in the same places, minus a centre."""
     data = read_only(data.astype(X.data.dtype))
     return CentredCSR(data, X.indices, X.indptr, np.ones(len(centre)), X.intercept, centre)
 
 
 def less(X: CSR, centre: np.ndarray) -> CentredCSR:
-    """Rows less a centre, in units of the bounds."""
+    """Rows minus a centre, in units of the bounds."""
     return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
 
 
 def centred_norms(X: Dense | CSR, n: int, centre: np.ndarray) -> np.ndarray:
-    """The norms of n rows less a centre."""
+    """The norms of n rows minus a centre."""
     norms = np.empty(n)
     if isinstance(X, Dense):
         write_norms(X, centre, norms)
@@ -452,7 +453,7 @@ def write_distances(X, centre, unit, out):
 
 @njit
 def add_over_norms(X, n, c, room, out):
-    """Add rows over their norms, or over ``c`` if that is more; yet to be divided by the bounds."""
+    """Add rows over their norms, or over ``c`` if that is more; sums lack the factor 1 / bounds."""
     over, common = 1.0 / X.bounds, common_bound(X)
     for start in range(0, n, room.Z.shape[0]):
         size = min(room.Z.shape[0], n - start)
@@ -465,7 +466,7 @@ def add_over_norms(X, n, c, room, out):
 
 @njit
 def add_shortened_squares(X, centre, c, out):
-    """Add the squares of centred rows over those of their norms, or over ``c * c``."""
+    """Add the squares of centred rows divided by those of their norms, or by ``c * c``."""
     over = 1.0 / X.bounds
     for i in range(X.values.shape[0]):
         square = _square_norm(X.values, i, X.bounds, over, centre)
@@ -474,7 +475,7 @@ def add_shortened_squares(X, centre, c, out):
 
 @njit
 def write_centred(X, centre, out):
-    """Write the features less ``centre``."""
+    """Write the features minus ``centre``."""
     over = 1.0 / X.bounds
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):

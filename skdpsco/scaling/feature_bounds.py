@@ -11,10 +11,11 @@ from skdpsco.mechanisms.samplers import gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 
-LARGEST_BOUND = 2.0**31  # that may be found
-# The bins of a tally are [2**(k-1), 2**k). Slightly shrunk, a power of two is counted below itself.
+LARGEST_BOUND = 2.0**31  # the largest bound that may be found
+# The bins of a tally are [2**(k-1), 2**k). Values are shrunk slightly, so that a power of two
+# counts in the bin that ends at it.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
-_ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # of the bins, then
+_ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # upper ends of the bins
 
 
 class BoundTuning(NamedTuple):
@@ -66,11 +67,11 @@ class BoundPlan:
         return tuple(np.full(self.n_features, end) for end in ends)
 
     def release(self, X: Any, y: Any, rng: Any) -> np.ndarray:
-        """See `release_bounds`."""
+        """Release bounds; see `release_bounds`."""
         return release_bounds(self, X, rng)
 
     def apply(self, bounds: np.ndarray, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design within ``bounds``."""
+        """The design with ``bounds``."""
         return X._replace(bounds=bounds), y
 
     def note(self, bounds: np.ndarray) -> str:
@@ -86,7 +87,7 @@ def clipping_note(bounds: np.ndarray) -> str:
 
 
 def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
-    """Spend a share of ``rho`` on counts per column or of all columns; nothing if both are noise.
+    """Spend a share of ``rho`` on counts per column or in total; nothing if both would be noise.
 
     Raises
     ------
@@ -95,8 +96,9 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
     """
     n, d = n_samples, n_features
     mu = math.sqrt(2.0 * FEATURE_BOUNDS.share * rho)
-    # A record moves from one bin to another, in each of d histograms or d times in one. Of what is
-    # counted in one histogram the noise is sqrt(2 d) / mu, or sqrt(2) / mu in units of d entries.
+    # A record moves from one bin to another, in each of d histograms or d times in a single one.
+    # The noise is sqrt(2 d) / mu in a histogram of one column, and sqrt(2) / mu, in units of d
+    # entries, in a pooled one.
     least = math.sqrt(2.0) / mu * FEATURE_BOUNDS.credible / FEATURE_BOUNDS.notable
     if n < least:
         return BoundPlan(d, True, None, NoOpEvent())
@@ -116,16 +118,16 @@ def release_bounds(plan: BoundPlan, X: Any, rng: np.random.Generator) -> np.ndar
 
 
 def without_bounds(X: Any) -> Any:
-    """The design with bounds that are larger than all that may be found."""
+    """The design with bounds that exceed all that may be found."""
     return X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
 
 
 def bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Release counts of magnitudes, and one bound per column, as `release_bounds` does."""
+    """Release counts of magnitudes, and derive one bound per column, as `release_bounds` does."""
     deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
     credible = counts > FEATURE_BOUNDS.credible * deviation
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
-    # A column of almost only zeros tells nothing, and gets a bound of the others.
+    # A column with almost only zeros tells nothing, and gets a bound of the other columns.
     found = np.sort(bounds[bounds > 0.0])
     bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
     return np.full(plan.n_features, bounds)
