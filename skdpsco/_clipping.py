@@ -1,7 +1,7 @@
-"""Numbers within their bounds, whatever they are: features, and what losses of a user return.
+"""Clippers, one of each kind, for numbers of any origin: features, and what a user's loss returns.
 
-There is one clipper of each kind. All of them turn NaN, too, into a number within the bounds: a
-single NaN would turn the sum over all records into NaN.
+All of them turn NaN, too, into a number within the bounds: a single NaN would turn the sum over all
+records into NaN.
 """
 
 import math
@@ -31,20 +31,20 @@ def clip_entries(R, b):
 @inlined
 def clip_record(R, i, norm, bound):
     """Shorten row i of ``R`` until its l2 norm, times ``norm``, is within ``bound``."""
-    total = 0.0  # in units of the bound: squares of what matters do not vanish
+    total = 0.0  # in units of the bound, so that squares that matter do not underflow
     for k in range(R.shape[1]):
         r = R[i, k] / bound
         total += r * r
     size = math.sqrt(total) * norm
     factor = 1.0 / size if size > 1.0 else 1.0
     for k in range(R.shape[1]):
-        # Not even NaN may turn a sum into NaN, nor may a norm hide that is rounded to 0.
+        # Neither NaN nor a norm that was rounded to 0 may get past this test.
         R[i, k] = factor * R[i, k] if total < 1e240 and size < np.inf else 0.0
 
 
 @inner
 def clip_records(R, norms, bound):
-    """Shorten every row of ``R`` until its l2 norm, times that of the record, is within it."""
+    """Shorten every row of ``R`` until its l2 norm times that of its record is within the bound."""
     for i in range(R.shape[0]):
         clip_record(R, i, norms[i], bound)
 

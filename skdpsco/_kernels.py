@@ -16,13 +16,14 @@ from numba.extending import overload
 from skdpsco._upstream import stamp_cache
 
 # "numpy": a division by zero gives inf or nan. The default would raise an exception, and whether a
-# kernel raises on private data is a release that nobody has paid for. It also lets LLVM vectorise.
+# kernel raises on private data is a release that nobody has paid for. This option also lets LLVM
+# vectorise.
 _ERROR_MODEL: Final = "numpy"
 
 # No kernel is handed to C as a callback; the wrapper for that would take time to compile.
 _OPTIONS: Final[Any] = {"error_model": _ERROR_MODEL, "no_cfunc_wrapper": True}
 
-# A call passes every field of every array, which takes as long as to read a few dense rows.
+# A call passes every field of every array, which takes as long as reading a few dense rows.
 _INLINED: Final[Any] = {**_OPTIONS, "forceinline": True}
 
 
@@ -102,8 +103,8 @@ def njit(function: Callable[..., Any]) -> Any:
 
     Several processes may write to one cache directory.
 
-    What a file defines that is run rather than imported (`runpy`) is not cached: no other process
-    could find its module.
+    Functions of a file that is run rather than imported (`runpy`) are not cached: no other process
+    could find their module.
 
     Without a writable cache directory (Numba raises ``RuntimeError``), or where the stamp cannot
     be set (another Numba, or ``NUMBA_DISABLE_JIT``), the function is compiled without a cache.
@@ -121,7 +122,7 @@ def njit(function: Callable[..., Any]) -> Any:
 
 
 def _classes(arguments: Any) -> set[type]:
-    """The classes of ``NamedTuple`` among Numba types, also of those that are fields of others."""
+    """The classes of ``NamedTuple`` among Numba types, including those of fields of others."""
     classes: set[type] = set()
     for argument in arguments:
         classes |= {getattr(argument, "instance_class", None) or object}
@@ -130,7 +131,7 @@ def _classes(arguments: Any) -> set[type]:
 
 
 def _digest_of_classes(arguments: Any) -> str:
-    """Digest of the sources that hold the kernels of arguments, of classes of this package."""
+    """Digest of the sources that hold the kernels of arguments, for classes of this package."""
     mro = {base for cls in _classes(arguments) for base in cls.__mro__}
     return _digest(frozenset(m for m in (c.__module__ for c in mro) if m.split(".")[0] == _PACKAGE))
 
@@ -160,17 +161,17 @@ def inner(function: Callable[..., Any], options: Any = _OPTIONS) -> Callable[...
 
 
 def reduction(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`inner` for sums, whose terms may be added in any order: LLVM then vectorises them."""
+    """`inner` for sums whose terms may be added in any order, so that LLVM vectorises them."""
     return inner(function, {**_INLINED, "fastmath": {"reassoc", "contract"}})
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`inner` for what is called for every record: its code stands in the place of the call."""
+    """`inner` for functions called once per record: their code is copied to where it is called."""
     return inner(function, _INLINED)
 
 
 def inlined_kernel(generic: Callable[..., Any], guard: Any = None) -> Any:
-    """`kernel` for what is called for every few rows: its code stands in the place of the call."""
+    """`kernel` for functions called every few rows: their code is copied to where it is called."""
     return kernel(generic, _INLINED, guard)
 
 
@@ -189,7 +190,7 @@ def kernel(generic: Callable[..., Any], options: Any = _OPTIONS, guard: Any = No
     options : dict
         Options for Numba.
     guard : callable, optional
-        Makes of an implementation from outside of this package what is called in its place.
+        Turns an implementation from outside of this package into what is called in its place.
 
     Returns
     -------
@@ -247,9 +248,9 @@ _CLASSES: dict[tuple[str, tuple[str, ...]], type] = {}  # by name and fields
 def distinguish(cls: type) -> None:
     """Rename a ``NamedTuple`` if another one that has kernels has the same name and fields.
 
-    When it is called, Numba tells the classes of arguments apart by name and fields alone: it would
-    run the other's machine code, for a class of a user with a name of this package, or for one that
-    is defined anew in a notebook.
+    Numba tells the classes of arguments apart by name and fields alone when a kernel is called. So
+    without this it would run the machine code of the other class if a user's class has a name of
+    this package, or if a notebook defines a class again.
     """
     name, fields, count = cls.__name__, getattr(cls, "_fields", None), 1
     while fields is not None and _CLASSES.setdefault((cls.__name__, fields), cls) is not cls:
@@ -258,16 +259,16 @@ def distinguish(cls: type) -> None:
 
 
 def provider(kernel: Any, cls: type) -> type:
-    """The class, ``cls`` or one that it inherits from, whose implementation ``kernel`` calls."""
+    """The class whose implementation ``kernel`` calls: ``cls``, or one that it inherits from."""
     return next(base for base in cls.__mro__ if base in kernel.registry)
 
 
 def compiled(function: Any, name: str, spec: Any, *arguments: Any) -> Any:
-    """``function(spec, *arguments)``, compiled code that calls the kernel ``name`` of ``spec``.
+    """Compile ``function(spec, *arguments)``, which calls the kernel ``name`` of ``spec``.
 
-    It is called as a Python function first, since compiled code does not notice where a kernel
-    reaches beyond the end of an array, and what stands in memory there may be data.
-    The arguments are public: the message of an error may hold what it likes.
+    It is called as a Python function first: compiled code does not notice when a kernel reaches
+    beyond the end of an array, and the memory there may hold data. The arguments are public, so the
+    message of an error may show them.
 
     Raises
     ------

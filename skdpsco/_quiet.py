@@ -1,4 +1,4 @@
-"""What libraries do with data, and errors of theirs that do not show it."""
+"""Calls of other libraries on data, with errors that do not show the data."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,7 +8,7 @@ from sklearn import config_context
 
 T = TypeVar("T")
 
-# How messages begin that name shapes, types, dtypes and columns, and no value.
+# How messages begin that name shapes, types, dtypes and columns, but no value.
 _PUBLIC = (
     "Classification metrics can't handle",
     "Expected a 2-dimensional container but got",
@@ -28,7 +28,7 @@ _PUBLIC = (
     "y should be a 1d array, got an array of shape",
 )
 
-# Others of which the same is true, and what they do not say.
+# Messages that show no value either but do not name the argument, and what is said instead.
 _UNNAMED = {
     "Found array with": "X has the wrong shape.",
     "Found input variables with inconsistent numbers of samples": (
@@ -51,12 +51,12 @@ def quietly(
     *args: Any,
     **options: Any,
 ) -> T:
-    """What the function returns; if it fails, an error that shows no value of its arguments.
+    """The result of the function; if it fails, an error that shows no value of its arguments.
 
     Parameters
     ----------
     instead : str or callable
-        Message in place of one that is not known to show none; or makes it from the error.
+        Message in place of one that may show a value; or a function that makes it from the error.
     function : callable
         A function of a library, or one that calls libraries only.
     *args, **options
@@ -64,12 +64,13 @@ def quietly(
     Raises
     ------
     ValueError, TypeError
-        Raised where no other error is being handled, so that none is attached to it: services that
+        Raised when no other error is being handled, so that none is attached to it: services that
         collect errors show `__context__` too.
     """
     try:
-        # Finiteness is a matter of privacy, whatever scikit-learn was configured to assume; and a
-        # sum that it takes may overflow, of which only the values of a record could be the cause.
+        # Values are always checked to be finite, however scikit-learn was configured: privacy
+        # depends on it. A sum within scikit-learn may overflow, and a warning about that would tell
+        # of a record.
         with np.errstate(all="ignore"), config_context(assume_finite=False):
             return function(*args, **options)
     except Exception as error:
@@ -81,7 +82,7 @@ def quietly(
 
 
 def score_by(metric: Callable[..., Any], y: Any, predicted: np.ndarray, weights: Any) -> Any:
-    """A metric of scikit-learn, whose errors could show targets."""
+    """Compute a metric of scikit-learn without its errors, which could show targets."""
     instead = "y must hold one target per record, of the kind that the model predicts."
     return quietly(instead, metric, y, predicted, sample_weight=weights)
 

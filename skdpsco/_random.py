@@ -1,4 +1,4 @@
-"""Random bits: where they come from, how kernels read them, and all warnings."""
+"""Random bits: where they come from and how kernels read them; and all warnings."""
 
 import os
 import sys
@@ -18,14 +18,14 @@ from sklearn.utils import check_random_state
 from skdpsco._kernels import inner
 from skdpsco._upstream import next_word
 
-# Where texts of utility warnings go; None shows them.
+# The list that collects texts of utility warnings, or None to show them.
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
 
 
 _filters = ExitStack()  # restores the filters of warnings
-_silent: list[bool] = []  # one entry for every `without_warnings` that is entered
+_silent: list[bool] = []  # one entry for every `without_warnings` in progress
 _entering = threading.RLock()
-if hasattr(os, "register_at_fork"):  # so that no child inherits a lock that nobody releases
+if hasattr(os, "register_at_fork"):  # no child may inherit a lock that nobody releases
     os.register_at_fork(
         before=_entering.acquire,
         after_in_parent=_entering.release,
@@ -34,26 +34,26 @@ if hasattr(os, "register_at_fork"):  # so that no child inherits a lock that nob
 
 
 class PrivacyWarning(UserWarning):
-    """What was asked for is legal, but weakens or voids the privacy guarantee."""
+    """What was asked for is allowed, but weakens or voids the privacy guarantee."""
 
 
 class UtilityWarning(UserWarning):
-    """What was asked for is private, but public sizes say that noise will drown some of it."""
+    """What was asked for is private, but from public sizes noise is known to drown some of it."""
 
 
 def warn_utility(message: str, stacklevel: int = 3) -> None:
-    """Warn of what follows from parameters and public sizes; never call it for data.
+    """Warn of what follows from parameters and public sizes; never call it because of data.
 
     Parameters
     ----------
     message : str
     stacklevel : int, default=3
-        Whose line the warning names: 3 for the caller of our caller.
+        Which line the warning names: 3 for the line that called our caller.
 
     Warns
     -----
     UtilityWarning
-        Not within `collected_advice`.
+        Unless it is called within `collected_advice`.
     """
     advice = _advice.get()
     if advice is None:
@@ -69,7 +69,7 @@ def warn_privacy(message: str, stacklevel: int = 3) -> None:
     ----------
     message : str
     stacklevel : int, default=3
-        Whose line the warning names: 3 for the caller of our caller.
+        Which line the warning names: 3 for the line that called our caller.
 
     Warns
     -----
@@ -102,10 +102,10 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 
 @contextmanager
 def without_warnings():
-    """Show none within: their number would tell how many fits there are.
+    """Show no warnings within: their number would tell how many fits there are.
 
-    Threads share the filters of warnings, unless Python was told otherwise. The first that enters
-    silences all of them, and the last that leaves restores the filters: no earlier one may.
+    Threads share the filters of warnings, unless Python was configured otherwise. The first thread
+    that enters silences all of them, and only the last that leaves restores the filters.
     """
     if getattr(sys.flags, "context_aware_warnings", False):
         with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def without_warnings():
 
 @contextmanager
 def collected_advice() -> Iterator[list[str]]:
-    """Keep what `warn_utility` is told in a list, for one warning later; of this thread only."""
+    """Collect the texts of `warn_utility` in a list, for one warning later; this thread only."""
     advice: list[str] = []
     token = _advice.set(advice)
     try:
@@ -150,7 +150,7 @@ def seed_of(random_state: Any) -> int | None:
     Parameters
     ----------
     random_state : None, int or numpy.random.RandomState
-        From an instance 128 bits are drawn.
+        128 bits are drawn from an instance.
 
     Raises
     ------
@@ -173,9 +173,9 @@ def seed_of(random_state: Any) -> int | None:
 
 
 def public_generator(random_state: Any) -> np.random.RandomState:
-    """Source of what is public, such as a split: one of its own where no ``random_state`` is given.
+    """Source of public randomness, such as a split: a new generator if ``random_state`` is None.
 
-    The state of NumPy's global generator would tell how often a fit was tried.
+    NumPy's global generator is not used: its state would tell how often a fit was tried.
     """
     return np.random.RandomState() if random_state is None else check_random_state(random_state)
 
@@ -191,7 +191,7 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
         an instance from which a seed is drawn as in scikit-learn, gives a reproducible PCG64.
 
     stacklevel : int, default=2
-        Whose line a warning names: 2 for that of the caller.
+        Which line a warning names: 2 for the line of the caller.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What type checkers need to know of what users pass in."""
+"""Names for the types of what users pass in, for type checkers."""
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -28,7 +28,7 @@ class LedgerLike(Protocol):
 
 
 class SolverLike(Protocol):
-    """A solver of the library or of the user's: any arguments, since those of problems differ."""
+    """A solver of the library or of the user; its arguments depend on the kind of problem."""
 
     def plan(self, *args: Any, **kwargs: Any) -> Any:
         """Spend a budget on a problem."""

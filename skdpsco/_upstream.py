@@ -1,4 +1,4 @@
-"""What other libraries do not call public, all in one file; `tests/test_upstream.py` has its uses.
+"""All uses of what other libraries do not call public; `tests/test_upstream.py` covers them.
 
 Some private names stand elsewhere because they are inherited from scikit-learn's classes:
 ``_validate_params``, ``_get_param_names``, ``_repr_html_inner`` and ``_sklearn_output_config``. The
@@ -38,20 +38,20 @@ __all__ = [
 
 
 class Interval(_Interval):
-    """Numbers in an interval. Those that NumPy does not know, such as fractions, are not in it."""
+    """Numbers in an interval; types that NumPy does not know, such as fractions, are outside."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         """Whether ``val`` is such a number."""
         try:
             return bool(super().is_satisfied_by(val))
-        except TypeError:  # NumPy's, who looks for NaN
+        except TypeError:  # raised by NumPy, which looks for NaN
             return False
 
 
 def fitted_by_validation() -> bool:
-    """Whether a search or a cross-validation of scikit-learn is calling, by the functions at work.
+    """Whether a search or a cross-validation of scikit-learn is calling; read from the call stack.
 
-    It leaves no other mark on the fits that it makes.
+    Such a search or cross-validation leaves no other mark on the fits that it makes.
     """
     frame = sys._getframe()
     while frame is not None:
@@ -69,8 +69,8 @@ def callbacks_of(estimator: Any) -> list[Any]:
 def captioned_block(estimator: Any, caption: str) -> Any:
     """The box of an estimator in scikit-learn's diagrams, with a caption below its name.
 
-    scikit-learn draws a box of its own, without a caption, if this raises: from 1.7 on the class is
-    where it is looked for.
+    If this raises, scikit-learn draws its own box, without a caption. The class has been in this
+    module since scikit-learn 1.7.
     """
     from sklearn.utils._repr_html.estimator import _VisualBlock
 
@@ -94,13 +94,13 @@ def stamp_cache(
     dispatcher : Dispatcher
         What ``numba.njit(cache=True)`` made.
     stamp : str
-        Machine code that was saved under another stamp is not read.
+        Machine code saved under another stamp is not read.
     process : str
         Part of the name of each new file.
     is_cached : callable
-        Whether to save what is compiled for Numba types of arguments.
+        Says whether to save what is compiled for the given Numba types of arguments.
     key_of : callable
-        A further key for Numba types of arguments.
+        Returns a further key for the given Numba types of arguments.
 
     Raises
     ------

@@ -19,16 +19,17 @@ from ._upstream import (
     safe_indexing,
 )
 
-FLOATS: Any = [np.float64, np.float32]  # what kernels read; all else becomes the first
+FLOATS: Any = [np.float64, np.float32]  # what kernels read; other types become the first
 
 # Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
-# Noise grows with every step: automatic rules ask for far fewer, and a path keeps all its points.
+# Noise grows with every step, and a path keeps all its points. Automatic rules ask for far fewer
+# steps.
 MAX_ITER = 10_000
 
 
 class _Known(HasMethods):
-    """Objects known by a method, with a name for messages."""
+    """Objects recognised by a method, with a name for messages."""
 
     def __init__(self, method: str, name: str) -> None:
         super().__init__(method)
@@ -38,7 +39,7 @@ class _Known(HasMethods):
         return self.name
 
 
-BY_SCHEMA = _Known("declared", "a Schema")  # whose module is above this one
+BY_SCHEMA = _Known("declared", "a Schema")  # its module imports this one
 
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
@@ -103,20 +104,20 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 def declared(name: str, value: Any) -> Any:
-    """What a `Schema` declares for the parameter ``name``; any other value as it is."""
+    """The value that a `Schema` declares for the parameter ``name``; any other value as it is."""
     return value.declared(name) if hasattr(value, "declared") else value
 
 
 def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
     """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
 
-    Labelled are a dict, a Series whose index holds strings, and a `Schema`, which may declare more
-    columns.
+    A dict, a Series whose index holds strings and a `Schema` are labelled. A `Schema` may declare
+    more columns than there are.
 
     Raises
     ------
     ValueError
-        If it is labelled, and columns have no names, or names and labels are not the same.
+        If it is labelled, and the columns have no names, or names and labels differ.
     """
     may_have_more = hasattr(value, "declared")
     is_series = hasattr(value, "to_dict") and not hasattr(value, "columns")
@@ -143,13 +144,13 @@ def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
 
 
 def both_lacks(first: str, missing: list[Any], second: str, unknown: list[Any]) -> str:
-    """A sentence about names on one side only, with those parts that name some."""
+    """A sentence about the names that are on one side only, in one part for each such side."""
     parts = [f"{said} {names}" for said, names in ((first, missing), (second, unknown)) if names]
     return ", and ".join(parts)
 
 
 def check_bound(name: str, value: Any) -> float:
-    """A positive number that is neither NaN nor beyond what float64 sums can hold.
+    """Check that the value is a positive number, and not NaN or beyond what float64 sums can hold.
 
     Raises
     ------
@@ -205,7 +206,7 @@ def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None
 
 
 def check_n_iter(value: Any) -> int | None:
-    """Number of steps, None for "auto".
+    """The checked number of steps; None for "auto".
 
     Raises
     ------
@@ -220,14 +221,14 @@ def check_n_iter(value: Any) -> int | None:
 
 
 def with_hints(**hints: str) -> Callable[..., Any]:
-    """Decorate ``__init__`` to say what takes the place of parameters that users look for.
+    """Decorate ``__init__`` with hints for parameters of other names that users look for.
 
     The signature stays what it is.
 
     Parameters
     ----------
     **hints : str
-        For the name of such a parameter, a sentence.
+        For the name of each such parameter, a sentence about what to use instead.
     """
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
@@ -244,7 +245,7 @@ def with_hints(**hints: str) -> Callable[..., Any]:
 
 
 def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
-    """The sample weights, which need a declared bound; refuse unknown names.
+    """Return the sample weights, which need a declared bound; refuse unknown names.
 
     Raises
     ------
@@ -266,7 +267,7 @@ def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
 
 
 def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
-    """Sample weights, clipped to ``max_weight`` and as a share of it.
+    """Sample weights, clipped to ``max_weight`` and divided by it.
 
     Raises
     ------
@@ -290,8 +291,8 @@ def check_X_y(
 ) -> tuple[Any, np.ndarray]:
     """Finite float64 X, a C-ordered array or CSR matrix, and a one-dimensional y.
 
-    What is that already is not copied. ``options`` are those of scikit-learn's ``validate_data``,
-    such as ``dtype=FLOATS`` for kernels that read float32 numbers as they are.
+    What has this form already is not copied. ``options`` are those of scikit-learn's
+    ``validate_data``, such as ``dtype=FLOATS`` for kernels that read float32 numbers as they are.
 
     Raises
     ------
@@ -300,7 +301,7 @@ def check_X_y(
     ValueError
         If X or y has the wrong shape, or is not finite and numeric.
     """
-    if hasattr(X, "__dask_graph__"):  # X and y would come of two evaluations, in two orders maybe
+    if hasattr(X, "__dask_graph__"):  # X and y would be evaluated separately, perhaps in two orders
         raise TypeError(
             f"{_LEGAL}, got a Dask {type(X).__name__}. Compute features and targets at once: "
             "X, y = dask.compute(X, y)."
@@ -334,15 +335,15 @@ def refuse_masked(name: str, values: Any) -> None:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} must not be a masked array, whose mask would be ignored. Put a public "
-            "constant in the place of what is masked: filled(0.0), for instance."
+            "constant in the place of masked entries: filled(0.0), for instance."
         )
 
 
 def check_sparse(X: Any) -> Any:
-    """A new matrix around the arrays of a sparse one, whose entries all lie within its shape.
+    """A new matrix around the arrays of a sparse one, whose entries must all lie within its shape.
 
-    SciPy's own functions write beyond their memory if one does not. Lists, keys and diagonals are
-    returned as they are: SciPy looks where it puts their entries.
+    SciPy's own functions write beyond their memory if an entry lies outside. Matrices in the
+    formats LIL, DOK and DIA are returned as they are: SciPy checks where it puts their entries.
 
     Raises
     ------
@@ -376,7 +377,7 @@ _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_sample
 
 
 def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What a function of scikit-learn makes of X; errors say what X must be, never its values.
+    """Apply a function of scikit-learn to X; errors say what X must be, never its values.
 
     Dates are refused: NumPy would take them for numbers.
 
@@ -436,19 +437,19 @@ def _about_X(X: Any, error: Exception) -> str:
 
 
 def _columns_of_no_numbers(X: Any) -> list[Any]:
-    """Names of the columns of a frame that hold something else than numbers."""
+    """Names of the columns of a frame that hold something other than numbers."""
     found = []
     for name, dtype in zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ():
         if _dtype_kind(dtype) not in tuple("biuf"):
             try:
                 np.asarray(X[name]).astype(np.float64)
-            except Exception:  # whatever an object raises where it is asked for a number
+            except Exception:  # objects may raise anything when they are converted to a number
                 found.append(name)
     return found
 
 
 def _dtype_kind(dtype: Any) -> str | None:
-    """NumPy's letter for a dtype, of its values for Arrow's dictionaries."""
+    """NumPy's letter for a dtype; for Arrow's dictionaries, that of the dtype of their values."""
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
     return getattr(dtype if values is None else type(dtype)(values), "kind", None)
 
@@ -474,7 +475,7 @@ def check_target(y: Any) -> np.ndarray:
 
 
 def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[float, float]:
-    """Two finite numbers in increasing order, whose difference is one that noise can be scaled to.
+    """Check two finite numbers in increasing order, whose difference noise can be scaled to.
 
     Raises
     ------
@@ -494,7 +495,7 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
 
 
 def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
-    """``rows`` of what has one entry per record; anything else as it is."""
+    """The given ``rows`` of what has one entry per record; anything else as it is."""
     try:
         per_record = num_samples(values) == n_samples
     except TypeError:  # a number, None
@@ -521,7 +522,7 @@ ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 def check_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """Finite float64 X, a C-ordered array or CSR matrix, of the features of the fit.
+    """Finite float64 X, a C-ordered array or CSR matrix, with the features of the fit.
 
     Raises
     ------
@@ -533,10 +534,10 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def check_width(estimator: Any, X: Any) -> Any:
-    """Finite float64 X with as many columns as in the fit, whatever their names."""
+    """Finite float64 X with as many columns as in the fit, whatever their names are."""
     options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "input_name": "X"}
     X = read_X(X, check_array, X, **options)
-    expected = getattr(estimator, "n_features_in_", X.shape[1])  # some need no fit
+    expected = getattr(estimator, "n_features_in_", X.shape[1])  # some estimators need no fit
     if X.shape[1] != expected:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
@@ -576,7 +577,7 @@ def check_columns(
 
 
 def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[str]]:
-    """X as an object array, its values as they are, and the name of each column's dtype.
+    """X as an object array of unconverted values, and the name of each column's dtype.
 
     Raises
     ------
@@ -585,7 +586,7 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
     """
     options: dict[str, Any] = {"dtype": object, "ensure_all_finite": False}
     if hasattr(X, "iter_rows"):
-        # The arrays of polars hold floats where a column of integers has one null.
+        # In arrays of polars, a column of integers with one null holds floats.
         read_X(X, validate_data, estimator, X, reset=reset, skip_check_array=True)
         values = read_X(X, check_array, X.rows(), **options)
     else:
@@ -603,7 +604,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
-    """Names of the input features, of the fit or made up.
+    """Names of the input features: those of the fit, or generated ones.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The version of this package, and what a bug report needs to know of the machine."""
+"""The version of this package, and what a bug report needs to say about the machine."""
 
 import platform
 import re
@@ -39,4 +39,4 @@ def show_versions() -> None:
     }
     width = max(map(len, lines)) + 2
     for name, text in lines.items():
-        print(f"{name:{width}}{text}")  # noqa: T201 -- what it was called for
+        print(f"{name:{width}}{text}")  # noqa: T201 -- printing is its purpose

@@ -1,4 +1,4 @@
-"""What users should know about the accuracy of a fit before it, from public numbers alone."""
+"""What users should know about a fit's accuracy before they run it, from public numbers alone."""
 
 import math
 from typing import NamedTuple
@@ -6,21 +6,21 @@ from typing import NamedTuple
 from skdpsco.privacy import GaussianEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
-# Among more features than this, a model of few features may still be found.
+# Even among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
-LARGEST_DELTA = 0.1  # times one over the number of records
+LARGEST_DELTA = 0.1  # in units of 1 / number of records
 SMALLEST_REACH = 0.01  # the largest prediction, in units of the bound on targets
-LARGEST_EPSILON = 1e4  # more is no advice
+LARGEST_EPSILON = 1e4  # no larger epsilon is advised
 
 
 class PublicNumbers(NamedTuple):
-    """What is public of a fit.
+    """The public numbers of a fit.
 
     Parameters
     ----------
     n_samples, n_features : int
     mu : float
-        The budget, for Gaussian noise.
+        The budget, as that of Gaussian noise.
     epsilon, delta : float
     reach : float or None
         The largest prediction that is possible, in units of the bound on targets; None if nothing
@@ -28,9 +28,10 @@ class PublicNumbers(NamedTuple):
     conditioning : bool
         Whether features would be conditioned if there were enough records.
     max_records_per_unit : int
-        For how many records at once epsilon holds.
+        How many records at once epsilon holds for.
     least_n_mu : float
-        From which n mu on the scale of the target is found, 0 if it is declared or there is none.
+        The least n mu from which on the scale of the target is found; 0 if it is declared, or if
+        targets have no scale.
     """
 
     n_samples: int
@@ -47,9 +48,9 @@ class PublicNumbers(NamedTuple):
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     """Sentences about parameters with which a fit cannot be accurate, or is hardly private.
 
-    Of the accuracy above chance, or of the R^2, that is possible without noise, the defaults of six
-    models on planted data (5 and 20 features, 500 records) reach a median of .00 at n mu = 2.5
-    sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
+    They rest on the defaults of six models on planted data (5 and 20 features, 500 records). Their
+    median share of the accuracy above chance, or of the R^2, that is possible without noise is .00
+    at n mu = 2.5 sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
     n, d, mu, epsilon, delta, reach, conditioning, k, least_n_mu = public
     lines = []
@@ -83,6 +84,6 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
 
 
 def rounded_up(x: float) -> float:
-    """The next number of two digits."""
+    """Round up to a number of two digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - 1)
     return float(f"{math.ceil(x / unit) * unit:.3g}")

@@ -1,4 +1,4 @@
-"""What scikit-learn's diagrams of estimators in notebooks show: the page, and the privacy."""
+"""What scikit-learn's diagrams of estimators show in notebooks: a link to the page, the privacy."""
 
 import sys
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Documented:
 
     @property
     def _sk_visual_block_(self) -> Callable[[], Any]:
-        """A box with a caption, unless the estimator holds others, which scikit-learn draws."""
+        """A box with a caption; estimators that hold others are left to scikit-learn."""
         if any(hasattr(value, "fit") for value in self.get_params(deep=False).values()):  # type: ignore[attr-defined]
             raise AttributeError("scikit-learn draws estimators of estimators itself")
         return partial(captioned_block, self, self._caption())

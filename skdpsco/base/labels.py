@@ -1,4 +1,4 @@
-"""Labels of a classification, their numbers, and the targets that follow from them."""
+"""Labels of a classification, their numbers, and the targets made from them."""
 
 from numbers import Real
 from typing import Any
@@ -49,7 +49,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         f"{classes!r}."
     )
     try:
-        # NumPy would turn numbers among strings, a NaN for instance, into strings.
+        # NumPy would turn a number among strings, NaN for instance, into a string.
         mixed = len({isinstance(c, str) for c in np.asarray(classes, dtype=object).flat}) > 1
         given = np.asarray(classes)
         unique = np.unique(given)
@@ -76,7 +76,7 @@ def indicators(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ValueError
-        As `encode_classes` does.
+        If `encode_classes` raises it.
     """
     classes, index = encode_classes(y, classes)
     return classes, np.eye(len(classes))[index]
@@ -88,7 +88,7 @@ def declared_classes(classes: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If they are not declared: labels of blocks are not looked at for them.
+        If they are not declared: labels in blocks are not searched for them.
     """
     if classes is None:
         raise ValueError("classes must be declared where X is in blocks: a list of all labels.")
@@ -99,9 +99,9 @@ def declared_classes(classes: Any) -> np.ndarray:
 def as_targets(
     classes: np.ndarray, index: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Targets as losses expect them: -1 and 1 for two classes, else class indices.
+    """Targets as losses expect them: -1 and 1 for two classes, otherwise class indices.
 
-    With ``weights`` in [0, 1] they are those of `Weighted` and of `WeightedMultinomial`.
+    With ``weights`` in [0, 1] they are those that `Weighted` and `WeightedMultinomial` expect.
     """
     if len(classes) == 2:
         signs = 2.0 * index - 1.0
@@ -154,6 +154,6 @@ def relative_weights(class_weight: Any, classes: np.ndarray) -> tuple[float, ...
 
 
 def labels_note(classes: Any, given: Any) -> str:
-    """Line of a report about the labels; ``given`` is the parameter, None if not declared."""
+    """Line of a report about the labels; ``given`` is the parameter, None if it is not declared."""
     source = "read off y" if given is None else "declared"
     return f"the {len(classes)} labels are public ({source})"

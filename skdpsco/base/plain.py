@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 
 def plain_pipeline(model: Any) -> Pipeline:
-    """A pipeline that predicts what the fitted linear ``model`` does; see its ``to_sklearn``."""
+    """A pipeline that predicts the same as the fitted linear ``model``; see its ``to_sklearn``."""
     names = {"n_features_in_": model.n_features_in_}
     if hasattr(model, "feature_names_in_"):
         names["feature_names_in_"] = model.feature_names_in_

@@ -1,4 +1,4 @@
-"""What fits say while they run: a progress bar and a line about compilation, of public facts."""
+"""What fits say while they run: a progress bar and a line about compilation, from public facts."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ DELAY = 1.0  # seconds before a bar appears
 
 
 def check_progress(verbose: int) -> None:
-    """Name what a progress bar needs before the fit begins.
+    """Check before the fit begins that the progress bar has what it needs.
 
     Raises
     ------
@@ -59,9 +59,9 @@ class CompilationNote(NumbaListener):
 
 @contextmanager
 def progress_bar(verbose: int, total: int, description: str) -> Any:
-    """Yield a counter that a kernel may increase; show it once the fit has lasted a second.
+    """Yield a counter that kernels may increase; a bar shows it once the fit has lasted a second.
 
-    If Numba has to compile within, a line says so.
+    If Numba has to compile meanwhile, a line says so.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def progress_bar(verbose: int, total: int, description: str) -> Any:
     tqdm: Any = _import_tqdm()
 
     class Bar(tqdm):
-        monitor_interval = 0  # no thread of tqdm's own, which would outlive the fit
+        monitor_interval = 0  # tqdm would start a thread of its own, which would outlive the fit
 
     done = threading.Event()
 

@@ -99,13 +99,13 @@ def checked_start(init: Any) -> PublicStart:
 
 
 def clip_columns(X: Any, low: np.ndarray, high: np.ndarray) -> Any:
-    """Each column of X clipped to its interval; sparse if X and all intervals with a zero are."""
+    """Each column of X clipped to its interval; sparse if X is and all intervals contain zero."""
     if not sparse.issparse(X):
         return np.clip(X, low, high)
     if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
         return np.clip(X.toarray(), low, high)
     X = sparse.csr_matrix(X, copy=True)
-    # An index beyond the columns is for the product to refuse: an error here would show it.
+    # The product refuses an index beyond the columns; an error here would show it.
     bounds = (side.take(X.indices, mode="clip") for side in (low, high))
     X.data = np.clip(X.data, *bounds)
     return X

@@ -23,11 +23,11 @@ class BlockTransformerMixin(TransformerMixin):
     _reads_arrow = False  # whether Arrow tables are frames for it, and not blocks
 
     def _blocks_of(self, X: Any) -> RowBlocks | None:
-        """X as blocks, if it is no frame or array."""
+        """X as blocks; None if it is a frame or an array."""
         return None if self._reads_arrow and is_arrow(X) else blocks_of(X)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)  # scikit-learn's wrapper knows arrays and frames only
+        super().__init_subclass__(**options)  # scikit-learn's wrapper knows only arrays and frames
         if "transform" in vars(cls):
             cls.transform = _also_of_blocks(vars(cls)["transform"])  # type: ignore[attr-defined]
 
@@ -83,7 +83,7 @@ class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstima
         Returns
         -------
         self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
+            The fitted estimator. If a fit fails, it keeps the results of an earlier one.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""Norms: dual orders and regularity for plans; values, and projections on balls, for kernels.
+"""Norms: dual orders and regularity for plans; values and projections on balls for kernels.
 
-Projections are Euclidean. Proofs and bounds on the rounding: ``docs/proofs/lp_ball.md``.
+Projections are Euclidean. ``docs/proofs/lp_ball.md`` has the proofs and bounds on the rounding.
 """
 
 import math
@@ -9,10 +9,10 @@ import numpy as np
 
 from skdpsco._kernels import inner, reduction
 
-UNIT = 2.0**-53  # relative rounding of one operation
-_LEAST, _LARGEST = 1e-280, 1e300  # sums of squares between these are exact up to rounding
-_FARTHEST = 2.0**100  # radii; beyond this, distance changes a projection by less than rounding
-_TINY = 1e-290  # radii; smaller numbers count as 0, where float64 runs out of digits
+UNIT = 2.0**-53  # relative rounding error of one operation
+_LEAST, _LARGEST = 1e-280, 1e300  # between these, sums of squares are exact up to rounding
+_FARTHEST = 2.0**100  # radii; beyond it, distance changes a projection by less than rounding
+_TINY = 1e-290  # radii; smaller numbers count as 0, since float64 runs out of digits
 _STEPS = 400  # limit on a search that usually ends after three or four steps
 _LOWEST, _HIGHEST = 1.0 + 2.0**-40, 2.0**40  # orders between 1 and inf
 
@@ -37,10 +37,11 @@ def conjugate(p: float) -> float:
 
 
 def regularity(p: float, D: int) -> tuple[float, float]:
-    """Order r and constant kappa of the dual of the l_p norm, the best that l_r norms can give.
+    """Order r and constant kappa of the dual of the l_p norm, the best that l_r norms allow.
 
-    The square of the l_r norm is (r - 1)-smooth, and in ``D`` dimensions the l_r norm is at least
-    the dual norm l_q, and at most sqrt(kappa / (r - 1)) times it. r in [2, q] minimises kappa.
+    The square of the l_r norm is (r - 1)-smooth. In ``D`` dimensions the l_r norm is at least the
+    dual norm l_q, and at most sqrt(kappa / (r - 1)) times it. The r in [2, q] that minimises kappa
+    is returned.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def projection_error(D: int) -> float:
 
 @reduction
 def _sums(w):
-    """Largest magnitude, sum of the magnitudes, and of the squares."""
+    """The largest magnitude, the sum of the magnitudes, and the sum of the squares."""
     top, total, squares = 0.0, 0.0, 0.0
     for j in range(w.shape[0]):
         size = abs(w[j])
@@ -87,7 +88,7 @@ def _sums(w):
 
 @inner
 def power(x, e):
-    """``x**e`` for x >= 0; exponents for balls of orders 1.5, 3 and 4 are ten times as fast."""
+    """``x**e`` for x >= 0, ten times as fast for the exponents of balls of orders 1.5, 3 and 4."""
     if e == 0.5:
         return math.sqrt(x)
     if e == 2.0:
@@ -123,9 +124,9 @@ def lp_norm(w, p):
 @inner
 def project_l1(w, radius):
     """Move ``w`` to the nearest point of the l1 ball."""
-    # Michelot's algorithm: the threshold that the current support asks for, until none falls out.
-    # It is measured downwards from the largest entry, where it is at most the radius: entries far
-    # larger than the radius would cancel badly otherwise.
+    # Michelot's algorithm: compute the threshold for the current support, until no entry leaves it.
+    # The threshold is measured downwards from the largest entry, where it is at most the radius;
+    # otherwise entries far larger than the radius would cancel badly.
     top, total, _ = _sums(w)
     if total <= radius:
         return
@@ -135,7 +136,8 @@ def project_l1(w, radius):
         for j in range(w.shape[0]):
             below = top - abs(w[j])
             if below < depth:
-                # Kahan's sum: plain rounding grows with the size, which the support multiplies.
+                # Kahan summation: the error of plain rounding grows with the size, which the
+                # support multiplies.
                 term = below - lost
                 new = total + term
                 lost = (new - total) - term
@@ -215,7 +217,7 @@ def shrink(w, root, rate, change, multiplier, p, steps):
 
 @reduction
 def shrink_near(w, root, rate, change, multiplier, p):
-    """One step of `shrink` without branches, for all j for which |w_j| is close to the equation.
+    """Take a step of `shrink` without branches, for all j for which |w_j| is close to the equation.
 
     Also return whether there are other j, whose roots are left unchanged.
     """
@@ -262,7 +264,7 @@ def shrink_near(w, root, rate, change, multiplier, p):
 def project_lp(w, radius, p):
     """Move ``w`` to the nearest point of the ball of order p in (1, inf)."""
     top, total, squares = _sums(w)
-    if _LEAST < squares < _LARGEST:  # inequalities between norms may decide without powers
+    if _LEAST < squares < _LARGEST:  # inequalities between norms may decide it without powers
         squares = squares / radius / radius
         if p < 2.0:
             bound = (total / radius) ** (2.0 - p) * squares ** (p - 1.0)
@@ -275,7 +277,8 @@ def project_lp(w, radius, p):
     norm = ratio * _power_norm(w, top, p) if top > 0.0 else 0.0
     if not norm > 1.0:
         return
-    # In units of the radius. If w is a multiple of a vertex or of a vector of ones, this is exact.
+    # This is in units of the radius. If w is a multiple of a vertex or of a vector of ones, it is
+    # exact.
     root, rate = np.empty(D), np.zeros(D)
     multiplier, low, high = 0.0, 0.0, 0.0  # by Hoelder's inequality it is at most the l1 norm
     for j in range(D):

@@ -2,10 +2,11 @@
 
 A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numbers, see
 `skdpsco.data.design`. A user's polytope registers `n_vertices` and `vertex`, or `coordinate` if its
-vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. Any set for
-`noisy-frank-wolfe` registers `minimiser`. The balls and polytopes of this module also register
-`project` and `vertex_scores`, which solvers call with unreleased values; a user's versions of these
-are never called. Balls: ``docs/proofs/lp_ball.md``.
+vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. A set for
+`noisy-frank-wolfe`, of whatever shape, registers `minimiser`. The balls and polytopes of this
+module also register `project` and `vertex_scores`, which solvers call with unreleased values; a
+user's versions of these two kernels are never called. The proofs for balls are in
+``docs/proofs/lp_ball.md``.
 """
 
 import math
@@ -111,11 +112,11 @@ class Simplex(NamedTuple):
         return self.radius * 2.0 ** (1.0 / order)
 
     def norm_bound(self) -> float:
-        """That of the l1 ball."""
+        """The bound of the l1 ball, which holds for its part, too."""
         return L1Ball(self.radius).norm_bound()
 
     def gaussian_width(self, D: int) -> float:
-        """That of the l1 ball."""
+        """The bound of the l1 ball, which holds for its part, too."""
         return L1Ball(self.radius).gaussian_width(D)
 
 
@@ -199,7 +200,7 @@ class LpBall(NamedTuple):
         return 2.0 * self.radius
 
     def norm_bound(self) -> float:
-        """Largest l1 norm of a point; no bound holds in every dimension, but for p = 1."""
+        """Largest l1 norm of a point, for p = 1; for other p no bound holds in every dimension."""
         return self.radius if self.p == 1.0 else math.inf
 
     def gaussian_width(self, D: int) -> float:
@@ -223,11 +224,11 @@ class LpBall(NamedTuple):
         return projection_error(D)
 
 
-BALLS = (L1Ball, L2Ball, LpBall)  # of l_p norms; a subclass may be anything
+BALLS = (L1Ball, L2Ball, LpBall)  # of l_p norms; a subclass may be another set
 
 
 def in_double_precision(constraint: Any) -> Any:
-    """A ball or simplex of this module with its numbers as floats; other sets as they are."""
+    """A ball or simplex of this module with float fields; other sets as they are."""
     known = type(constraint) in (*BALLS, Simplex)
     return type(constraint)(*map(float, constraint)) if known else constraint
 
@@ -377,7 +378,7 @@ def _(constraint, g, out):
         size = abs(g[j]) / top if top > 0.0 else 0.0
         out[j] = power(size, 1.0 / (p - 1.0)) if size > 0.0 else 0.0
         total += size * out[j]
-    norm = total ** (1.0 / p)  # of what is in out
+    norm = total ** (1.0 / p)  # the norm of what is in out
     for j in range(g.shape[0]):
         if out[j] > 0.0:
             out[j] = math.copysign(radius * (out[j] / norm), -g[j])
