@@ -25,7 +25,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 
-# Range of products of bounds, in which float64 numbers keep all digits and do not overflow.
+# Range of products of bounds, within which float64 numbers keep all digits and do not overflow.
 LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
 
 
@@ -55,7 +55,7 @@ class Problem:
     centred : bool, default=False
         Whether features are known to have a mean near 0.
     mean_square : tuple of float, or None
-        Mean square of every feature but the intercept's, if a release has told it.
+        Mean square of every feature except that of the intercept, if a release has measured it.
     """
 
     loss: Any
@@ -132,17 +132,17 @@ class Remainder(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """Of the budget; `allows` counts what is spent."""
+        """The budget's epsilon; `allows` counts what is spent."""
         return self.budget.epsilon
 
     @property
     def delta(self) -> float:
-        """Of the budget; `allows` counts what is spent."""
+        """The budget's delta; `allows` counts what is spent."""
         return self.budget.delta
 
     @property
     def max_records_per_unit(self) -> int:
-        """Of the budget."""
+        """Number of records per unit in the budget."""
         return self.budget.max_records_per_unit
 
     @property
@@ -152,28 +152,28 @@ class Remainder(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """What is left for Gaussian noise, by the common curve of all mu, or by zCDP."""
+        """What is left for Gaussian noise, by the common curve of all mu, or in zCDP."""
         squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
         return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
 
 
 class Uncertainty(NamedTuple):
-    """Of the coefficients of a model, and of its intercept.
+    """Uncertainty of a model's coefficients and intercept.
 
-    With several targets all of it is in arrays of one more axis, the first.
+    With several targets, all arrays have one more axis, the first.
 
     Parameters
     ----------
     covariance : ndarray of shape (n_features + 1, n_features + 1)
-        That of the coefficients, and of the intercept behind them.
+        Covariance of the coefficients, followed by the intercept.
     curvature_noise : float
-        Noise in the curvatures (of least squares, the covariances of the features), relative to
-        them: where it is not far below 1, coefficients are not nearly linear in the noise.
+        Noise in the curvatures (for least squares, in the covariances of the features), relative to
+        them. Unless it is far below 1, coefficients are not nearly linear in the noise.
     doubtful : bool
         Whether this noise is so large that the coverage of intervals is doubtful.
-    residual_variance : float or None
-        Variance of the target around predictions: what it is on average given what was released, if
-        all variances were as likely before. Noise may make the released one negative. None where
+    Variance of the target around predictions: its mean given what was released, if all variances
+    were equally likely before. Noise may make the released variance negative. None where targets
+    are labels.
         targets are labels.
     """
 
@@ -202,7 +202,7 @@ class Result:
     n_rounds : int or None
         As in the `Plan`.
     uncertainty : Uncertainty or None
-        In the solver's units, and without an entry for an intercept that is not fitted.
+        It is in the solver's units, and has no entry for an intercept that is not fitted.
     """
 
     coef: np.ndarray
@@ -227,7 +227,7 @@ class Plan:
     summary : tuple of str
         What was decided, one line each, for reports.
     assumptions : tuple of str
-        Assumptions on which privacy rests and which nothing enforces, one sentence each. A solver
+        Assumptions that privacy rests on and that nothing enforces, one sentence each. A solver
         that uses another one passes on the assumptions of that one.
     warnings : tuple of str
         Sentences about what the solver cannot achieve at these public sizes.
@@ -244,9 +244,9 @@ class Plan:
 
     @property
     def clips_gradients(self) -> bool:
-        """Whether noise is that of gradients in coordinates in which all columns are alike.
+        """Whether the noise is that of gradients in coordinates in which all columns are alike.
 
-        Then it does not grow with the scales of features, of which few records need be clipped.
+        Such noise does not grow with the scales of features, so few records need to be clipped.
         """
         return False
 
@@ -263,10 +263,11 @@ class Solver(Protocol):
     """A method to fit a linear model under privacy.
 
     With ``fixed_cost = True`` a solver promises that the event of its plans follows from the sizes,
-    the loss and the budget, not from the set, the penalty or the units of features and targets. If
-    these follow from earlier releases, its noise may then be as small as if they were declared. A
-    solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the budget's.
-    One with ``clips_gradients = True`` may make plans that do, see `Plan`.
+    the loss and the budget, but not from the set, the penalty or the units of features and targets.
+    If these follow from earlier releases, its noise may then be as small as if they were declared.
+    A solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the
+    budget's. A solver with ``clips_gradients = True`` may make plans that clip gradients; see
+    `Plan`.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
@@ -289,9 +290,9 @@ class Solver(Protocol):
 def check_supported(solver: Any, problem: Problem) -> None:
     """Name a missing kernel before Numba fails, and call the solver's own ``check``, if any.
 
-    ``solver.requires`` holds, for loss, constraint and penalty, all kernels that the plan and the
+    ``solver.requires`` lists, for loss, constraint and penalty, all kernels that the plan and the
     run may call, as tuples of alternatives of which one must exist. ``solver.optional`` names the
-    roles that a problem may omit. Kernels of a user's class are compiled and called with public
+    roles that a problem may omit. The kernels of a user's class are compiled and called with public
     numbers.
 
     Raises
@@ -345,8 +346,8 @@ def _probe_subdifferential(penalty, public, out):
         out[j] = low + high
 
 
-# These kernels of a user's class are compiled and called before the charge. (Plans ask polytopes
-# for their vertices.) Kernels of many records call those of one.
+# Of a user's class, these kernels are compiled and called before the charge. (Plans ask polytopes
+# for their vertices.) Kernels of many records call those of one record.
 PROBES: dict[Any, Any] = {
     minimiser: _probe_minimiser,
     prox: _probe_prox,
@@ -389,7 +390,7 @@ def check_bound_on(what: str, loss: Any, bound: float) -> None:
 def check_scales(
     loss: Any, slope: float, features: float, lengths: tuple[float, ...], bend: float
 ) -> None:
-    """Check that products of bounds suit float64, as noise covers relative rounding only.
+    """Check that float64 can hold the products of bounds, as noise covers relative rounding only.
 
     Parameters
     ----------
@@ -452,7 +453,7 @@ def check_cost(event: Event, budget: Any) -> None:
     """
     gaussian = is_gaussian(event)
     cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
-    # Noise on samples costs less by its own curve, which an (epsilon, delta) budget may use.
+    # Noise on samples costs less by its own curve, which a budget of (epsilon, delta) may use.
     if cost > limit * (1.0 + 1e-9) and not allows(budget, event):
         raise ValueError(
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, but its budget is "
@@ -461,7 +462,7 @@ def check_cost(event: Event, budget: Any) -> None:
 
 
 def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
-    """What privacy takes on trust of ``solver`` and of its ``plan``, for the report."""
+    """Assumptions of ``solver`` and of its ``plan`` that privacy rests on, for the report."""
     while of_this_package(type(solver)) and hasattr(solver, "solver"):
         solver = solver.solver
     cls = type(solver)

@@ -30,7 +30,7 @@ from skdpsco.solvers.vertex_choice import select_vertex
 
 
 class GradientLimits(NamedTuple):
-    """What the parts of a sum are clipped to.
+    """The bounds that the terms of a sum are clipped to.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class GradientLimits(NamedTuple):
     bound : float
         Bound on the l2 norm of a record's derivatives, or of its gradient.
     cap : float
-        Bound on a loss; 0 if no losses are summed up.
+        Bound on a loss; 0 if losses are not summed up.
     """
 
     slope: float
@@ -64,7 +64,7 @@ def gradient_sum(
 def gradient_and_loss_sum(
     X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, slope: float, cap: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`gradient_sum`, and the sum of losses clipped to ``cap``."""
+    """Compute `gradient_sum`, and the sum of losses clipped to ``cap``."""
     return _sum_in_one_pass(X, y, loss, w, None, GradientLimits(slope, math.inf, cap))
 
 
@@ -92,10 +92,10 @@ def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarra
 def add_gradients(X, y, loss, v, u, limits, room, out):
     """Add up gradients, and return the sum of losses up to ``limits.cap``, if it is positive.
 
-    It takes one pass over memory, as records are read a run at a time. ``v`` holds the coefficients
-    over the bounds; the caller divides ``out`` by the bounds. If ``u`` is not empty,
-    ``limits.bound`` is that of the gradient in coordinates in which features are multiplied by
-    ``u``, and no losses are added up; otherwise that of the derivatives.
+    It takes one pass over memory, since records are read one run at a time. ``v`` holds the
+    coefficients divided by the bounds; the caller divides ``out`` by the bounds. If ``u`` is not
+    empty, ``limits.bound`` limits the gradient in coordinates in which features are multiplied by
+    ``u``, and no losses are added up; otherwise it limits the derivatives.
     """
     slope, bound, cap = limits
     Z, numbers = room
@@ -127,9 +127,9 @@ def walk_vertices(
     rng: np.random.Generator,
     progress: Any,
 ) -> Any:
-    """`skdpsco.solvers.l1.vertex_path.run_vertices` by `map_reduce`.
+    """Run `skdpsco.solvers.l1.vertex_path.run_vertices` with sums by `map_reduce`.
 
-    Every step computes the predictions of its point, ``scale[t]`` times the sum of the vertices.
+    Every step computes the predictions at its point, ``scale[t]`` times the sum of the vertices.
     """
     T, loss = len(plan.weight), problem.loss
     w, G = np.zeros(problem.n_coefficients), np.empty(problem.n_coefficients)
@@ -175,7 +175,7 @@ def walk_minimisers(
     plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, progress: Any
 ) -> np.ndarray:
     """Move towards minimisers of noisy linear functions."""
-    # Zeros: a minimiser that writes nothing must not release the former content of memory.
+    # Zeros, so that a minimiser that writes nothing does not release former contents of memory.
     w, v = np.zeros((2, problem.n_coefficients))
     for step, grid in zip(plan.step, plan.grid, strict=True):
         G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)

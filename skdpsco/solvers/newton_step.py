@@ -1,4 +1,4 @@
-"""A Newton step behind gradient descent, of known errors. Proof: docs/proofs/newton_step.md."""
+"""A Newton step after gradient descent, with known errors. Proof: docs/proofs/newton_step.md."""
 
 import math
 from dataclasses import dataclass, replace
@@ -32,27 +32,27 @@ class NewtonStepTuning(NamedTuple):
     Parameters
     ----------
     gradient_share, matrix_share : float
-        Shares of mu**2 of the gradient and of the curvatures,
+        Shares of mu**2 for the gradient and for the curvatures.
     spread_share, square_share : float
-        and of regressions those of the search for the residuals' size and of their mean square.
-        Gradient descent has what is left.
+        Shares of mu**2, in regressions, for the search for the residuals' size and for their mean
+        square. Gradient descent gets the rest.
     spread_counts : int
-        Counts of large residuals: 2**spread_counts candidates.
+        Number of counts of large residuals; they search among 2**spread_counts candidates.
     spread_tail : float
-        Share of the residuals that may be larger than the one that is found.
+        Share of the residuals that may exceed the size that is found.
     reach : float
-        Largest residual that counts, in sizes found,
+        Bound on residuals, in units of the size found.
     most_reach : float
-        and where there is little noise:
+        Largest value of this bound, which grows if there is little noise.
     small : float
-        it grows until the gradient's noise is so large, relative to that of sampling.
+        The bound grows until the gradient's noise is this large, relative to that of sampling.
     long : float
-        Squared norm beyond which rows count less: so many standard deviations above the mean, of
-        normal columns.
+        Squared norm beyond which rows count less, as this many standard deviations above the mean,
+        for normal columns.
     max_features : int
-        Most columns; chosen by hand, for memory.
+        Largest number of columns; chosen by hand, for time.
     curvature : float
-        A guess of the smallest curvature over the largest, for what is said about a plan.
+        A guess of the smallest curvature over the largest, for the summary of a plan.
     """
 
     gradient_share: float = 0.4
@@ -70,25 +70,25 @@ class NewtonStepTuning(NamedTuple):
 
 
 NEWTON_STEP = NewtonStepTuning()
-LEAST_KEPT = 0.5  # of residuals: more are not clipped, whatever noise says
+LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
 
 
 @dataclass(frozen=True)
 class NewtonStepPlan(Plan):
-    """What gradient descent does, and the noise of the step behind it.
+    """The plan of gradient descent, and the noise of the step that follows it.
 
     Parameters
     ----------
     descent : GradientDescentPlan
     gradient_grid, matrix_grid : float
-        Grids of sums of gradients and of curvatures, of norms of at most 1.
+        Grids of sums of gradients and of curvatures whose norms are at most 1.
     spread_grid, square_grid : float or None
-        Grids of counts of residuals, and of the sum of their squares, at most 1, and the number of
-        those that are not clipped; None for labels.
+        Grids of counts of residuals, and of both the sum of their squares, at most 1, and the
+        number of unclipped ones; None for labels.
     reach : float
-        See `NewtonStepTuning`; more where that is little noise.
+        See `NewtonStepTuning`; it is larger if there is little noise.
     tolerated : float
-        Number of residuals that may be larger than their size.
+        Number of residuals that may exceed the size found.
     """
 
     descent: Any = None
@@ -101,16 +101,16 @@ class NewtonStepPlan(Plan):
 
     @property
     def clips_gradients(self) -> bool:
-        """See `Plan`."""
+        """Return the same as for the descent; see `Plan`."""
         return self.descent.clips_gradients
 
 
 class NewtonStep:
-    """Gradient descent, and one Newton step by a gradient and curvatures of known noise.
+    """Gradient descent, then one Newton step with a gradient and curvatures of known noise.
 
-    However the descent came to its point, the errors of the step follow from the law of the records
-    and from planned noise: `Result.uncertainty` says how large they are. Rows that are longer than
-    most count less, and so do, in regressions, residuals.
+    However the descent came to its point, the errors of the step follow from the distribution of
+    the records and from planned noise: `Result.uncertainty` says how large they are. Unusually long
+    rows count less, and so do large residuals in regressions.
 
     Parameters
     ----------
@@ -129,13 +129,13 @@ class NewtonStep:
         self.descent = descent
 
     def check(self, problem: CompositeProblem) -> None:
-        """Refuse what has no such errors.
+        """Refuse problems for which the errors are not known.
 
         Raises
         ------
         ValueError
-            If the loss is not of one of the types that are known, the penalty is not L2, or there
-            are too many features.
+            If the loss is not of a known type, the penalty is not L2, or there are too many
+            features.
         """
         if type(problem.loss) not in (Logistic, Squared, Huber):
             raise ValueError(
@@ -182,7 +182,7 @@ class NewtonStep:
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
         residuals, c = problem.has_residuals, longest(D)
         gradient_grid = grid("gradient", replace_one(n, slack), D)
-        # Deviations of both, of normal columns and residuals of size 1.
+        # Deviations of both, for normal columns and residuals of size 1.
         small = NEWTON_STEP.small * math.sqrt(n) / (deviation_on(gradient_grid) * c)
         plan = NewtonStepPlan(
             event=compose(descent.event, event),
@@ -235,7 +235,7 @@ DOUBTFUL_STEP = (
 
 
 class NoisyModel(NamedTuple):
-    """A quadratic model of the mean loss at a point, as released.
+    """A quadratic model of the mean loss at a point, from what was released.
 
     Parameters
     ----------
@@ -244,8 +244,8 @@ class NoisyModel(NamedTuple):
     gradient_noise, curvature_noise : float
         Deviations of the noise in the gradient and in the `upper_triangle` of the curvatures.
     square, kept : float or None
-        Mean square of the residuals, as far as they count, and the share of those that are not
-        clipped; None for labels.
+        Mean square of the clipped residuals, and the share of those that are not clipped; None for
+        labels.
     """
 
     gradient: np.ndarray
@@ -276,7 +276,7 @@ def release_model(
     gradient, matrix, counts = map_reduce(
         X, y, sum_over, loss, slope, np.arange(len(w)), w[:, None], newton_sums, arguments
     )
-    # Sums of vectors, and of matrices, of norms of at most 1.
+    # Sums of vectors, and of matrices, whose norms are at most 1.
     gradient, entries = gradient / (slope * c), upper_triangle(matrix) / (bend * c * c)
     units = slope * c / n, bend * c * c / n
     noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
@@ -292,7 +292,7 @@ def release_model(
 def newton_step(
     model: NoisyModel, weight: np.ndarray, point: np.ndarray, n_samples: int
 ) -> tuple[np.ndarray, Uncertainty]:
-    """The step to the minimum of a noisy model, and the errors of where it leads.
+    """The step to the minimum of a noisy model, and the errors of the point that it reaches.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def newton_step(
     weight : ndarray of shape (n_features,)
         Curvatures of the penalty.
     point : ndarray of shape (n_features,)
-        Where the model was released.
+        The point at which the model was released.
     n_samples : int
     """
     D, noise = len(point), model.gradient_noise**2
@@ -309,9 +309,10 @@ def newton_step(
     curvature = (U * np.maximum(values, floor)) @ U.T
     inverse = np.linalg.inv(curvature + np.diag(weight))
     step = -inverse @ (model.gradient + weight * point)
-    spread, variance = 1.0, None  # that of derivatives, over curvatures
+    spread, variance = 1.0, None  # spread of derivatives, in units of curvatures
     if model.square is not None:
-        # The step changes the mean square, and seems to do so by more, as it follows noise.
+        # The step changes the mean square, and seems to do so by more than it does, as it follows
+        # noise.
         changed = float(2.0 * model.gradient @ step + step @ curvature @ step)
         followed = noise * float(np.trace(inverse))
         variance = max(model.square + changed, 0.0) + followed
@@ -327,7 +328,7 @@ def newton_step(
 
 
 def row_limit(coordinates: Coordinates) -> float:
-    """Norm beyond which rows count less; no row is longer than the second."""
+    """Norm beyond which rows count less, or that of the longest possible row if that is smaller."""
     largest = float(np.sqrt((coordinates.scale**-2.0).sum()))
     return min(longest(coordinates.mean_square_norm), largest)
 
@@ -345,7 +346,7 @@ def release_reach(
     w: np.ndarray,
     rng: np.random.Generator,
 ) -> float:
-    """Largest residual that counts, from a private quantile of their sizes."""
+    """Bound on residuals, from a private quantile of their sizes."""
     limits = 2.0 * target * 2.0 ** (np.arange(1 - 2**NEWTON_STEP.spread_counts, 1) / 2.0)
     above = map_reduce(X, y, larger_residuals, w, limits)
     return plan.reach * float(limits[halve(above, plan.tolerated, plan.spread_grid, rng)])
@@ -360,10 +361,10 @@ def larger_residuals(X, y, w, limits) -> np.ndarray:
 
 
 def newton_sums(A: Any, R: Any, v: Any, scale: Any, c: Any, limit: Any) -> tuple[np.ndarray, ...]:
-    """Sums of gradients, of second derivatives, and of residuals' squares and of those that count.
+    """Sums of gradients, of second derivatives, and of squared residuals with unclipped counts.
 
     Rows beyond a norm of ``c`` count less: their gradients are no longer than derivatives times c,
-    and second derivatives no larger than curvatures times c**2. Residuals of ``limit`` are clipped.
+    and second derivatives no larger than curvatures times c**2. Residuals are clipped to ``limit``.
     """
     A = A / scale
     norms = np.sqrt(row_squares(A))

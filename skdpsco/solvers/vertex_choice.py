@@ -1,8 +1,8 @@
 """Polytopes as solvers see them, and the private choice of a vertex.
 
 A user's set is asked for its vertices once, before anything is charged. Sensitivities follow from
-these vertices, and no function of the user ever sees a gradient.
-Proof: docs/proofs/frank_wolfe.md; of draws in one pass: docs/proofs/one_pass_frank_wolfe.md.
+these vertices, and no function of the user's ever sees a gradient. Proofs:
+docs/proofs/frank_wolfe.md, and docs/proofs/one_pass_frank_wolfe.md for draws in one pass.
 """
 
 from numbers import Integral
@@ -52,7 +52,7 @@ class AxisPolytope(NamedTuple):
 
 
 class VertexModel(NamedTuple):
-    """The objects for which kernels of solvers that choose vertices are specialised.
+    """The classes of these objects decide how kernels that choose vertices are compiled.
 
     Parameters
     ----------
@@ -157,5 +157,5 @@ def select_vertex(constraint, gradient, grid, mechanism, rng, scores, units):
     """
     vertex_scores(constraint, gradient, scores)
     for k in range(scores.shape[0]):
-        units[k] = to_grid(-scores[k], grid)  # large scores are good, but a minimum is sought
+        units[k] = to_grid(-scores[k], grid)  # the largest score wins, but a minimum is sought
     return select(mechanism, rng, units)

@@ -31,8 +31,8 @@ from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisat
 
 # Bounds on the second derivative of the losses that have one.
 CURVATURES: dict[type, float] = {LogisticMoments: 0.25, SquaredMoments: 1.0}
-# Losses are centred at this share of the largest loss. Sqrt(2) times the rest is below 1, so that a
-# record that moves between groups changes no more than one that stays in its group.
+# This share of the largest loss is subtracted from losses. Sqrt(2) times the rest is below 1, so
+# that a record that moves between groups changes no more than one that stays in its group.
 LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 
 

@@ -1,6 +1,6 @@
 """Noisy Newton or gradient steps on a public set of coordinates. Proof: docs/proofs/refit.md.
 
-All noise is Gaussian; the shares of mu**2 add up to that of the plan whatever branch is taken, and
+All noise is Gaussian. The shares of mu**2 add up to that of the plan whatever branch is taken, and
 branches depend on public numbers only.
 """
 
@@ -30,45 +30,46 @@ from skdpsco.solvers.steps import move_into
 class RefitTuning(NamedTuple):
     """Constants of the refit, fitted on data as in examples/benchmarks/l1_accuracy.py.
 
-    "Signal" is ``n mu / d**1.5`` for d coordinates: the second moments over their noise.
+    Signal" is ``n mu / d**1.5`` for d coordinates, which is the second moments over their noise.
 
     Parameters
     ----------
     max_newton : int
-        Most coordinates of a second-moment matrix; chosen by hand, for time and memory.
+        Largest number of coordinates of a second-moment matrix; chosen by hand, for time and
+        memory.
     newton_signal : float
-        Signal from which a matrix is released.
+        Signal from which on a matrix is released.
     moment_share, matrix_share : float
-        Shares of mu**2: of the mean squared row norm, and of all matrices. Gradients get the rest.
+        Shares of mu**2 for the mean squared row norm, and for all matrices. Gradients get the rest.
     max_steps : int
-        Most Newton steps; chosen by hand, for time.
+        Largest number of Newton steps; chosen by hand, for time.
     plenty : float
-        Signal from which there are more than two Newton steps.
+        Signal from which on there are more than two Newton steps.
     growth : float
-        Power of the signal by which their number grows.
+        Power of the signal with which their number grows.
     steps_per_matrix : int
-        Newton steps with one matrix, once there are so many.
+        Number of Newton steps that share one matrix, if there are that many.
     quadratic_steps : int
         Steps to the minimum of a quadratic function in the ball; chosen by hand, for time.
     gradient_noise : float
-        ``n mu / sqrt(d)`` that pays for one gradient step.
+        ``n mu / sqrt(d)`` that one gradient step needs.
     gradient_steps : tuple of two floats
         Smallest and largest number of gradient steps.
     length : float
-        Length of a gradient step, over that which smoothness and the mean squared norm suggest.
+        Length of a gradient step, relative to the one from smoothness and the mean squared norm.
     tail : float
-        Share of the gradient steps over which is averaged.
+        Share of the gradient steps whose points are averaged.
     slope_share : float
-        Share of mu**2 of a last step, for the slope that decides its length.
+        Share of the last step's mu**2 for the slope that decides its length.
     doubt : float
-        Standard deviations by which the square of a last gradient has to exceed that of noise.
+        Standard deviations by which the square of a last gradient has to exceed that of its noise.
     reach : float
-        Largest residual that counts, in Lipschitz constants, where noise matters. (Targets are
-        scaled so that root mean squares are 0.3 to 0.5.)
+        Bound on residuals in Lipschitz constants, if there is much noise. (Targets are scaled so
+        that their root mean squares are 0.3 to 0.5.)
     stretch : float
-        Clipping norm of rows over the root of their mean squared norm,
+        Clipping norm of rows, relative to the root of their mean squared norm.
     clipping : float
-        and the signal from which it grows.
+        Signal from which on this clipping norm grows.
     """
 
     max_newton: int = 300
@@ -105,14 +106,14 @@ def newton_pays(
 
 
 def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
-    """Number of Newton steps: two, as the second undoes the ridge; more where noise is small."""
+    """Number of Newton steps: two, as the second undoes the ridge, and more if noise is small."""
     signal = n_samples * mu / n_coordinates**1.5
     more = max(1.0, (signal / REFIT.plenty) ** REFIT.growth)
     return int(min(REFIT.max_steps, round(2.0 * more)))
 
 
 def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
-    """Number of gradient steps that are worth their noise: few, where there is much of it."""
+    """Number of gradient steps that are worth their noise: few if there is much noise."""
     fewest, most = REFIT.gradient_steps
     worth = n_samples * mu / math.sqrt(n_coordinates) / REFIT.gradient_noise
     return round(min(max(worth, fewest), most))
@@ -125,16 +126,16 @@ class RefitPlan:
     Parameters
     ----------
     newton : bool
-        Whether the steps are Newton's.
+        Whether the steps are Newton steps.
     n_steps : int
-        Noisy gradients.
+        Number of noisy gradients.
     n_matrices : int
-        Noisy matrices of second moments; 0 without Newton steps.
+        Number of noisy matrices of second moments; 0 without Newton steps.
     multipliers : dict
         Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step),
         "matrix" with Newton steps, and "slope" (once) with a last step.
     growth : float
-        Factor of the clipping norm, and of the largest residual that counts.
+        Factor of the clipping norm, and of the bound on residuals.
     event : Event
     """
 
@@ -147,7 +148,7 @@ class RefitPlan:
 
 
 def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
-    """Share ``mu**2`` among the releases of a refit of so many columns."""
+    """Share ``mu**2`` among the releases of a refit of this many columns."""
     newton = newton_pays(n_samples, n_columns, mu)
     n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
     n_matrices = max(1, n_steps // REFIT.steps_per_matrix) if newton else 0
@@ -174,7 +175,7 @@ def plan_last_step(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
 
 
 def growth(n_samples: int, n_columns: int, mu: float) -> float:
-    """Factor of clipping bounds: above 1 where noise is small."""
+    """Factor of clipping bounds, which is above 1 if noise is small."""
     signal = n_samples * mu / n_columns**1.5
     return max(1.0, (signal / REFIT.clipping) ** 0.25)
 
@@ -182,7 +183,7 @@ def growth(n_samples: int, n_columns: int, mu: float) -> float:
 def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
     """Whether the grid is fine enough for every release of a refit, from public sizes alone."""
     n_entries = min(n_columns, REFIT.max_newton) ** 2
-    smallest = REFIT.matrix_share / REFIT.max_steps  # of all shares of one release
+    smallest = REFIT.matrix_share / REFIT.max_steps  # the smallest share of a single release
     try:
         gaussian_grid(1.0, 1.0 / (mu * math.sqrt(smallest)), max(n_coordinates, n_entries), 1.0)
     except ValueError:
@@ -194,7 +195,7 @@ def noise_fits(mu: float, n_coordinates: int, n_columns: int) -> bool:
 def minimise_quadratic(H, g, start, constraint, n_ball, n_iter, out):
     """Minimise ``g'(w - start) + (w - start)'H(w - start) / 2`` with ``w[:n_ball]`` in the set."""
     d = g.shape[0]
-    bound = 0.0  # of the largest eigenvalue: the largest absolute row sum
+    bound = 0.0  # bound on the largest eigenvalue: the largest absolute row sum
     for i in range(d):
         total = 0.0
         for j in range(d):
@@ -221,7 +222,7 @@ def minimise_quadratic(H, g, start, constraint, n_ball, n_iter, out):
 
 @njit
 def linearise(loss, Z, y, slope, smoothness, v):
-    """Write the curvatures into ``v``, and the derivatives over the predictions ``Z``."""
+    """Write the curvatures into ``v``, and replace the predictions ``Z`` by derivatives."""
     bounded_curvatures(loss, Z, y, smoothness, v)
     bounded_derivatives(loss, Z, y, slope, slope, Z)
 
@@ -242,9 +243,9 @@ class Refit:
         As in `skdpsco.solvers.base.Solver.run`.
     support : ndarray of int
     constraint : NamedTuple with a `project` kernel
-        For all coordinates but those of the intercept, which are free.
+        Constraint on all coordinates except those of the intercept, which are free.
     plan : RefitPlan
-        For the columns of the support.
+        Plan for the columns of the support.
     """
 
     problem: Any
@@ -282,11 +283,11 @@ class Refit:
             self.slope *= min(1.0, REFIT.reach * plan.growth)
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])
-        self.n_ball = int((~is_intercept).sum())  # coordinates that the constraint is about
+        self.n_ball = int((~is_intercept).sum())  # the constraint concerns these coordinates
         output, column = np.divmod(self.support, problem.n_features)
         self.columns, place = np.unique(column, return_inverse=True)
         self.F = len(self.columns)
-        self.local = output * self.F + place  # where the support stands in ``self.w``
+        self.local = output * self.F + place  # positions of the support in ``self.w``
 
     def run(self, coef: np.ndarray, hard: float) -> None:
         """Improve ``coef``, flat, on the support, in place.
@@ -295,7 +296,7 @@ class Refit:
         ----------
         coef : ndarray
         hard : float
-            After Newton steps, coefficients below so many standard deviations become 0.
+            After Newton steps, coefficients below this many standard deviations become 0.
         """
         moment = self._start(coef)
         if self.plan.newton:
@@ -305,9 +306,9 @@ class Refit:
         coef[self.support] = self.w[self.local]
 
     def last_step(self, coef: np.ndarray) -> None:
-        """One gradient step from ``coef``, flat, on the support, in place; none if it is noise.
+        """Take a gradient step from ``coef``, flat, on the support, in place; none if it is noise.
 
-        The step is shrunk as James and Stein do, and as long as two slopes along it say.
+        The step is shrunk as by James and Stein, and its length follows from two slopes along it.
         """
         moment = self._start(coef)
         start = self.w[self.local]
@@ -316,10 +317,10 @@ class Refit:
         noise_energy = (len(g) + REFIT.doubt * math.sqrt(2.0 * len(g))) * noise**2
         slope = size - noise_energy / max(size, 1e-300)
         if slope <= 0.0:
-            self._slope(np.zeros(len(g)))  # what is planned is released, whatever was found
+            self._slope(np.zeros(len(g)))  # everything planned is released, whatever was found
             return
         direction = -g / size
-        # It is right if all directions have the same curvature.
+        # This is right if all directions have the same curvature.
         length = slope * self.F / (self.problem.loss.smoothness() * moment)
         self.w[self.local] = start + length * direction
         length *= slope / max(slope + self._slope(direction), 0.5 * slope)
@@ -328,9 +329,9 @@ class Refit:
         coef[self.support] = new
 
     def _start(self, coef: np.ndarray) -> float:
-        """Get ready, and release the mean squared row norm, which decides the clipping norm."""
+        """Prepare the sums, and release the mean squared row norm, which decides the clip norm."""
         n = self.problem.n_samples
-        # Gradients of sparse records take few operations. (Second moments are dense.)
+        # Gradients of sparse records need few operations. (Second moments are dense.)
         self.rows = None
         if isinstance(self.X, CSR) and not self.plan.newton:
             self.rows = sparse_columns_of(self.X, self.columns)
@@ -339,7 +340,7 @@ class Refit:
         self.slack = 1.0 + self.F * self.K * 2.0**-50  # rounding of norms and of products
         self.w = np.zeros(self.F * self.K)
         self.w[self.local] = coef[self.support]
-        # 1. The clipping norm is a public multiple of the mean squared row norm's root.
+        # 1. The clipping norm is a public multiple of the root of the mean squared row norm.
         square = self._sum(square_norms)
         self._release(square, replace_one(n, 1.0, self.F, self.F), "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
@@ -366,7 +367,7 @@ class Refit:
         """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
         n, F = self.problem.n_samples, self.F
         # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
-        # that a replacement moves the sum by at most sqrt(2) times that.
+        # a replacement moves the sum by at most sqrt(2) times that bound.
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
         sensitivity = replace_one(n, size, math.sqrt(2.0) * size)
@@ -376,7 +377,7 @@ class Refit:
         return M[np.ix_(place, place)] * (output[:, None] == output[None])
 
     def _gradient_steps(self, moment: float) -> None:
-        """Accelerated projected steps, of a length that the mean squared row norm makes stable."""
+        """Take accelerated projected steps, whose length is stable by the mean squared row norm."""
         loss, where = self.problem.loss, self.local
         T = self.plan.n_steps
         step = REFIT.length / (loss.smoothness() * moment)
@@ -416,7 +417,7 @@ class Refit:
     def _slope(self, direction: np.ndarray) -> float:
         """Noisy mean slope at ``self.w`` in a direction of norm 1."""
         n, D = self.problem.n_samples, len(direction)
-        # 5. It is a product with the vector of 4, rounded once more for every coordinate.
+        # 5. It is a product with the vector of 4, with one more rounding per coordinate.
         size = self.slope * self.clip * self.slack
         slope = np.array([self._sum(gradients, self.clip)[self.local] @ direction])
         sensitivity = (replace_one(n, size) + 2.0 * (D + 1) * 2.0**-52 * n * size) * (
@@ -426,7 +427,7 @@ class Refit:
         return float(slope[0]) / n
 
     def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
-        """Add noise to ``total`` in place, a release of the plan; return the noise's scale."""
+        """Add the noise of a planned release to ``total`` in place; return the noise's scale."""
         return release(self.rng, total, sensitivity, self.plan.multipliers[kind], magnitude)
 
     def _sum(self, function, *arguments) -> np.ndarray:
@@ -448,9 +449,9 @@ def sum_over(
     function: Any,
     arguments: Any,
 ) -> np.ndarray:
-    """Sum over records, some at a time, of a function of ``columns`` and of the loss at ``W``.
+    """Sum over records, some at a time, a function of ``columns`` and of the loss at ``W``.
 
-    X may be what `sparse_columns_of` returns.
+    X may be a result of `sparse_columns_of`.
     """
     smoothness = loss.smoothness()
     block = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
@@ -466,7 +467,7 @@ def sum_over(
         linearise(loss, R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
-    # Once without records: what it returns then has the shape of the sum.
+    # Call it once without records, for the shape of the sum.
     return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
 
 
@@ -476,7 +477,7 @@ def square_norms(A: Any, R: Any, v: Any) -> Any:
 
 
 def second_moments(A: Any, R: Any, v: Any, clip: Any) -> Any:
-    """Products of the clipped rows' features, times the curvatures."""
+    """Products of the clipped rows' features, weighted by the curvatures."""
     A = A * (_weights(A, clip) * np.sqrt(v))[:, None]
     return A.T @ A
 
@@ -487,6 +488,6 @@ def gradients(A: Any, R: Any, v: Any, clip: Any) -> Any:
 
 
 def _weights(A: np.ndarray, clip: float) -> np.ndarray:
-    """Weight of every record: 1, or less so that its row norm becomes ``clip``."""
+    """Weights of the records: 1, or less if the row norm must be reduced to ``clip``."""
     norms = np.sqrt(row_squares(A))
     return clip / np.maximum(norms, clip)

@@ -1,7 +1,8 @@
 """Selection of coordinates by one noisy gradient, for sparse records.
 
-Gaussian noise on all coordinates grows with the longest record that is not shortened. Records with
-few non-zeros are short, and then it is less than the noise of choosing coordinates one by one.
+Gaussian noise on all coordinates grows with the longest record that is not shortened. If records
+have few non-zeros they are short, and this noise is less than that of choosing coordinates one by
+one.
 Proof: docs/proofs/stagewise.md.
 """
 
@@ -28,7 +29,7 @@ class ScreenTuning(NamedTuple):
     Parameters
     ----------
     intercept_share, gradient_share : float
-        Shares of mu**2: of the mean derivatives and of the gradient. The refit gets the rest.
+        Shares of mu**2 for the mean derivatives and for the gradient. The refit gets the rest.
     by_chance : float
         Expected number of coordinates that noise alone selects.
     """
@@ -60,7 +61,7 @@ class ScreenPlan:
 
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
-    """Plan a selection, and return also the mu that is left for the refit."""
+    """Plan a selection; also return the mu that is left for the refit."""
     parts = {"gradient": (SCREEN.gradient_share, 1)}
     if problem.intercept:
         parts["intercept"] = (SCREEN.intercept_share, 1)
@@ -71,7 +72,7 @@ def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
 
 
 def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float, float]:
-    """Bounds on each of a record's derivatives, and on their l2 norm, at the same predictions."""
+    """Bounds on each derivative of a record, and on their l2 norm, at the same predictions."""
     loss = problem.loss
     distance = max(np.abs(predictions).max(), np.ptp(predictions))  # from 0, and from one another
     slope = loss.lipschitz(float(distance), problem.target_bound)
@@ -100,7 +101,7 @@ def select_coordinates(
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
     Z, R = np.zeros((n, K)), np.empty((n, K))
-    # 1. Make predictions right on average: otherwise every common feature would be selected.
+    # 1. Make predictions right on average; otherwise every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
     if plan.intercept is not None:
@@ -109,7 +110,7 @@ def select_coordinates(
         release(rng, mean, replace_one(n, size * slack), plan.intercept, n * (size * slack))
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
-    # 2. Release the gradient at these predictions, of records shortened to norm 1.
+    # 2. Release the gradient at these predictions, for records shortened to norm 1.
     differentiate(problem.loss, Z, y, slope, size, R)
 
     def run(start: int, stop: int) -> np.ndarray:
@@ -137,7 +138,7 @@ def differentiate(loss, Z, y, bound, size, R):
 
 @njit
 def normalised_gradient(X, R, ones, norms, out):
-    """Write ``X' R`` for features that are shrunk to norm 1; ``R`` is overwritten."""
+    """Write ``X' R`` for features shortened to norm 1; ``R`` is overwritten."""
     scaled_row_norms(X, ones, norms)
     for i in range(R.shape[0]):
         for k in range(R.shape[1]):

@@ -1,9 +1,9 @@
 """A stagewise path over sparse records: a step reads the records in which one feature occurs.
 
-A step changes only the predictions of these records, and only the scores of their features. If they
-are many, all scores are computed again, because that costs less. All sums are sums of integers,
-hence exact: after any number of steps they equal those of a full pass over the same numbers, bit by
-bit. Proof: docs/proofs/stagewise.md.
+A step changes only the predictions of these records, and only the scores of their features. If
+there are many of them, all scores are computed again, because that costs less. All sums are sums of
+integers, hence exact: after any number of steps they equal those of a full pass over the same
+numbers, bit by bit. Proof: docs/proofs/stagewise.md.
 """
 
 import math
@@ -39,12 +39,12 @@ class SparseTuning(NamedTuple):
 
     Parameters
     ----------
-    least_steps : int
+    With fewer steps a second copy of the data in memory does not pay.
         Fewer steps are not worth a second copy of the data in memory.
     run : int
-        Entries of a record whose sums are changed together.
+        Number of entries of a record whose sums are changed together.
     anew : int
-        If a step changes one in so many records, computing all sums again is faster.
+        If a step changes one in this many records, computing all sums again is faster.
     """
 
     least_steps: int = 40
@@ -101,11 +101,11 @@ class IntegerSums(NamedTuple):
     Parameters
     ----------
     sums : ndarray of shape (n_coefficients,), int64
-        The sums in units: times ``unit``, the term of every record and feature rounded.
+        Sums of terms that are multiplied by ``unit`` and rounded.
     unit : float
         A power of two.
     loss_unit : float
-        That of losses, or 0 if no point of the path is chosen.
+        The unit of losses, or 0 if no point of the path is chosen.
     buckets : Buckets
         The coordinates sorted by their sums.
     first : ndarray of shape (n_columns + 1,)
@@ -170,7 +170,7 @@ def is_incremental(plan: Any, problem: Any, constraint: Any, X: MatrixLike) -> b
         and isinstance(constraint, L1Ball)
         and isinstance(plan.mechanism, Exponential)
         and len(plan.weight) >= SPARSE_PATH.least_steps
-        and all(scale == 1.0 for scale in plan.scale)  # else a step changes all predictions
+        and all(scale == 1.0 for scale in plan.scale)  # otherwise a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
         and is_scaled(plan, constraint.radius)
     )
@@ -184,7 +184,7 @@ def is_scaled(plan: Any, radius: float) -> bool:
 
 
 def integer_unit(n_samples: int, bound: float) -> float:
-    """A power of two by which ``n_samples`` numbers up to ``bound`` can be multiplied.
+    """A power of two that ``n_samples`` numbers up to ``bound`` can be multiplied by.
 
     The products, each rounded to an integer, sum to less than 2**62.
     """
@@ -192,7 +192,7 @@ def integer_unit(n_samples: int, bound: float) -> float:
 
 
 def integer_error(n_samples: int, bound: float) -> float:
-    """Bound on the error of a sum of numbers up to ``bound`` in `integer_unit`, then as a float.
+    """Bound on the error of a sum of numbers up to ``bound`` in `integer_unit`, as a float.
 
     The unit is at least ``2**58 / (n_samples * bound)``; see docs/proofs/stagewise.md.
     """
@@ -209,7 +209,7 @@ def run_sparse(
     rng: np.random.Generator,
     progress: Any,
 ) -> Any:
-    """As `skdpsco.solvers.l1.vertex_path.run_vertices`."""
+    """Do what `skdpsco.solvers.l1.vertex_path.run_vertices` does."""
     n, D = problem.n_samples, problem.n_coefficients
     path = new_path(problem, len(plan.weight), progress)
     # The places of each column's entries; their values are read from a scaled copy of the rows.
@@ -233,7 +233,7 @@ def run_sparse(
 
 @inner
 def sort_entries(X, first, entries, features):
-    """Write what `IntegerSums` says of the entries of all columns."""
+    """Write the entries of all columns as `IntegerSums` describes them."""
     # Indices are unsigned, because Numba checks signed ones for negative values.
     for p in range(entries.shape[0]):
         first[np.uint64(X.indices[p])] += 1
@@ -260,7 +260,7 @@ def in_units(value, unit):
 
 @inner
 def write_slopes(loss, Z, y, bound, i, out):
-    """Write the derivatives of record i into ``out[i]``, none beyond the bound."""
+    """Write the derivatives of record i, clipped to the bound, into ``out[i]``."""
     bounded_derivatives(loss, Z[i : i + 1], y[i : i + 1], bound, np.inf, out[i : i + 1])
 
 
@@ -289,8 +289,8 @@ def correlate_units(X, features, R, unit, sums, room):
                 sums[c * D + d] += in_units(R[i, c], unit)
 
 
-# Each kind of work has a loop of its own: so arithmetic is vectorised, and more numbers are looked
-# up at the same time.
+# Each kind of work has its own loop: so arithmetic is vectorised, and more numbers are looked up at
+# the same time.
 
 
 @inner
@@ -302,7 +302,7 @@ def write_terms(features, start, size, r, unit, room):
 
 @inner
 def add_terms(indices, start, size, offset, sums, room):
-    """Add what was written to the sums of the entries."""
+    """Add the written terms to the sums of the entries."""
     for q in range(size):
         sums[np.uint64(offset + indices[np.uint64(start + q)])] += room[0, q]
 
@@ -364,7 +364,7 @@ def scatter_sums(indices, start, size, offset, sums, room):
 
 @inner
 def move_all(indices, start, size, offset, buckets, room):
-    """Move the coordinates of a run whose bucket has changed, which are few."""
+    """Move the coordinates of a run whose bucket has changed; there are few of them."""
     for q in range(size):
         if room[2, q] != room[3, q]:
             k = np.int64(offset + indices[start + q])
@@ -399,7 +399,7 @@ def row_of(indptr, p, low):
 
 @njit
 def sparse_path(X, y, model, schedule, rng, path, totals, room):
-    """As `skdpsco.solvers.l1.vertex_path.vertex_path`, for a scale of 1 and signed coordinates."""
+    """Follow the path of `vertex_path` in `skdpsco.solvers.l1.vertex_path`, for a scale of 1."""
     loss, radius = model.loss, model.polytope.radius
     weight, _, slope, grid, cap, stop_grid = schedule
     w, Z, chosen, losses, progress = path
@@ -417,7 +417,7 @@ def sparse_path(X, y, model, schedule, rng, path, totals, room):
         losses[0] = to_grid(-(total / loss_unit), stop_grid)
     for t in range(weight.shape[0]):
         if t == 0 or grid[t] != grid[t - 1]:
-            forget(buckets, -radius / unit, grid[t])  # a minimum is sought
+            forget(buckets, -radius / unit, grid[t])  # the smallest score is sought
         if t > 0 and slope[t] != slope[t - 1]:
             # Clip the derivatives of all records, as a full pass would. This changes nothing if the
             # loss keeps to its bounds.
@@ -429,7 +429,7 @@ def sparse_path(X, y, model, schedule, rng, path, totals, room):
         if j >= D:
             j, step = j - D, -step
         w[j] += step
-        bound = slope[min(t + 1, slope.shape[0] - 1)]  # that of the next step
+        bound = slope[min(t + 1, slope.shape[0] - 1)]  # the bound of the next step
         column, output = j % n_features, j // n_features
         of_all = column == d  # the ones of the intercept
         anew = of_all or SPARSE_PATH.anew * (first[column + 1] - first[column]) > n

@@ -39,54 +39,56 @@ from skdpsco.solvers.steps import move_into
 class StagewiseTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.
 
-    "Signal" is ``n mu / d**1.5`` for d features: second moments over their noise.
+    Signal" is ``n mu / d**1.5`` for d features, which is second moments over their noise.
 
     Parameters
     ----------
     refit_share : float
-        Share of rho of the refit, if coordinates are selected first.
+        Share of rho for the refit, if coordinates are selected first.
     last_share : float
-        Share of rho of a last step in all coordinates, after the refit, if its gradient is more
-        than noise,
+        Share of rho for a last step in all coordinates, after the refit, if its gradient is more
+        than noise.
     last_records : tuple of two floats
-        and n mu per coefficient between which this share grows from 0; fitted on the planted
-        families of examples/benchmarks/robustness.py.
+        The n mu per coefficient between which this share grows from 0 to its full size; fitted on
+        the planted families of examples/benchmarks/robustness.py.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
-        That of the path then, in units of Lipschitz constant over curvature.
+        Radius of the path in that case, in units of Lipschitz constant over curvature.
     room : float
-        Radius of the final ball over that of the chosen point: the path lags behind the solution
-        that it leads to.
+        Radius of the final ball over that of the chosen point, since the path lags behind the
+        solution that it leads to.
     safety : float
-        Radius of the final ball over the nominal one, if there is no path: the data speak.
+        Radius of the final ball over the nominal one, if there is no path: the data decide.
     steps : float
         Factor of the number of steps at which the bound on the excess risk is smallest.
     max_steps : int
-        Most steps of a path; chosen by hand, for time.
+        Largest number of steps of a path; chosen by hand, for time.
     least_steps : float
-        Useful steps of a path that is worth following, per square root of the classes.
+        Useful steps of a path that is worth following, per square root of the number of classes.
     few, some : float
-        Features per useful step up to which all are fitted, whatever the path, and up to which
-        they are if the path is short.
+        Features per useful step up to which all are fitted, whatever the path, and up to which all
+        are fitted if the path is short.
     least_records : float
-        n mu from which gradients of several coordinates are more than noise,
+        The n mu from which on gradients of several coordinates are more than noise.
     records_per_feature : float
-        and n mu that every one of them takes.
+        The n mu that each of these coordinates needs.
     guess : float
-        n mu over the logarithm of the vertices, below which a selection would be a guess.
+        The n mu over the logarithm of the number of vertices below which a selection would be a
+        guess.
     all_signal : float
-        Signal from which all coordinates are refitted.
+        Signal from which on all coordinates are refitted.
     descent_signal : float
-        Signal from which Newton steps are better than gradient steps, if the radius is not given.
+        Signal from which on Newton steps are better than gradient steps, if the radius is not
+        given.
     conditioned_few, conditioned_signal : float
         ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
-        steps are better: fitted by examples/benchmarks/robustness.py.
+        steps are better; fitted by examples/benchmarks/robustness.py.
     hard : float
-        Standard deviations within which a selected coefficient becomes 0: some coordinates were
-        chosen by chance.
+        Standard deviations within which a selected coefficient becomes 0, since some coordinates
+        were chosen by chance.
     path_points : int
-        Points of the path drawn from a final solution; chosen by hand.
+        Number of points of the path drawn from a final solution; chosen by hand.
     """
 
     refit_share: float = 0.3
@@ -151,11 +153,11 @@ class StagewisePlan(Plan):
 
     @property
     def clips_gradients(self) -> bool:
-        """See `Plan`: whether all coordinates are fitted by gradient descent."""
+        """Whether all coordinates are fitted by gradient descent; see `Plan`."""
         return self.descent is not None
 
     def refit(self, n_columns: int) -> RefitPlan:
-        """The plan of the refit once it is known of how many columns; it costs ``mu`` for any."""
+        """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
         return plan_refit(self.n_samples, n_columns, self.mu)
 
 
@@ -165,19 +167,19 @@ class Stagewise:
     Each of T steps moves one coordinate by radius / T: the vertex of the l1 ball that the
     exponential mechanism picks by its slope. Unlike Frank-Wolfe nothing is shrunk, so the path
     passes through the solutions of all smaller radii. The rest of the budget refits the selected
-    coordinates by noisy Newton steps. What is done, and with which shares, follows from
+    coordinates by noisy Newton steps. What is done, and how the budget is shared, follows from
     n_samples, n_features, epsilon, delta and the radius alone:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
-    - a path too short to tell much (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
-      than one for 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
+    - a path too short to be useful (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
+      than one per 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
       all coordinates;
     - so little budget that a selection would be a guess: the intercept alone;
-    - else selection and refit. Of records that are given as a sparse matrix, unless ``n_iter`` asks
-      for a path, those coordinates are selected that are large in one noisy gradient, of features
-      that are shrunk to norm 1; as many as Newton steps can refit. After a path, a last gradient
-      step in all coordinates follows if there are fewer of them than n mu / 2. It is shrunk to
-      nothing where it is likely to be noise.
+    - otherwise selection and refit. For a sparse matrix, unless ``n_iter`` asks for a path, the
+      selected coordinates are those that are large in one noisy gradient, of features shortened to
+      norm 1; there are at most as many as Newton steps can refit. After a path, a last gradient
+      step in all coordinates follows if there are fewer of them than n mu / 2. It is shrunk to 0 if
+      it is likely to be noise.
 
     References
     ----------
@@ -197,8 +199,8 @@ class Stagewise:
     def check(self, problem: Problem) -> None:
         """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
 
-        The loss's curvature decides lengths of steps, and a refit adds up derivatives of both
-        orders, whose bounds must be neither infinite nor 0.
+        The curvature of the loss decides the lengths of steps, and a refit adds up first and second
+        derivatives, whose bounds must be neither infinite nor 0.
 
         Raises
         ------
@@ -230,7 +232,7 @@ class Stagewise:
         Raises
         ------
         ValueError
-            What `check` refuses, or if the noise of a refit is too large for the grid.
+            If `check` refuses the problem, or the noise of a refit is too large for the grid.
         """
         self.check(problem)
         n, D = problem.n_samples, problem.n_coefficients
@@ -253,7 +255,7 @@ class Stagewise:
             return min(T, STAGEWISE.max_steps)
 
         steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
-        # An n_iter asks for a path and its refit, and for nothing else.
+        # An n_iter asks for a path and its refit only.
         last_rho = rho * last_share(problem, mu) if n_iter is None else 0.0
         rho -= last_rho
         mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
@@ -266,7 +268,7 @@ class Stagewise:
             low = n * mu > STAGEWISE.least_records and d < affordable
             conditioned = problem.mean_square is not None
             per_step = STAGEWISE.conditioned_few if conditioned else STAGEWISE.few
-            few = d <= per_step * steps  # hardly a choice
+            few = d <= per_step * steps  # there is hardly a choice
             if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
@@ -360,7 +362,7 @@ class Stagewise:
             coef = path[1].point(stop)
             if plan.choose_radius:
                 radius = STAGEWISE.room * float(path[0][max(stop, 1)])
-            # Also coordinates that the path left again: its steps may be too long for them.
+            # Include coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
             hard = STAGEWISE.hard
         elif plan.screen is not None:
@@ -395,7 +397,7 @@ class Stagewise:
 
 
 def last_share(problem: Problem, mu: float) -> float:
-    """Share of ``mu**2`` for a last step in all coordinates: 0 where its gradient is noise."""
+    """Share of ``mu**2`` for a last step in all coordinates; 0 if its gradient is noise."""
     d = problem.n_features * math.sqrt(problem.loss.n_outputs)
     few, many = STAGEWISE.last_records
     ramp = min(max((problem.n_samples * mu / d - few) / (many - few), 0.0), 1.0)
@@ -408,7 +410,7 @@ def last_share(problem: Problem, mu: float) -> float:
 
 @dataclass(frozen=True)
 class StepSums:
-    """Points of a path by its steps, which are summed on demand: there may be far fewer.
+    """Points of a path by its steps, which are summed on demand, since they may be far fewer.
 
     Parameters
     ----------
@@ -434,13 +436,13 @@ def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarra
     """Radii and coefficients after every step: post-processing of the chosen vertices."""
     T = len(chosen)
     signs = np.where(chosen < D, 1.0, -1.0)
-    rows = np.concatenate([[0], np.arange(T + 1)])  # none in the first
+    rows = np.concatenate([[0], np.arange(T + 1)])  # no step in the first row
     steps = sparse.csr_array((signs, chosen % D, rows), shape=(T + 1, D))
     return radius / T * np.arange(T + 1), StepSums(steps, radius / T)
 
 
 def projected_path(coef: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Projections of ``coef`` on smaller l1 balls: post-processing, sparse at small radii."""
+    """Projections of ``coef`` onto smaller l1 balls: post-processing, sparse at small radii."""
     radii = np.linspace(0.0, np.abs(coef).sum(), STAGEWISE.path_points + 1)
     support = np.flatnonzero(coef)  # zeros stay zeros
     points = np.tile(coef[support], (len(radii), 1))

@@ -42,7 +42,7 @@ from skdpsco.solvers.l1.sparse_path import (
 )
 from skdpsco.solvers.vertex_choice import VertexModel, select_vertex
 
-SAME_GRID = 1.05  # ratio of bounds on slopes up to which steps have one grid
+SAME_GRID = 1.05  # largest ratio of bounds on slopes for which steps share a grid
 
 
 class PathRoom(NamedTuple):
@@ -74,7 +74,7 @@ class VertexPlan:
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
         vertices, each times its weight. So a step adds to few predictions if data are sparse.
     slope : tuple of float, length n_iter
-        Bounds to which derivatives are clipped, those that the loss declares.
+        Bounds that derivatives are clipped to, as declared by the loss.
     grid : tuple of float, length n_iter
         Width of the grid of every choice.
     mechanism : Exponential or LaplaceNoisyMax
@@ -123,8 +123,8 @@ def plan_vertices(
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
-        # Steps whose bounds differ by little share the widest grid: with a new one all integer
-        # scores change.
+        # Steps whose bounds differ little share the widest grid, since all integer scores change
+        # with the grid.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
             error = max(summation_error(n + D, lipschitz, depth), least)
@@ -134,8 +134,8 @@ def plan_vertices(
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
-        assert isinstance(mechanism, Exponential)  # the mechanism chooses the point, too
-        # Losses beyond twice that of the zero model count as twice that loss.
+        assert isinstance(mechanism, Exponential)  # it also chooses the point
+        # Losses above twice that of the zero model count as twice that loss.
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
@@ -220,7 +220,8 @@ def _(constraint, X, k, weight, w, Z):
 def vertex_path(X, y, model, schedule, rng, path, room):
     """Move ``path`` along privately chosen vertices.
 
-    If ``schedule.cap > 0`` a number of steps is chosen by the losses along the path, clipped to it.
+    If ``schedule.cap > 0``, a number of steps is chosen by the losses along the path, clipped to
+    the cap.
     Only ``path.chosen``, the returned number of steps and functions of them may be released.
     """
     loss, constraint, mechanism = model

@@ -228,9 +228,9 @@ class PhasedSGD:
         Raises
         ------
         ValueError
-            If this is not so.
+            If the problem is of another kind.
         """
-        if type(problem.constraint) not in BALLS:  # whose projections never move points apart
+        if type(problem.constraint) not in BALLS:  # their projections never move points apart
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedSGD needs an lp ball as constraint, got {name}.")
         p = problem.constraint.p

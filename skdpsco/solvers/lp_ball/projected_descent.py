@@ -1,6 +1,6 @@
-"""Noisy gradient descent, and the point of a ball that is nearest to where it ends.
+"""Noisy gradient descent, followed by projection onto a ball.
 
-The descent is that of docs/proofs/gradient_descent.md; projection is post-processing.
+docs/proofs/gradient_descent.md covers the descent; the projection is post-processing.
 """
 
 import math
@@ -18,15 +18,15 @@ from skdpsco.solvers.steps import move_into
 
 
 class ProjectedDescent:
-    """Gradient descent with momentum without a constraint, then projection on the ball.
+    """Gradient descent with momentum and without a constraint, then projection onto the ball.
 
-    A few passes over all records are worth more than the steps of solvers whose noise follows from
-    the ball, where there is much noise. It needs a smooth loss, and records as they are, without a
-    bound on the norm of their rows.
+    If there is much noise, a few passes over all records are worth more than the steps of solvers
+    whose noise follows from the ball. It needs a smooth loss, and records as they are, without a
+    bound on the norms of their rows.
 
     References
     ----------
-    Those of `GradientDescent`. Proof: docs/proofs/gradient_descent.md.
+    The parameters are those of `GradientDescent`. Proof: docs/proofs/gradient_descent.md.
     """
 
     requires: ClassVar[dict[str, Any]] = {

@@ -13,7 +13,7 @@ from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
 # Smallest clipping norm of a difference of gradients, relative to the bound on a gradient. Without
-# it the norm would be 0 where a point has not moved, which is not allowed.
+# it the norm would be 0, which is not allowed, where a point has not moved.
 LEAST_CHANGE = 2.0**-40
 
 

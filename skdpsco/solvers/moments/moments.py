@@ -2,8 +2,9 @@
 
 Proof: docs/proofs/moments.md.
 
-The gradient of a loss ``phi(z) - t z`` depends on the target t only through the mean of ``t x``,
-where z is the prediction. This mean is released once, and a round needs only that of ``phi'(z) x``.
+The gradient of a loss ``phi(z) - t z``, where z is the prediction, depends on the target t only
+through the mean of ``t x``. This mean is released once, and a round needs only that of ``phi'(z)
+x``.
 """
 
 import math
@@ -39,7 +40,7 @@ from skdpsco.solvers.penalized.problem import CompositeProblem
 
 LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
 _OF_THE_TARGET = (derivative, derivatives)
-FAR = 1e200  # coefficients, beyond all that are of use
+FAR = 1e200  # coefficients; larger ones are of no use
 
 
 class Moments:
@@ -130,10 +131,10 @@ class Moments:
         squared = isinstance(loss, Squared)
         if squared and loss.clip < math.inf:
             raise ValueError(f"Moments needs Squared(clip=inf), got {loss!r}.")
-        if problem.intercept and problem.unit[-1] != 0.0:  # centring moves what is in it
+        if problem.intercept and problem.unit[-1] != 0.0:  # centring moves the intercept
             raise ValueError("Moments needs an intercept without penalty: unit[-1] must be 0.")
         mu = budget.mu * (1.0 - 2.0**-40)  # covers the rounding of the shares
-        # Length of a moment of perfect signal over that of its noise, for rows of norm 1.
+        # Length of the moment of a perfect signal over that of its noise, for rows of norm 1.
         signal = n * mu / math.sqrt(max(d, 1) * max(K - 1, 1))
         matrix = has_matrix(n, F, mu)
         T = n_rounds(signal, matrix) if n_iter is None else n_iter
@@ -203,10 +204,11 @@ class Moments:
 def record_change(problem: CompositeProblem) -> float:
     """Bound on the l2 distance of two records' numbers times rows: moments, or responses."""
     bound, ones = bound_of(problem), MOMENTS.intercept * problem.intercept
-    # Of a loss of the user's, whose numbers are only known to be bounded, two may be opposites.
+    # The numbers of a user's loss are only known to be bounded, so two of them may be opposites.
     if type(problem.loss) is not Multinomial:
         return 2.0 * bound * math.sqrt(1.0 + ones)
-    # Of one class, features may be opposites, but the ones are not; of two, numbers are not.
+    # Within a class, features may be opposites but the ones are not; between classes, numbers are
+    # not.
     return math.sqrt(max(bound * bound * (4.0 + ones), 2.0 * (1.0 + ones)))
 
 
@@ -227,16 +229,16 @@ class _Run:
     ) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
         self.X, self.y = X, y
-        self.centred_at: Any = None  # what blocks are centred at in every sum
+        self.centred_at: Any = None  # the point that blocks are centred at in every sum
         self.n, self.F, self.K = problem.n_samples, problem.n_features, problem.loss.n_outputs
         self.d = self.F - problem.intercept
         self.bound = bound_of(problem)
-        self.shift = np.zeros(self.d)  # in units of the intercept's entry
+        self.shift = np.zeros(self.d)  # in units of the entry of the ones
         self.shrinkage = MOMENTS.shrinkage if plan.matrix_grid else MOMENTS.diagonal_shrinkage
         self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
 
     def fit(self, progress: Any) -> np.ndarray:
-        """Coefficients, flat."""
+        """Compute the coefficients, flat."""
         plan, problem = self.plan, self.problem
         by_blocks = isinstance(self.X, BlockDesign)
         is_sparse = self.X.sparse if by_blocks else not isinstance(self.X, Dense)
@@ -245,7 +247,7 @@ class _Run:
         unit = 1.0
         centre = self.centre()
         if is_sparse:
-            if plan.matrix_grid is None:  # it would know of the mean
+            if plan.matrix_grid is None:  # a matrix would contain the mean
                 self.shift = centre / (self.c * math.sqrt(MOMENTS.intercept))
             centre = np.zeros(self.d)
         elif centre.any():
@@ -256,10 +258,10 @@ class _Run:
                 self.X = in_pieces(centred(arrays, centre), self.y)
             self.c = self.clipping_norm(self.c)
         c = self.c
-        # Coefficients of what kernels see over those of shortened rows.
+        # Coefficients for features as kernels see them, over those for shortened rows.
         self.scale = np.full(self.F, 1.0 / c)
         self.scale[self.d :] = math.sqrt(MOMENTS.intercept)
-        scale = self.scale * unit  # the problem's over those of shortened rows
+        scale = self.scale * unit  # the problem's units over those of shortened rows
         scale[self.d :] = self.scale[self.d :]
         moment, deviation = self.moment()
         M = self.second_moments() if plan.matrix_grid else self.curvature(self.about(moment))
@@ -283,13 +285,13 @@ class _Run:
         return W.ravel()
 
     def about(self, means: Any) -> Any:
-        """Means of rows, as of rows less `shift`."""
+        """Convert means of rows to means of rows minus `shift`."""
         means = means.copy()
         means[:, : self.d] -= np.outer(means[:, self.d :].sum(axis=1), self.shift)
         return means
 
     def back(self, W: Any) -> Any:
-        """Coefficients of rows, from those of rows less `shift`."""
+        """Coefficients for rows, from those for rows minus `shift`."""
         W = np.clip(np.nan_to_num(W), -FAR, FAR)
         W[:, self.d :] -= (W[:, : self.d] @ self.shift)[:, None]
         return W
@@ -297,16 +299,16 @@ class _Run:
     def rounds(
         self, model: Any, curvature: Any, moment: Any, deviation: Any, W: Any, progress: Any
     ) -> Any:
-        """Accelerated proximal steps in the metric of the model."""
+        """Take accelerated proximal steps in the metric of the model."""
         plan = self.plan
         if plan.n_iter > MOMENTS.long:
-            curvature = self.problem.loss.smoothness()  # a bound
+            curvature = self.problem.loss.smoothness()  # an upper bound
         V, momentum = W, 1.0
         V_old = R_old = np.zeros_like(W)
         for t in range(plan.n_iter):
             R, noise = self.responses(self.back(V))
             R = self.about(R)
-            # Along the last step the gradient has changed by more than the model has it?
+            # Has the gradient changed by more along the last step than that of the model?
             S = V - V_old
             bend = float((S * model.apply(S)).sum())
             if bend > 0.0:
@@ -317,7 +319,7 @@ class _Run:
             G = james_stein(R - moment, self.shrinkage * (noise**2 + deviation**2))
             new = model.minimise(curvature, curvature * model.apply(V) - G, V)
             if float(((V - new) * model.apply(new - W)).sum()) > 0.0:
-                momentum = 1.0  # it has gone too far
+                momentum = 1.0  # it has overshot
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
             V = new + (momentum - 1.0) / following * (new - W)
             W, momentum = new, following
@@ -389,7 +391,7 @@ class _Run:
         return self.means(sums, self.plan.response_grid)
 
     def curvature(self, moment: Any) -> Any:
-        """Diagonal second moments: those along the moment, about the mean, for all features."""
+        """Diagonal second moments: all are those along the moment, about the mean."""
         direction = np.array(moment)
         direction[:, self.d :] = 0.0
         direction /= max(float(np.linalg.norm(direction)), 1e-100)  # tiny squares would vanish

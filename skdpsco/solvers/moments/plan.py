@@ -1,4 +1,4 @@
-"""What `moments` releases, how often, and how the budget is shared."""
+"""The releases of the solver `moments`, their number, and how they share the budget."""
 
 import math
 from dataclasses import dataclass
@@ -13,59 +13,60 @@ from skdpsco.solvers.penalized.problem import CompositeProblem
 class MomentsTuning(NamedTuple):
     """Constants of the solver, fitted on data as in examples/benchmarks/coordinate_descent.py.
 
-    F is the number of columns, d that without the ones of an intercept. "Signal" is the length of a
-    moment of perfect signal over that of its noise, ``n mu / sqrt(d max(K - 1, 1))``. Those of
-    centring were fitted on data as in examples/benchmarks/robustness.py.
+    F is the number of columns, and d that without the ones of an intercept. "Signal" is the length
+    of the moment of a perfect signal over that of its noise, ``n mu / sqrt(d max(K - 1, 1))``. The
+    constants of centring were fitted on data as in examples/benchmarks/robustness.py.
 
     Parameters
     ----------
     norm_share : float
-        Share of mu**2 of the search for a clipping norm; of both searches, it is
+        Share of mu**2 for the search for a clipping norm, if rows are not centred.
     norms_share : float
-        where rows are centred, beside
+        Share of mu**2 for both searches, if rows are centred.
     centre_share : float
-        that of the centre.
+        Share of mu**2 for the centre, if rows are centred.
     n_counts, n_centred_counts : int
-        Counts of long rows that the searches release: one of k looks at 2**k clipping norms.
+        Number of counts of long rows that a search releases; k counts search among 2**k norms.
     matrix_share, curvature_share, line_share : float
-        Shares of what is left: of the matrix, of the curvature along the moment, and of that with
-        the mean along the moment.
+        Shares of the rest for the matrix, for the curvature along the moment, and for this
+        curvature together with the mean along the moment.
     regression_share : float
-        That of the matrix where moments are sufficient statistics.
+        Share of the rest for the matrix if moments are sufficient statistics.
     moment_shares : tuple of three floats
-        Shares of what is then left: of the moment beside no, one and several rounds. The rounds
+        Shares of what then remains for the moment, with no, one and several rounds. The rounds
         share the rest.
     max_features : int
-        Most columns of a matrix; chosen by hand, for memory.
+        Largest number of columns of a matrix; chosen by hand, for memory.
     matrix_ratio : float
-        ``n mu / F**1.5`` from which a matrix is released.
+        ``n mu / F**1.5`` from which on a matrix is released.
     centre_ratio : float
-        ``n mu / sqrt(d)`` from which rows are centred.
+        ``n mu / sqrt(d)`` from which on rows are centred.
     least_centre : float
-        Shortest centre, in clipping norms: a shorter one would hardly shorten rows.
+        Smallest norm of a centre, in clipping norms: a smaller one would hardly shorten rows.
     rounds_signal : float
-        Signal from which there are rounds,
+        Signal from which on there are rounds.
     few_signal, many_signal : float
-        and those that pay for the square of their number while it is small, and for one of many.
+        Signal per squared number of rounds if there are few, and per round if there are many.
     max_rounds, most_rounds : int
-        Most rounds where there is noise, and where there is hardly any.
+        Largest number of rounds if there is noise, and if there is hardly any.
     long : int
-        Rounds beyond which curvature begins at its largest.
+        Number of rounds beyond which the curvature starts from its largest value.
     intercept : float
-        Square of the column of ones, in units of that of the clipping norm.
+        Square of the column of ones, in units of the squared clipping norm.
     most_mean : float
-        Largest share of a mean square that its mean squared may be.
+        Largest share of a mean square that the square of the mean may be.
     ridge, regression_ridge : float
-        Ridge of the matrix, in units of the spectral norm of its noise; the second where moments
-        are sufficient statistics.
+        Ridge of the matrix, in units of the spectral norm of its noise; the second is for moments
+        that are sufficient statistics.
     least_saturation : float
-        Least curvature over that at 0: it may be twice what it seems, and steps remain stable.
+        Least curvature relative to that at 0: the true one may be twice as large, and steps remain
+        stable.
     shrinkage, diagonal_shrinkage : float
-        Share of James and Stein's shrinkage of moments and gradients, with a matrix and without:
-        the whole would slow down the convergence.
+        Share of James and Stein's shrinkage of moments and gradients that is applied, with a matrix
+        and without; all of it would slow down the convergence.
     typical_target, typical_norm : float
-        Guesses, for what is said about a plan: the deviation of targets in units of their bound,
-        and the clipping norm in units of the root mean square of rows.
+        Guesses for the summary of a plan: the deviation of targets in units of their bound, and the
+        clipping norm in units of the root mean square of rows.
     """
 
     norm_share: float = 0.03
@@ -104,7 +105,7 @@ MOMENTS = MomentsTuning()
 
 @dataclass(frozen=True)
 class MomentsPlan(Plan):
-    """Grids of all releases, in sums over rows that were divided by the clipping norm.
+    """Grids of all releases, which are sums over rows divided by the clipping norm.
 
     Parameters
     ----------
@@ -130,9 +131,9 @@ class MomentsPlan(Plan):
     row_norm: float | None = None
 
     def coefficient_noise(self, problem: CompositeProblem) -> float | None:
-        """Deviation of a coefficient of least squares, in those of the targets and of a column.
+        """Deviation of a least-squares coefficient, in those of the targets over those of a column.
 
-        None unless moments are sufficient statistics. The length of rows and the deviation of
+        It is None unless moments are sufficient statistics. The length of rows and the deviation of
         targets are guesses, and targets are taken to follow from the columns.
         """
         if self.matrix_grid is None or not isinstance(problem.loss, Squared):
@@ -143,7 +144,7 @@ class MomentsPlan(Plan):
 
 
 def has_matrix(n_samples: int, n_features: int, mu: float) -> bool:
-    """Whether second moments are more than noise, and not too many."""
+    """Whether second moments are more than noise, and there are not too many of them."""
     enough = n_samples * mu >= MOMENTS.matrix_ratio * n_features**1.5
     return enough and n_features <= MOMENTS.max_features
 
@@ -151,7 +152,7 @@ def has_matrix(n_samples: int, n_features: int, mu: float) -> bool:
 def shares(problem: Any, row_norm: Any, matrix: Any, T: Any, centred: Any) -> Any:
     """Share of mu**2 of one release of every kind, and the number of such releases.
 
-    ``matrix`` and ``centred`` tell whether second moments and a centre are released, and ``T`` is
+    ``matrix`` and ``centred`` say whether second moments and a centre are released, and ``T`` is
     the number of rounds.
     """
     squared = isinstance(problem.loss, Squared)

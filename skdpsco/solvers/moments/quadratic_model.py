@@ -12,15 +12,15 @@ from skdpsco._kernels import njit
 from skdpsco.penalties import L2, scaled_prox
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-MAX_SWEEPS = 1000  # of coordinate descent, over the coefficients of a model
-SWEEP_TOLERANCE = 1e-13  # of a sweep, relative
+MAX_SWEEPS = 1000  # sweeps of coordinate descent over the coefficients of a model
+SWEEP_TOLERANCE = 1e-13  # relative change in a sweep
 
 
 @njit
 def descend(A, c, penalty, weight, unit, v, tolerance=SWEEP_TOLERANCE):
     """Minimise ``v'Av / 2 - c'v + weight * sum_j psi(unit_j v_j)`` by coordinates, from ``v``.
 
-    It ends with a sweep that moves ``v`` by less than ``tolerance``, in relation to its size.
+    It ends with a sweep that moves ``v`` by less than ``tolerance`` relative to its size.
     """
     d = c.shape[0]
     r = c.copy()  # c - A v
@@ -46,13 +46,13 @@ def descend(A, c, penalty, weight, unit, v, tolerance=SWEEP_TOLERANCE):
 
 @njit
 def separate(a, c, penalty, weight, unit, v):
-    """As `descend` for a diagonal matrix ``a``: in one step."""
+    """Do what `descend` does, for a diagonal matrix ``a``: in one step."""
     for j in range(c.shape[0]):
         v[j] = scaled_prox(penalty, c[j] / a[j], weight / a[j], unit[j])
 
 
 def saturation(variance: float) -> float:
-    """Mean curvature of the logistic loss for normal predictions, over that at 0.
+    """Mean curvature of the logistic loss for normal predictions, relative to that at 0.
 
     The curvature is nearly a normal density of variance 8 / pi.
     """
@@ -60,7 +60,7 @@ def saturation(variance: float) -> float:
 
 
 def james_stein(noisy: np.ndarray, variance: float) -> np.ndarray:
-    """James and Stein's positive-part estimate, for noise with this variance in every entry."""
+    """James and Stein's positive-part estimate, for noise of this variance in every entry."""
     square = float(np.square(noisy).sum())
     return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
 
@@ -87,7 +87,8 @@ class Model:
         penalty = L2(0.0) if problem.penalty is None else problem.penalty
         self.unit = np.array(problem.unit) * scale
         self.penalty, self.weight = penalty, problem.weight
-        # What a matrix is solved with where that is all of the penalty, and its rounding.
+        # The curvature of the penalty; a quadratic penalty needs nothing else to solve with a
+        # matrix.
         self.ridge = problem.weight * penalty.curvature * self.unit**2
 
     def apply(self, W: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def symmetric(entries: np.ndarray) -> np.ndarray:
 
 
 def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0) -> np.ndarray:
-    """Positive definite matrix from a noisy `upper_triangle`, by post-processing.
+    """Compute a positive definite matrix from a noisy `upper_triangle`, by post-processing.
 
     ``deviation`` is that of the noise in every entry; ``ridge`` is in units of the noise's spectral
     norm.
@@ -35,6 +35,6 @@ def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0)
 
 
 def _layout(F: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Where the upper triangle stands, and the weights of its entries."""
+    """Indices of the upper triangle, and the weights of its entries."""
     upper = np.triu_indices(F)
     return upper, np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))

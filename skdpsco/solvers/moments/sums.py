@@ -1,7 +1,7 @@
 """The exact sums over records that `moments` releases with noise.
 
-docs/proofs/moments.md bounds the l2 norm of every record's term. ``centre`` is the point at which
-dense rows are still to be centred, or None; ``c`` is the norm to which rows are shortened.
+docs/proofs/moments.md bounds the l2 norm of every record's term. ``centre`` is the point that dense
+rows are still to be centred at, or None; ``c`` is the norm that rows are shortened to.
 """
 
 import math
@@ -32,7 +32,7 @@ from skdpsco.solvers.base import PROBES
 
 @cache
 def _by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """As `skdpsco.losses.kernels.by_record`."""
+    """Do what `skdpsco.losses.kernels.by_record` does."""
     of_one = inlined(implementation)
 
     def of_all(loss, bound, Z):
@@ -47,9 +47,9 @@ def _by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:
 
 @partial(kernel, guard=_by_record)
 def respond(loss, bound, Z):
-    """Write phi' over the predictions Z, where the loss is ``phi(z) - t z``.
+    """Overwrite the predictions Z with phi', for the loss ``phi(z) - t z``.
 
-    The l2 norm over the outputs is clipped to ``bound``, that of the targets.
+    The l2 norm over the outputs is clipped to ``bound``, the bound on targets.
     """
     raise NotImplementedError
 
@@ -85,7 +85,7 @@ PROBES[respond] = _probe_respond
 class Targets(NamedTuple):
     """Rows are multiplied by the targets: minus the derivatives of the loss at 0.
 
-    The l2 norm of a record's is within ``bound``, here and in `Responses`.
+    The l2 norm of a record's targets is within ``bound``, here and in `Responses`.
     """
 
     loss: Any
@@ -93,21 +93,21 @@ class Targets(NamedTuple):
 
 
 class Responses(NamedTuple):
-    """Rows are multiplied by what `respond` makes of the predictions."""
+    """Rows are multiplied by the responses, which `respond` computes from the predictions."""
 
     loss: Any
     bound: float
 
 
 class Ones(NamedTuple):
-    """Rows are summed up as they are."""
+    """Rows are summed up without a factor."""
 
     one: float = 1.0
 
 
 @kernel
 def numbers(rule, y, Z):
-    """Overwrite the predictions ``Z`` with what rows are multiplied by."""
+    """Overwrite the predictions ``Z`` with the numbers that rows are multiplied by."""
     raise NotImplementedError
 
 
@@ -141,11 +141,11 @@ class Shortening(NamedTuple):
     Parameters
     ----------
     u : ndarray of shape (n_features,)
-        Ones over the bounds.
+        One over the bounds.
     c : float
         The l2 norm that rows are shortened to.
     twice : bool
-        Whether the numbers that rows are multiplied by are shortened as the rows are.
+        Whether the numbers that rows are multiplied by are shortened like the rows.
     """
 
     u: np.ndarray
@@ -157,7 +157,7 @@ class Shortening(NamedTuple):
 def add_shortened(X, y, rule, v, shortening, room, out):
     """Add up numbers times rows shortened to a norm c, over c, in one pass over memory.
 
-    ``v`` holds coefficients over the bounds; what is added to ``out`` is yet to be divided by them.
+    ``v`` holds coefficients divided by the bounds; the caller still has to divide ``out`` by them.
     """
     u, c, twice = shortening
     Z, norms = room
@@ -181,7 +181,7 @@ def add_shortened(X, y, rule, v, shortening, room, out):
 
 @njit
 def sum_squares(X, v, weight, Z):
-    """Sum over records of squared predictions times weight, which ``Z`` then holds."""
+    """Sum over records the squared predictions times weights; ``Z`` then holds the products."""
     dot_rows(X, 0, common_bound(X), v, Z)
     total = 0.0
     for i in range(Z.shape[0]):
@@ -194,10 +194,10 @@ def sum_squares(X, v, weight, Z):
 
 
 def centred(X: Any, centre: np.ndarray | None) -> Any:
-    """The rows less ``centre``, dense: a copy."""
+    """A dense copy of the rows minus ``centre``."""
     if centre is None:
         return X
-    # Kernels see the halves of x - centre: within [-1, 1], as all they see.
+    # Kernels see the halves of x - centre, which are within [-1, 1] like everything they see.
     values = read_only(clipped(X.values, X.bounds) - centre)
     return Dense(values, np.full(len(centre), 2.0), X.intercept)
 

@@ -28,37 +28,37 @@ from skdpsco.scaling.column_scales import (
 from skdpsco.solvers.base import Plan, Result, check_bound_on
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
-PARTIAL_SUMS = 512  # of a column: so many records are worked on at a time
+PARTIAL_SUMS = 512  # of a column; this many records are processed at a time
 
 
 class CoordinateDescentTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
 
-    "Signal" is n mu per coordinate of a feature: ``n mu / (d sqrt(K))``.
+    Signal" is n mu per coordinate of a feature: ``n mu / (d sqrt(K))``.
 
     Parameters
     ----------
     noise : float
-        Signal that pays for one pass where noise matters,
+        Signal that one pass needs if noise matters.
     fewest, many : float
-        and the smallest and largest number of passes there.
+        Smallest and largest number of passes if noise matters.
     growth : float
-        Passes per root of the signal where it hardly matters.
+        Passes per root of the signal if noise hardly matters.
     max_passes : int
-        Chosen by hand, for time.
+        Largest number of passes; chosen by hand, for time.
     full_length : float
-        Signal from which steps have their full length.
+        Signal from which on steps have their full length.
     plenty : float
-        Signal from which clipping bounds grow.
+        Signal from which on clipping bounds grow.
     residual_clip, slope_clip : float
-        Clipping bounds: of residuals in root mean squares of the targets, of other derivatives in
-        Lipschitz constants.
+        Clipping bounds of residuals in root mean squares of the targets, and of other derivatives
+        in Lipschitz constants.
     momentum : float
-        Share of a pass by which the next one goes on.
+        Share of a pass's move that the next pass adds.
     diverging : float
-        Momentum stops after a pass whose squared length is so many times the smallest.
+        Momentum stops after a pass whose squared length is this many times the smallest.
     averaged : float
-        Share of the passes over which is averaged, if at all.
+        Share of the passes whose points are averaged, if any are.
     """
 
     noise: float = 12.0
@@ -182,7 +182,7 @@ class CoordinateDescent:
         mu_scales, mu_steps = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
         measured = self.clip == "auto" and problem.has_residuals
         scales = plan_scales(problem, mu_scales, target=measured)
-        largest_slope(problem)  # there is one
+        largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
         multiplier = math.sqrt(n_passes * D) / mu_steps
         bound = 1.0 + K * 2.0**-50  # l2 norms are rounded
@@ -228,8 +228,8 @@ class CoordinateDescent:
         for p in range(plan.n_iter):
             if self.order == "random":
                 shuffle(rng, order)
-            # Shorter steps in the second half average the noise out. The penalty's curvature is
-            # part of the step, so that it is shortened too.
+            # Shorter steps in the second half average the noise out. The curvature of the penalty
+            # is part of the step, so that it is shortened too.
             length = np.minimum(2.0 - 2.0 * (p + np.arange(D) / D) / plan.n_iter, 1.0)
             length *= plan.length
             step = length / (model.smooth[order] + (1.0 - length) * model.curved[order])
@@ -242,7 +242,7 @@ class CoordinateDescent:
                 move = w - last_w
                 length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ model.smooth)
                 shortest = min(shortest, length_squared)
-                # It may diverge if features are correlated.
+                # Passes may diverge if features are correlated.
                 if length_squared > tuning.diverging * shortest:
                     momentum = 0.0
                 w, last_w = w + momentum * move, w
@@ -251,7 +251,7 @@ class CoordinateDescent:
 
 
 def replace_in_partial_sums(n_samples: int, bound: float) -> float:
-    """Sensitivity of `clipped_sum` for records within ``bound``, both roundings included."""
+    """Sensitivity of `clipped_sum` for records within ``bound``, including both roundings."""
     depth = n_samples // PARTIAL_SUMS + PARTIAL_SUMS
     return 2.0 * bound + 2.0 * summation_error(n_samples, bound, depth)
 
@@ -286,7 +286,7 @@ def largest_slope(problem: CompositeProblem) -> float:
     Raises
     ------
     ValueError
-        If derivatives of the loss, or its second ones, have no bound.
+        If first or second derivatives of the loss have no bound.
     """
     largest = lipschitz_l2(problem.loss)
     if problem.has_residuals:
@@ -310,7 +310,7 @@ def clip_bounds(
 
 @partial(kernel, guard=by_record)
 def slopes(loss, Z, y, out):
-    """`derivatives` of the loss, by loops that the compiler turns into vector instructions."""
+    """Compute `derivatives` of the loss, by loops that the compiler vectorises."""
     derivatives(loss, Z, y, out)
 
 
@@ -324,8 +324,8 @@ def settle_slopes(loss: Any) -> None:
 
 @slopes.register(Logistic)
 def _(loss, Z, y, out):
-    # Half of tanh(z / 2), less y / 2. exp(-|z|) is a Taylor polynomial to the 64th power: the error
-    # is below 1e-14 everywhere, and there is neither a branch nor a call.
+    # Half of tanh(z / 2), minus y / 2. exp(-|z|) is a Taylor polynomial to the 64th power: the
+    # error is below 1e-14 everywhere, and there is neither a branch nor a call.
     for i in range(y.shape[0]):
         z = Z[i, 0]
         t = max(-abs(z), -40.0) / 64.0
@@ -415,7 +415,7 @@ def add_up(sums, out):
 
 @njit
 def sweep(X, y, loss, model, steps, rng, point, room):
-    """One noisy proximal step for every column in ``steps.order``.
+    """Take one noisy proximal step for every column in ``steps.order``.
 
     ``point`` holds the coefficients and their predictions; ``room`` is for the derivatives of a
     feature, and for the ``work`` of `clipped_sum`.

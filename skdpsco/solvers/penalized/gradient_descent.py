@@ -39,55 +39,55 @@ class GradientDescentTuning(NamedTuple):
     Parameters
     ----------
     noise : float
-        n mu over the root of the number of coefficients that pays for one pass,
+        n mu over the root of the number of coefficients that one pass needs.
     fewest, passes : float
-        and the smallest and largest number of passes where noise matters.
+        Smallest and largest number of passes if noise matters.
     sampled_noise : float
-        n mu per feature that pays for one pass over samples.
+        n mu per feature that one pass over samples needs.
     many : float
-        Passes that would be worth their noise, from which more than ``passes`` are made.
+        Number of worthwhile passes from which on more than ``passes`` are made.
     plenty : float
-        n mu per feature, from which clipping norms grow, and the number of passes over samples.
+        n mu per feature from which on clipping norms, and the number of passes over samples, grow.
     skewed : float
-        How much sooner clipping norms grow for residuals that are skewed, whose mean they move.
+        How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
     max_passes : int
-        Chosen by hand, for time.
+        Largest number of passes; chosen by hand, for time.
     length : float
-        Length of a step, over that which smoothness and the mean squared norm suggest.
+        Length of a step, relative to the one from smoothness and the mean squared norm.
     intercept : float
         Largest square of the column of ones, in mean squared norms.
     off_centre : float
-        Square of the column of ones for quantiles near 0 or 1, in mean squared norms, up to
+        Square of the column of ones for quantiles near 0 or 1, in mean squared norms.
     few_passes : float
-        so many passes, in which shorter steps would not reach them.
+        Number of passes up to which it is used; in so few, shorter steps would not reach such
+        quantiles.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
     tail, more_tail : float
-        Share of the passes over which is averaged, and what a strong penalty adds to it: what it
-        shrinks soon forgets where it began.
+        Share of the passes whose points are averaged, and what a strong penalty adds to it, since
+        coefficients that it shrinks soon forget where they began.
     residual_clip, slope_clip : float
-        Clipping norms over the root of the number of features: in root mean squares of the
-        targets where derivatives are residuals, else in Lipschitz constants.
+        Clipping norms over the root of the number of features: in root mean squares of the targets
+        if derivatives are residuals, otherwise in Lipschitz constants.
     wide_slope_clip : float
-        The latter for wide records, of which few gradients are taken, near 0. All of what follows
-        is for those: see `is_wide`. It was fitted on bags of words.
+        The latter for wide records (see `is_wide`), for which few gradients are taken, near 0. This
+        and all that follows is for wide records, and was fitted on bags of words.
     wide_power : float
-        The power of the number of coefficients, in place of the root, by which ``noise`` counts
-        passes.
+        Power of the number of coefficients by which ``noise`` counts passes, in place of the root.
     reach : float
-        Records are wide where passes are fewer than this times the root of 2 d: so many accelerated
-        steps of the length that the mean squared norm suggests would reach an optimum.
+        Records are wide if there are fewer passes than this times the root of 2 d: that many
+        accelerated steps of the length that the mean squared norm suggests would reach an optimum.
     spread_share : float
-        Share of mu**2 of the release of the scores' spread,
+        Share of mu**2 for the release of the scores' spread.
     spread_counts : int
-        and its number of counts: 2**spread_counts candidates.
+        Number of counts in this release; they search among 2**spread_counts candidates.
     spread_tail, spread_deviations : float
-        Share of the scores that may be larger, which are those of a normal distribution beyond so
-        many deviations.
+        Share of the scores that may exceed the spread, and the number of standard deviations that
+        this share of a normal distribution exceeds.
     wide_length : float
-        Length of a step, over that which smoothness and the spread suggest,
+        Length of a step, relative to the one from smoothness and the spread.
     wide_scores : float
-        and the largest spread of scores after the first step: noise should move none of them far.
+        Largest spread of scores after the first step; noise should move no score far.
     """
 
     noise: float = 6.0
@@ -135,8 +135,8 @@ class GradientDescentPlan(Plan):
     slack : float
         Factor of the automatic clipping norm, which grows if the noise is small.
     spread_grid : float or None
-        Grid of counts of large scores along the first gradient, from which the length of steps
-        follows; None if it follows from the mean squared norm.
+        Grid of counts of large scores along the first gradient, which decide the length of steps;
+        None if the mean squared norm decides it.
     slope_clip : float
         Automatic clipping norm of slopes; see `GradientDescentTuning`.
     """
@@ -150,15 +150,14 @@ class GradientDescentPlan(Plan):
 
     @property
     def clips_gradients(self) -> bool:
-        """See `Plan`."""
+        """Whether steps are preconditioned; see `Plan`."""
         return self.preconditioned
 
     def coefficient_noise(self, problem: CompositeProblem) -> float | None:
-        """Deviation of a coefficient where the mean of the last noisy gradients is 0.
+        """Deviation of a coefficient if the mean of the last noisy gradients is 0.
 
-        It is that of the noise in units of the targets' root mean square, for columns of mean
-        square 1, and None unless the clipping norm follows from the targets, of which predictions
-        are means.
+        It is in units of the targets' root mean square, for columns of mean square 1. It is None
+        unless the clipping norm follows from the targets, whose means are predicted.
         """
         if self.scales is None or self.scales.target_grids is None:
             return None
@@ -211,9 +210,8 @@ class GradientDescent:
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
-    shrunk : bool, default=False
-        Whether coefficients are shrunk towards 0 as far as noise has made them long: what is only
-        noise then predicts about as well as a constant does. Regressions do so by themselves.
+    Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model that
+    is only noise then predicts about as well as a constant. Regressions are always shrunk.
 
     References
     ----------
@@ -295,7 +293,7 @@ class GradientDescent:
         rng: np.random.Generator,
         progress: Any,
     ) -> tuple[Coordinates, np.ndarray]:
-        """Follow ``plan``, and return the coordinates and the point in these."""
+        """Follow ``plan``; return the coordinates, and the point in these coordinates."""
         X = in_pieces(X, y)
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
@@ -334,7 +332,7 @@ class GradientDescent:
             if isinstance(problem.loss, SOFTMAX):  # see `noisy_gradient`
                 noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
-            pull = (mean_point - u) / step - mean_gradient  # of the penalty
+            pull = (mean_point - u) / step - mean_gradient  # the pull of the penalty
             shrink_result(problem, u, (first, pull), noise, coordinates.target, steps)
         return coordinates, u
 
@@ -346,7 +344,7 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
 
 
 def passes(ratio: float) -> int:
-    """Passes of sampled batches, as `full_passes`."""
+    """Number of passes over sampled batches, determined like `full_passes`."""
     few = max(
         ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.sampled_noise, GRADIENT_DESCENT.fewest
     )
@@ -370,7 +368,7 @@ def averaged_passes(n_iter: int, shrinkage: float) -> int:
 
 
 def likely_smoothness(loss: Any) -> float:
-    """The largest curvature; of a mean that is an exponential, twice the usual one."""
+    """The largest curvature; for a mean that is an exponential, twice the usual one."""
     loss = unweighted(loss)
     return 2.0 * usual_mean(loss) if isinstance(loss, LogLink) else loss.smoothness()
 
@@ -397,9 +395,9 @@ def release_spread(
     gradient: np.ndarray,
     rng: np.random.Generator,
 ) -> float:
-    """Standard deviation of the scores along a gradient of length 1, from a private quantile."""
+    """Standard deviation of the scores along a gradient of norm 1, from a private quantile."""
     along = gradient.reshape(problem.loss.n_outputs, -1).copy()
-    along[:, -1] = 0.0  # of the ones
+    along[:, -1] = 0.0  # the ones do not count
     w = unscaled(problem, coordinates, along.ravel() / max(float(np.linalg.norm(along)), 1e-300))
     powers = np.arange(1 - 2**GRADIENT_DESCENT.spread_counts, 1) / 2.0
     limits = math.sqrt(coordinates.mean_square_norm) * 2.0**powers
@@ -420,7 +418,7 @@ def larger_scores(X, y, w, n_outputs, limits) -> np.ndarray:
 def with_ones(
     problem: Any, coordinates: Coordinates, gradient: np.ndarray, size: float
 ) -> tuple[Coordinates, np.ndarray]:
-    """Coordinates in which the ones of the intercept are ``size``, and a gradient in these."""
+    """Coordinates in which the ones of the intercept are ``size``, and a gradient in them."""
     scale, gradient = coordinates.scale.copy(), gradient.copy()
     scale[-1] = 1.0 / size
     gradient.reshape(problem.loss.n_outputs, -1)[:, -1] *= coordinates.scale[-1] / scale[-1]
@@ -437,7 +435,7 @@ def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float
 def share_scales(
     solver: Any, problem: CompositeProblem, mu: float
 ) -> tuple[ScalePlan | None, float]:
-    """Plan the scales that ``solver`` needs; return the plan and the mu that is left."""
+    """Plan the scales that ``solver`` needs; return the plan, and the mu that is left."""
     target = solver.clip == "auto" and problem.has_residuals
     check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
     slope = lipschitz_l2(problem.loss)
@@ -446,17 +444,17 @@ def share_scales(
     known = problem.mean_square is not None
     if not target and (known or not solver.preconditioned):
         return None, mu
-    # Columns and targets are measured together; without preconditioning the former are not used.
+    # Columns and targets are measured together; without preconditioning only the targets are used.
     share = COLUMN_SCALES.target_share if known else COLUMN_SCALES.share
     scales = plan_scales(problem, mu * math.sqrt(share), target, known)
     return scales, mu * math.sqrt(1.0 - share)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
-    """Grid of sums of gradients of norm 1, of which one record moves ``factor``."""
+    """Grid of sums of gradients of norm 1; replacing one record moves ``factor`` of them."""
     n, D = problem.n_samples, problem.n_coefficients
-    # Norms and products are rounded, and more so those of sparse rows less a centre, whose sums
-    # are differences of larger ones.
+    # Norms and products are rounded, and more so for sparse rows minus a centre, whose sums are
+    # differences of larger ones.
     differences = problem.sparse and problem.centred
     bound = 1.0 + (D + 4) * 2.0 ** (-38 if differences else -50)
     # 2: a sum is divided twice, by a bound and by a scale.
@@ -472,7 +470,7 @@ def release_coordinates(
     y: TargetLike,
     rng: np.random.Generator,
 ) -> Coordinates:
-    """Release the scales that are planned; decide on the coordinates and the clipping norm."""
+    """Release the planned scales; decide on the coordinates and the clipping norm."""
     loss, d = unweighted(problem.loss), problem.n_features
     scale, target = np.ones(d), problem.target_bound
     mean_square: Any = problem.mean_square
@@ -484,11 +482,11 @@ def release_coordinates(
         scale[: d - problem.intercept] = np.sqrt(mean_square)
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
-    # The noise of an intercept, which no penalty shrinks, would drown predictions that it does
-    # shrink. (Targets of regressions are centred.)
+    # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
+    # (Targets of regressions are centred.)
     most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
     ones = 1.0 if problem.has_residuals else most_ones
-    if isinstance(loss, SmoothQuantile | LogLink):  # whose targets are centred at their median
+    if isinstance(loss, SmoothQuantile | LogLink):  # their targets are centred at the median
         far = abs(2.0 * loss.level - 1.0) if isinstance(loss, SmoothQuantile) else 1.0
         far *= min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
         ones = max(ones, GRADIENT_DESCENT.off_centre * d * far)
@@ -499,11 +497,11 @@ def release_coordinates(
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target
         of_slopes = plan.slope_clip * largest
-        # Residuals that a loss clips far below their size are no longer than its slope.
+        # If a loss clips residuals far below their size, they are no longer than its slope.
         huber = isinstance(loss, Huber)
         of_residuals = min(of_residuals, of_slopes) if huber else of_residuals
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
-    # The second is reached by no record.
+    # No record reaches the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
     return Coordinates(scale, bound, mean_square_norm, shrinkage, penalty, target)
@@ -523,14 +521,14 @@ def noisy_gradient(
     out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
     if isinstance(problem.loss, SOFTMAX):
-        # Derivatives in the predictions of all classes sum to 0: what does not is noise.
+        # Derivatives in the predictions of all classes sum to 0: any other part is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
         classes -= classes.mean(axis=0)
     return out
 
 
 def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndarray) -> np.ndarray:
-    """Coefficients of the point ``scale * w``."""
+    """Coefficients for the point ``scale * w``."""
     return (point.reshape(problem.loss.n_outputs, -1) / coordinates.scale).ravel()
 
 
@@ -546,7 +544,7 @@ def proximal_step(
 
 
 def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float) -> float:
-    """``step``, or less if gradients that changed by ``change`` along ``move`` show it too long."""
+    """``step``, or less if gradients that change by ``change`` along ``move`` require it."""
     size = float(np.linalg.norm(move))
     if not size > 0.0:
         return step
@@ -557,6 +555,6 @@ def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float)
 
 @njit
 def scaled_proxes(penalty, u, step, unit):
-    """`scaled_prox` of every coordinate, in place."""
+    """Apply `scaled_prox` to every coordinate, in place."""
     for j in range(u.shape[0]):
         u[j] = scaled_prox(penalty, u[j], step, unit[j % unit.shape[0]])

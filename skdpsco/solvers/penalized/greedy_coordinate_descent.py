@@ -47,18 +47,19 @@ class GreedyTuning(NamedTuple):
     Parameters
     ----------
     choice_share : float
-        Share of the choices, of the rho that the scales of columns leave; steps get the rest.
+        Share of rho for the choices, out of what the scales of columns leave; steps get the rest.
     few : float
-        Number of steps where noise matters.
+        Number of steps if noise matters.
     plenty : float
-        n mu over the logarithm of twice the coefficients, from which steps get more and clipping
-        bounds grow.
+        n mu over the logarithm of twice the number of coefficients, from which on steps get more
+        and clipping bounds grow.
     noise : float
-        n mu that pays for one step, and from which steps have their full length.
+        n mu that one step needs, and from which on steps have their full length.
     max_steps : int
-        Chosen by hand, for time.
+        Largest number of steps; chosen by hand, for time.
     tight : float
-        Clipping bounds over those of cyclic descent: choices among many suffer more from noise.
+        Clipping bounds relative to those of cyclic descent: choices among many suffer more from
+        noise.
     """
 
     choice_share: float = 0.8
@@ -102,8 +103,8 @@ class GreedyPlan(Plan):
 class GreedyCoordinateDescent:
     """Coordinate descent that chooses every coordinate privately, by the gain of a step.
 
-    It suits many features of which few matter. A choice costs one exponential mechanism, however
-    many coordinates there are; the step then releases one noisy number.
+    It suits problems with many features of which few matter. A choice costs one exponential
+    mechanism, however many coordinates there are; the step then releases one noisy number.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ class GreedyCoordinateDescent:
         measured = self.clip == "auto" and problem.has_residuals
         mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
         scales = plan_scales(problem, mu_scales, target=measured)
-        largest_slope(problem)  # there is one
+        largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
         change = replace_in_partial_sums(n, 1.0)
         return GreedyPlan(
@@ -200,7 +201,7 @@ class GreedyCoordinateDescent:
         n = problem.n_samples
         assert plan.scales is not None
         scales = release_scales(plan.scales, X, y, rng)
-        # One entry per coefficient from here on, outputs apart.
+        # From here on there is one entry per coefficient, for each output separately.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
         model = CoordinateModel(
             problem.penalty,
@@ -229,9 +230,9 @@ class GreedyCoordinateDescent:
 
 @kernel
 def clipped_dot(X, j, r, bound, sums):
-    """Sum over records of ``r`` times column j, every record's term clipped to ``bound``.
+    """Sum over records ``r`` times column j, with every record's term clipped to ``bound``.
 
-    Partial sums as in `skdpsco.solvers.penalized.coordinate_descent`.
+    Partial sums are those of `skdpsco.solvers.penalized.coordinate_descent`.
     """
     raise NotImplementedError
 
@@ -272,7 +273,7 @@ def write_gradient(X, loss, Z, y, bound, R, sums, g):
 
 @njit
 def write_scores(model, by_step, w, slope, out):
-    """Write what a step in every coefficient would gain; ``slope`` are those of the mean loss."""
+    """Write what a step in every coefficient would gain; ``slope`` holds those of the mean loss."""
     penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         if by_step:
@@ -286,7 +287,7 @@ def write_scores(model, by_step, w, slope, out):
 
 @njit
 def write_sizes(model, w, bound, out):
-    """Write what bounds every number that a score is computed from, in its units; all public."""
+    """Write public bounds on all numbers that a score is computed from, in its units."""
     penalty, weight, unit, smooth, curved = model
     for j in range(w.shape[0]):
         still = scaled_prox(penalty, w[j], weight / smooth[j], unit[j])
@@ -299,7 +300,7 @@ def write_sizes(model, w, bound, out):
 
 @njit
 def take_step(model, X, j, slope, length, w, Z):
-    """Proximal step in coefficient j; the whole step has ``length`` 1."""
+    """Take a proximal step in coefficient j; the whole step has ``length`` 1."""
     penalty, weight, unit, smooth, curved = model
     D = w.shape[0] // Z.shape[1]
     step = length / (smooth[j] + (1.0 - length) * curved[j])

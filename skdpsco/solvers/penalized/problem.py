@@ -13,7 +13,7 @@ from skdpsco.solvers.base import Problem
 
 
 class CoordinateModel(NamedTuple):
-    """What kernels know of the objective along the coordinates: the penalty, and curvatures.
+    """What kernels know about the objective along coordinates: the penalty, and curvatures.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class CompositeProblem(Problem):
     penalty : NamedTuple of `skdpsco.penalties`, or None
         The function psi of a coefficient in the user's units, ``unit_j v_j``.
     unit : tuple of float, length n_features
-        0 where a feature is not penalised, as that of an intercept.
+        0 for features that are not penalised, such as that of an intercept.
     weight : float, default=1.0
         One over the square of the target's scale.
     start : tuple of float, length n_coefficients, default=()
@@ -82,7 +82,7 @@ class CompositeProblem(Problem):
 
     @property
     def has_residuals(self) -> bool:
-        """Whether derivatives are residuals, at least at first, whose size follows the targets'."""
+        """Whether derivatives near 0 are residuals, so that their size follows the targets."""
         return isinstance(unweighted(self.loss), Squared | Huber | LogLink)
 
 

@@ -41,7 +41,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-LEAST_PROBABILITY = 1e-9  # of a record to be in a sample
+LEAST_PROBABILITY = 1e-9  # probability that a record is in a sample
 ACCOUNTANTS = ("auto", "rdp", "pld")
 
 
@@ -54,9 +54,9 @@ class SGDTuning(NamedTuple):
     Parameters
     ----------
     sampled : float
-        Share of the records in a sample, where noise matters.
+        Share of the records in a sample, if noise matters.
     length : float
-        Length of a step, over that which smoothness and the trace of second moments suggest.
+        Length of a step, relative to the one from smoothness and the trace of second moments.
     precision : float
         Relative precision of the noise multiplier; chosen by hand, for time.
     """
@@ -71,7 +71,7 @@ STOCHASTIC = SGDTuning()
 
 @dataclass(frozen=True)
 class SGDPlan(GradientDescentPlan):
-    """The plan of full batches, with the event of every step, which its sampler obeys."""
+    """The plan of full batches, with the event of every step, which its sampler follows."""
 
     sampling: PoissonSampledGaussianEvent | None = None
 
@@ -94,8 +94,8 @@ class SGD:
         As in `GradientDescent`.
     batch_size : "auto" or float, default="auto"
         Expected number of records in a sample, at least 1e-9 of all. "auto" is a twentieth of the
-        records, or all of them if the noise is small or sampling has no benefit. All records, or
-        any number from ``n_samples``, mean `GradientDescent`.
+        records, or all of them if the noise is small or sampling has no benefit. With all records,
+        or any number from ``n_samples`` on, the fit is that of `GradientDescent`.
     preconditioned : bool, default=True
         As in `GradientDescent`.
     accountant : {"auto", "rdp", "pld"}, default="auto"
@@ -128,7 +128,7 @@ class SGD:
         preconditioned: bool = True,
         accountant: str = "auto",
     ) -> None:
-        self.full_batch = GradientDescent(clip, preconditioned)  # checks both
+        self.full_batch = GradientDescent(clip, preconditioned)  # it checks both
         self.clip, self.preconditioned = self.full_batch.clip, preconditioned
         automatic = batch_size == "auto"
         self.batch_size: Any = batch_size if automatic else check_bound("batch_size", batch_size)

@@ -1,6 +1,6 @@
-"""How far gradient steps are believed: what was released of them, against what noise made of it.
+"""How far gradient steps are trusted: the released gradients are compared with their noise.
 
-It is post-processing. Proof: docs/proofs/gradient_descent.md.
+This is post-processing. Proof: docs/proofs/gradient_descent.md.
 """
 
 import math
@@ -18,12 +18,12 @@ class ShrinkageTuning(NamedTuple):
     Parameters
     ----------
     curved : float
-        Typical curvature of a loss over its largest: residuals that are clipped have none.
+        Typical curvature of a loss relative to its largest: clipped residuals have no curvature.
     most_signal : float
-        Largest square of coordinates, in units of that of the targets, or of the largest step to a
-        minimum if that is more: of a typical slope over the typical curvature.
+        Largest square of the coordinates, in units of that of the targets, or of the largest step
+        to a minimum if that is longer: a typical slope over the typical curvature.
     doubt : float
-        Standard deviations of noise that do not count in a first gradient, which is long where the
+        Standard deviations of noise that are ignored in a first gradient, which is long if the
         truth lies along few directions of large curvature.
     """
 
@@ -36,14 +36,14 @@ SHRINKAGE = ShrinkageTuning()
 
 
 class GradientSteps(NamedTuple):
-    """Gradient steps as `GradientDescent.run` takes them, where the loss is ``u**2 / 2``.
+    """Gradient steps as `GradientDescent.run` takes them, if the loss is ``u**2 / 2``.
 
     Parameters
     ----------
     n_iter, n_averaged : int
     length : float
     momentum : float
-        The largest.
+        The largest momentum.
     penalty : float
         Curvature of the penalty.
     """
@@ -55,10 +55,10 @@ class GradientSteps(NamedTuple):
     penalty: float = 0.0
 
     def gains(self) -> tuple[float, float]:
-        """Variance of a result if gradients have noise of 1, and share of an optimum reached.
+        """Variance of a result if gradients have unit noise, and share of an optimum reached.
 
-        There are no restarts; the state is linear in what is added to gradients: the last step,
-        the point, and sums of points and of gradients.
+        There are no restarts. The state is linear in what is added to gradients; it holds the last
+        step, the point, and sums of points and of gradients.
         """
         shorter = 1.0 / (1.0 + self.length * self.penalty)
         kept, added = (1.0 - self.length) * shorter, self.length * shorter
@@ -82,29 +82,29 @@ class GradientSteps(NamedTuple):
 
 
 def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0) -> float:
-    """The square of ``x`` beyond that of noise in its entries that are not 0, or 0.
+    """The square of ``x`` minus that of noise in its entries that are not 0, but at least 0.
 
     Parameters
     ----------
     x : ndarray
     variance : float
-        That of the noise in an entry.
+        Variance of the noise in an entry.
     doubt : float, default=0.0
-        Standard deviations of the square of the noise that do not count.
+        Standard deviations of the square of the noise that are ignored.
     taken : float, default=0.0
-        Product of ``x`` with what a penalty has taken off it.
+        Product of ``x`` with what a penalty has subtracted from it.
     """
     m = np.count_nonzero(x)
     return max(float((x * x).sum()) + taken - (m + doubt * math.sqrt(2.0 * m)) * variance, 0.0)
 
 
 def best_factor(square: float, noise: float, reached: float) -> float:
-    """The best factor of at most 1 for coordinates, of which a share was reached.
+    """The best factor, at most 1, for coordinates that have reached a share of the truth.
 
     Parameters
     ----------
     square, noise : float
-        Square of the truth, and of the noise.
+        Square of the truth, and square of the noise.
     reached : float
         Share of the truth to which noise was added.
     """
@@ -119,7 +119,7 @@ def shrink_result(
     target: float,
     steps: GradientSteps,
 ) -> None:
-    """Shrink coordinates in place: those of the features and, of centred targets, the ones'.
+    """Shrink coordinates in place; with centred targets, also the coordinate of the ones.
 
     Parameters
     ----------
@@ -127,13 +127,13 @@ def shrink_result(
     u : ndarray
         The coordinates.
     gradients : tuple of two ndarrays
-        That of the mean loss at 0, and that of the penalty at ``u``.
+        Gradient of the mean loss at 0, and gradient of the penalty at ``u``.
     noise : float
         Deviation of the noise in every coordinate of a gradient.
     target : float
         Root mean square of the targets.
     steps : GradientSteps
-        Those that were taken, for the true curvatures of loss and penalty.
+        The steps that were taken, with the true curvatures of loss and penalty.
     """
     curvature = typical_curvature(problem.loss)
     steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
@@ -145,7 +145,7 @@ def shrink_result(
     d = problem.n_features - problem.intercept
     W, first, pull = (x.reshape(problem.loss.n_outputs, -1) for x in (u, *gradients))
     along = excess(first[:, :d], noise**2, SHRINKAGE.doubt) / curvature**2
-    # An l1 penalty takes from all coordinates what noise was a part of.
+    # An l1 penalty subtracts from all coordinates a part of their noise, too.
     shortened = float((W * (pull / curvature - steps.penalty * W))[:, :d].sum())
     parts = [(slice(0, d), along, max(shortened, 0.0))]
     if problem.intercept and isinstance(unweighted(problem.loss), Squared | Huber):

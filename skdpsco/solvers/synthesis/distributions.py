@@ -240,10 +240,10 @@ def nearest_distribution(
 
 
 def _evenly(n: int, rng: np.random.Generator) -> np.ndarray:
-    """One uniform number of every n-th of [0, 1], in random order.
+    """Uniform numbers, one in each n-th part of [0, 1], in random order.
 
-    Each by itself is uniform. Drawn with them, a value of probability p occurs at most two times
-    more or less often than n p, where independent draws would miss n p by its root.
+    Each of them alone is uniform. If values are drawn with them, a value of probability p occurs n
+    p times up to an error of 2, whereas with independent draws the error is about sqrt(n p).
     """
     return rng.permutation(np.arange(n) + rng.random(n)) / n
 

@@ -160,8 +160,8 @@ class NoisyContrasts:
     def _shrunken(self, low: Sequence[Subset], chosen: np.ndarray) -> np.ndarray:
         """Contrasts of the subsets ``low``, shrunk towards 0, those of the uniform distribution.
 
-        Those of an order get James and Stein's factor, less for two standard deviations of what
-        noise makes of its estimate: what is noise leaves the model uniform.
+        The contrasts of an order share James and Stein's factor, reduced by two standard deviations
+        of its estimate from pure noise: so noise leaves the model uniform.
         """
         values, noise = self.values[chosen], np.square(self.deviations[chosen])
         found = np.empty(values.shape)

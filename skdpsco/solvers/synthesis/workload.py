@@ -267,14 +267,14 @@ class SynthesisResult:
 
 @dataclass(frozen=True)
 class CodeBlocks:
-    """Codes in blocks, of which solvers take columns and count tables as of an array.
+    """Codes in blocks; like an array, it lets solvers take columns and count tables.
 
     Parameters
     ----------
     design : BlockDesign
         Codes as features.
     columns : tuple of int
-        Which columns of the design these are.
+        The columns of the design that these are.
     """
 
     design: Any
@@ -290,7 +290,7 @@ def _count_codes(X: Any, y: Any, columns: Any, tables: Any, shape: Any) -> tuple
 
 
 def count_tables(codes: Any, tables: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """What `count_table` returns for several tables, in one pass over blocks."""
+    """Compute `count_table` for several tables, in one pass over blocks."""
     if isinstance(codes, CodeBlocks):
         tables = tuple(map(tuple, tables))
         return list(map_reduce(codes.design, None, _count_codes, codes.columns, tables, shape))
