@@ -1,14 +1,14 @@
 """Separable penalties of composite objectives: kernels that solvers call.
 
-A penalty is a ``NamedTuple``, the sum of one convex function of every coefficient. It registers the
-kernels `penalty_value`, `prox` and `subdifferential` of one coefficient, and has a number
+A penalty is a ``NamedTuple`` for the sum of one convex function over all coefficients. It registers
+the kernels `penalty_value`, `prox` and `subdifferential` of one coefficient, and has a number
 ``curvature``.
 
-Privacy does not rest on what a penalty of the user's declares or does, as long as its kernels are
-functions of their arguments: solvers call them with coefficients and gradients that were released,
-which is post-processing. One rule of one solver is an exception, "gs-r" of
-`GreedyCoordinateDescent`. It calls `prox` with gradients without noise and relies on `prox` being
-Lipschitz, so that it takes the penalties of this module only.
+Privacy does not rest on what a user's penalty declares or does, as long as its kernels are
+functions of their arguments: solvers call them with released coefficients and gradients, which is
+post-processing. The rule "gs-r" of `GreedyCoordinateDescent` is the only exception. It calls `prox`
+with gradients without noise and relies on `prox` being Lipschitz, so it takes the penalties of this
+module only.
 """
 
 from numbers import Real
@@ -28,7 +28,7 @@ __all__ = [
     "subdifferential",
 ]
 
-_ON_THE_EDGE = 1.0 - 2.0**-40  # of a box: a coefficient in other units has been rounded
+_ON_THE_EDGE = 1.0 - 2.0**-40  # edge of a box; a coefficient in other units has been rounded
 
 
 @kernel
@@ -102,7 +102,7 @@ class ElasticNet(NamedTuple):
 
 
 class Box(NamedTuple):
-    """0 where ``|w| <= radius``, else infinite.
+    """0 where ``|w| <= radius``, otherwise infinite.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Box(NamedTuple):
 
     @property
     def curvature(self) -> float:
-        """0, as that of `L1`."""
+        """Return 0, as for `L1`."""
         return 0.0
 
 
@@ -121,7 +121,7 @@ PENALTIES = (L1, L2, ElasticNet, Box)
 
 
 def checked(penalty: Any) -> Any:
-    """``penalty``; the parameters of one of `PENALTIES` become floats.
+    """``penalty`` with float parameters, if it is one of `PENALTIES`; others as they are.
 
     Raises
     ------
@@ -211,10 +211,10 @@ def _(penalty, w):
 
 @inner
 def scaled_prox(penalty, v, step, scale):
-    """`prox` for a coefficient in other units: of the penalty ``psi(scale * u)`` of ``u``.
+    """Apply `prox` in other units: for the penalty ``psi(scale * u)`` of ``u``.
 
-    A scale of 0 means that the coefficient is not penalised. A result that is not finite, of a
-    penalty of the user's, leaves ``v`` where it is.
+    A scale of 0 means that the coefficient is not penalised. If a user's penalty returns a number
+    that is not finite, the result is ``v``.
     """
     if scale == 0.0:
         return v

@@ -83,9 +83,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     It minimises ``max_g (mean loss of group g)`` over an l2 ball, which is called group
     distributionally robust optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a
     classifier for two classes, otherwise a regressor. The fit is (epsilon, delta)-differentially
-    private: replacing
-    one record changes the law of everything that `fit` stores by at most that much. **Which group
-    a record is in is not protected, unless** ``group_membership="private"``.
+    private: replacing one record changes the distribution of everything that `fit` stores by at
+    most that much. **Which group a record is in is not protected, unless**
+    ``group_membership="private"``.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         enough. Records count as in the worst mixture of groups that was found. None keeps what the
         solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
+        linear predictor is not clipped.
     classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
@@ -174,7 +174,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -198,8 +198,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         Number of rounds on parts of the records; 1 means that there was no recursion. Only for
         recursive solvers.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

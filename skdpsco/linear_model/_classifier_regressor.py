@@ -1,4 +1,4 @@
-"""How regressors are fitted and predict, and how classifiers do."""
+"""What private regressors share when they are fitted and predict, and what classifiers share."""
 
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +39,7 @@ from skdpsco.losses.library import (
 
 
 def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = None) -> np.ndarray:
-    """Targets of labels among the declared ``classes``, whose weights are ``factors`` in [0, 1].
+    """Targets for labels among the declared ``classes``, weighted by ``factors`` in [0, 1].
 
     Raises
     ------
@@ -51,7 +51,7 @@ def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = Non
 
 
 def residuals(y: np.ndarray, predicted: np.ndarray, bound: Any) -> tuple[np.ndarray, float | None]:
-    """What predictions leave of targets, and a bound on it; None if targets have no bound."""
+    """Targets minus predictions, and a bound on them; None if targets have no bound."""
     with np.errstate(all="ignore"):  # tiny differences underflow
         if bound is None:
             return y - predicted, None
@@ -66,11 +66,11 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     clip_features: bool
 
     def _loss(self, n_samples: int, n_features: int) -> Any:
-        """The loss that is minimised, of residuals in units of the target's scale."""
+        """The loss that is minimised, in terms of residuals in units of the target's scale."""
         return Squared()
 
     def _default_target_bound(self, n_features: int) -> float | None:
-        """What an undeclared bound on the targets follows from; None if it is found privately."""
+        """The bound on targets if none is declared; None if it is found privately."""
         return None
 
     @property
@@ -79,7 +79,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         return check_target
 
     def _learn_several(self, X: Any, y: Any) -> tuple[np.ndarray, Any] | None:
-        """Coefficients and intercepts of several targets; None if there is one."""
+        """Coefficients and intercepts for several targets; None if there is only one."""
         return None
 
     def _learn(self, X, y):
@@ -128,7 +128,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         return None if self._init is not None else super()._curve(loss)
 
     def _class_loss(self, n_classes: int) -> Any:
-        """The loss for so many classes."""
+        """The loss for this number of classes."""
         raise NotImplementedError
 
     def _label_notes(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         return (labels_note(self.classes_, self.classes),)
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
-        """Targets of the labels in an array, of which `classes_` are set.
+        """Targets for the labels in an array; it sets `classes_`.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         return partial(encode_targets, classes=self.classes, factors=factors)
 
     def _allow_weights(self, in_memory: bool) -> None:
-        """Refuse weights of records that are not in memory.
+        """Refuse weights for records that are not in memory.
 
         Raises
         ------
@@ -174,12 +174,12 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         return self.class_weight is not None or self._sample_weight is not None
 
     def _factors(self, classes: np.ndarray) -> np.ndarray:
-        """Weights of the classes, of which the largest is 1."""
+        """Weights of the classes, the largest of which is 1."""
         factors = class_factors(self.class_weight, classes)
         return factors / factors.max()
 
     def _weighted_loss(self, loss: Any) -> Any:
-        """The loss for targets that hold weights, if there are any."""
+        """The loss for weighted targets, if there are weights."""
         if not self._weighs():
             return loss
         if isinstance(loss, OneVsRest):

@@ -20,7 +20,7 @@ LEVELS = 1e-9, 1.0 - 1e-9
 
 
 class CoefficientInference:
-    """What a model knows about the errors of its coefficients, if it knows any."""
+    """What a model knows about the errors of its coefficients, if anything."""
 
     coef_: np.ndarray
     intercept_: Any
@@ -29,7 +29,7 @@ class CoefficientInference:
     _remedy: ClassVar[str] = "fit it with standard_errors=True"
 
     def _known(self) -> Uncertainty:
-        """What is known, with covariances of the shape that coefficients have."""
+        """The known uncertainty, with covariances in the shape of the coefficients."""
         if not hasattr(self, "uncertainty_"):
             raise AttributeError(
                 f"This {type(self).__name__} has no standard errors: {self._remedy}."
@@ -40,7 +40,7 @@ class CoefficientInference:
 
     @property
     def coef_covariance_(self) -> np.ndarray:
-        """Covariance of the coefficients: the shape of `coef_`, and n_features once more."""
+        """Covariance of the coefficients, of the shape of `coef_` with n_features appended."""
         return self._known().covariance[..., :-1, :-1]
 
     @property
@@ -53,12 +53,12 @@ class CoefficientInference:
         return np.sqrt(np.diagonal(self._known().covariance, axis1=-2, axis2=-1))
 
     def confint(self, level: float = 0.95) -> np.ndarray:
-        """Confidence intervals of the coefficients, by the normal law.
+        """Confidence intervals of the coefficients, for normal errors.
 
-        They count the noise of what was released, and the sampling of the records: of regressions
-        with residuals whose variance is the same everywhere, of classifiers with labels that have
-        the probabilities of the model. What they cover are the coefficients that the same penalty
-        has for the population.
+        They cover the noise of the release and the sampling of the records: for regressions with
+        residuals of the same variance everywhere, and for classifiers with labels that have the
+        probabilities of the model. They are intervals for the coefficients that the same penalty
+        gives for the population.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class CoefficientInference:
         Warns
         -----
         UtilityWarning
-            If the noise is so large that the coverage is doubtful, as far as the release tells.
+            If the noise is so large that the coverage is doubtful, as judged from the release.
         """
         return self._intervals(self._quantile(level))[..., :-1, :]
 
@@ -96,9 +96,9 @@ class CoefficientInference:
         Returns
         -------
         summary : DataFrame
-            One row per coefficient, and one for the intercept if there is one; the columns are
-            name, coef, standard_error, z, p_value, low and high, and behind them target where there
-            are several: its number.
+            One row per coefficient, and one for the intercept if there is one. The columns are
+            name, coef, standard_error, z, p_value, low and high, followed by the number of the
+            target if there are several.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class CoefficientInference:
         rows: list[Any] = []
         for place in np.ndindex(errors.shape):
             error, (low, high) = errors[place], intervals[place]
-            if error > 0.0:  # an intercept of 0 that is not fitted has none
+            if error > 0.0:  # an intercept that is not fitted is 0 and has no error
                 value = 0.5 * (low + high)
                 z = value / error
                 rows.append((names[place[-1]], value, error, z, 2.0 * norm.sf(abs(z)), low, high))
@@ -137,7 +137,7 @@ class CoefficientInference:
         return np.stack([values - width, values + width], axis=-1)
 
     def _quantile(self, level: Any) -> float:
-        """The deviations of a normal law that an interval reaches, and a warning if it may not."""
+        """The number of standard errors that an interval reaches; warn if it may not cover."""
         quantile = float(norm.isf(0.5 * (1.0 - check_within("level", level, *LEVELS))))
         known = self._known()
         if np.any(known.doubtful):
@@ -151,7 +151,7 @@ class CoefficientInference:
 
 
 class MomentInference(CoefficientInference):
-    """What a ridge regression knows about its errors, which may be fitted to moments."""
+    """What a ridge regression, which may be fitted to moments, knows about its errors."""
 
     fit_intercept: bool
     predict: Any
@@ -168,17 +168,17 @@ class MomentInference(CoefficientInference):
         return coef, problem.intercept(coef), known
 
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
-        """Intervals for the targets of new records, by the normal law.
+        """Intervals for the targets of new records, for normal errors.
 
-        They count the variance of the residuals, as the release tells it, and the errors of the
-        coefficients, by sampling and by noise: ``residual + x' cov x``.
+        They cover the variance of the residuals, as estimated by the release, and the errors of the
+        coefficients from sampling and from noise: ``residual + x' cov x``.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         level : float, default=0.95
             Probability that an interval covers the target of its record, in [1e-9, 1 - 1e-9], if
-            residuals are near normal and have one variance everywhere.
+            residuals are nearly normal and have the same variance everywhere.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class MomentInference(CoefficientInference):
 
 
 def _variances(X: Any, covariance: np.ndarray) -> np.ndarray:
-    """Variances of the predictions for records, of coefficients and an intercept behind them."""
+    """Variances of predictions, from the covariance of coefficients and intercept."""
     found = covariance[-1, -1] + 2.0 * (X @ covariance[:-1, -1])
     for rows in gen_batches(X.shape[0], 4096):
         turned = safe_sparse_dot(X[rows], covariance[:-1, :-1], dense_output=True)

@@ -1,4 +1,4 @@
-"""Least squares that may be fitted to moments, for one target or several at the price of one."""
+"""Least squares that may be fitted to moments; several targets cost as much as one."""
 
 from typing import Any
 
@@ -23,11 +23,11 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         return tags
 
     def _coefficients(self, moments: Any) -> tuple[np.ndarray, Any, Uncertainty | None]:
-        """Coefficients and intercept for one target, and what is known of their errors."""
+        """Coefficients and intercept for one target, and what is known about their errors."""
         raise NotImplementedError
 
     def _check_features(self, n_features):
-        # The parameters of a fit to one target are those of the models behind a release.
+        # In a fit to one target, the fitted parameters are those of the models behind a release.
         units = np.ones(n_features), Target(1.0, 0.0, 1.0)
         self._problem(self._loss(1, n_features), 1, *units)
 
@@ -53,7 +53,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         return self._solution(moments)
 
     def _solution(self, moments: Any) -> tuple[np.ndarray, Any]:
-        """Coefficients and intercept, or those of every target."""
+        """Coefficients and intercept, or those for each of several targets."""
         targets = moments.by_target()
         if not targets:
             raise ValueError("The moments have no target: choose one, moments.select(target=...).")

@@ -1,4 +1,4 @@
-"""Linear models in an l_p ball: what the classifier and the regressor share, and streams."""
+"""Linear models in an l_p ball: what classifier and regressor share, and streams of records."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ LP_CONSTRAINTS: dict[str, list[Any]] = {
     "n_samples": [None, Interval(Integral, 1, MAX_SAMPLES, closed="both")],
     "shuffle": ["boolean"],
 }
-# What plans need of a declared loss. A fit looks for its kernels, and probes them.
+# What plans need from a declared loss. A fit looks up its kernels, and probes them.
 LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
@@ -84,11 +84,11 @@ class AutoBallTuning(NamedTuple):
         From this n mu / d on, one pass is as good as many, if there are many records.
     many_records : int
         Number of records from which this holds. With fewer, one pass leaves a larger error than the
-        noise. At epsilon 100 and 20 features in [0, 1], R^2 of one pass and of many is .56 and .76
-        for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
+        noise does. At epsilon 100 and with 20 features in [0, 1], R^2 after one pass and after many
+        is .56 and .76 for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
     corners : float
-        For p = 1 and a radius that is chosen: above this n mu / sqrt(d), solvers that stay in the
-        ball are better than a projection on it, which sets coefficients to 0.
+        For p = 1 and an automatic radius: above this n mu / sqrt(d), solvers that stay in the ball
+        are better than a projection onto it, which sets coefficients to 0.
     """
 
     clear: float = 1.26
@@ -113,7 +113,7 @@ def automatic_ball_solver(
     streaming: bool,
     descends: bool = False,
 ) -> str:
-    """Name of the solver that is best for a problem of this kind, from public values.
+    """Name of the best solver for a problem of this kind, from public values.
 
     Over l1 balls the noise of Frank-Wolfe grows only with log(d), but falls more slowly with n. It
     is best for many features, if one of them can be told from the rest at all. Otherwise one long
@@ -131,9 +131,8 @@ def automatic_ball_solver(
         Whether the loss has a bounded second derivative.
     streaming : bool
         Whether the records come in blocks, each of which is read once.
-    descends : bool, default=False
-        Whether the records can be read many times and as they are, and the radius is chosen: it is
-        large enough for what is found without a ball.
+    Whether records can be read many times and unshortened, and the radius is automatic, so that it
+    is large enough for a solution found without a ball.
     """
     if not smooth:
         return "phased-erm"
@@ -169,7 +168,8 @@ def is_stream(X: Any) -> bool:
         first = X[0] if len(X) > 0 else None
         if not isinstance(first, (tuple, list)) or len(first) != 2:
             return False
-        # Rows of two numbers are not pairs of blocks, whether lists, tuples or NumPy's scalars.
+        # Rows of two numbers are not pairs of blocks, whether they are lists, tuples or NumPy's
+        # scalars.
         has_records = len(getattr(first[0], "shape", ())) > 0
         return has_records or (isinstance(first, tuple) and isinstance(first[0], list))
     array_like = sparse.issparse(X) or hasattr(X, "shape") or hasattr(X, "__array__")
@@ -177,21 +177,21 @@ def is_stream(X: Any) -> bool:
 
 
 def is_mapped(X: Any) -> bool:
-    """Whether X is an array that a file is mapped to."""
+    """Whether X is an array that is mapped from a file."""
     while X is not None and not isinstance(X, np.memmap):
         X = getattr(X, "base", None)
     return X is not None
 
 
 class Stream:
-    """Blocks of records, each of which is checked in its turn.
+    """Blocks of records, each of which is checked when its turn comes.
 
     Parameters
     ----------
     blocks : iterable of (X, y)
-        Blocks, of which the first is read at once for the number and names of the columns.
+        Blocks; the first is read at once for the number and names of the columns.
     read : callable
-        Function of X, y and whether they are the first block, which prepares them for a fit.
+        Function that prepares X and y for a fit; its third argument says whether they come first.
     n_samples : int
         Number of records in all blocks.
 
@@ -200,7 +200,8 @@ class Stream:
     TypeError
         If a block is not a pair of X and y.
     ValueError
-        If a block is not as the first one, or there are more or fewer records than declared.
+        If a block differs in form from the first one, or there are more or fewer records than
+        declared.
     """
 
     def __init__(self, blocks: Iterable[Any], read: Callable[..., Any], n_samples: int) -> None:
@@ -219,7 +220,7 @@ class Stream:
         self.shape = n_samples, n_features
 
     def open(self, bounds: np.ndarray, intercept: bool) -> Blocks:
-        """The records as solvers read them, which is possible only once."""
+        """The records as solvers read them; this is possible only once."""
 
         def prepare(number, pair):
             with _block(number):
@@ -248,7 +249,7 @@ def _is_pair(block: Any) -> bool:
 
 @contextmanager
 def _block(number: int) -> Iterator[None]:
-    """Say in which block of X a mistake is."""
+    """Say in which block of X there is a mistake."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -276,11 +277,11 @@ class LpModel(PrivateLinearModel):
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
     def _named_loss(self, name: str) -> Any:
-        """A loss from its name."""
+        """The loss with a given name."""
         raise NotImplementedError
 
     def _records(self, X: Any, y: Any, y_numeric: bool, encode: Callable[..., Any]) -> Any:
-        """Check X and y of a fit, and prepare them for `_fit`, the target by ``encode``.
+        """Check X and y of a fit, and prepare them for `_fit`; ``encode`` prepares the target.
 
         Raises
         ------
@@ -344,7 +345,7 @@ class LpModel(PrivateLinearModel):
         return float(self.p)
 
     def _scalar_loss(self) -> Any:
-        """The loss of one prediction, by its name or as given; a loss of the user is probed.
+        """The loss of one prediction, by its name or as given; a user's loss is probed.
 
         Raises
         ------
@@ -412,7 +413,7 @@ class LpModel(PrivateLinearModel):
         return Problem(loss, ball, n_samples, n_columns, intercept, row_norm=row_norm)
 
     def _conditions(self, X: Any, mu: float) -> bool:
-        # A row norm is one of features as they are, and what is mapped may not fit into memory.
+        # The row norm applies to unconditioned features, and mapped arrays may not fit into memory.
         in_memory = not self._streaming and not is_mapped(X)
         return in_memory and self.row_norm is None and super()._conditions(X, mu)
 

@@ -24,7 +24,7 @@ from skdpsco.solvers import (
 from skdpsco.solvers.moments.plan import has_matrix
 from skdpsco.solvers.newton_step import NewtonStep
 
-# Choices of "auto" by n mu / (d sqrt(classes)), fitted on data where noise matters.
+# Thresholds of "auto" for n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4
 
@@ -47,7 +47,7 @@ def automatic(
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if not isinstance(loss, (Squared, Logistic, Multinomial)):  # moments are those of no model
+    if not isinstance(loss, (Squared, Logistic, Multinomial)):  # other losses have no moments
         return "gradient-descent"
     if ratio >= LITTLE_NOISE:
         return "moments"
@@ -90,7 +90,7 @@ def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
 
 
 def mixed_penalty(weight: float, l1_ratio: float) -> Any:
-    """``weight * (l1_ratio * |w| + (1 - l1_ratio) * w**2 / 2)``, as its simplest type."""
+    """``weight * (l1_ratio * |w| + (1 - l1_ratio) * w**2 / 2)``, in its simplest form."""
     if l1_ratio == 0.0:
         return L2(weight)
     if l1_ratio == 1.0:
@@ -99,7 +99,7 @@ def mixed_penalty(weight: float, l1_ratio: float) -> Any:
 
 
 def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) -> Any:
-    """The penalty of "l1", "l2", "elasticnet" or None, against C times ``total`` of a mean loss.
+    """The penalty "l1", "l2", "elasticnet" or None, against C times ``total`` times a mean loss.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class CompositeModel(PrivateLinearModel):
     standard_errors: bool = False
 
     _takes_init = True
-    _degree: ClassVar[float] = 2.0  # the power of the target's scale by which the loss grows
+    _degree: ClassVar[float] = 2.0  # the loss grows with this power of the target's scale
 
     def _penalty(self, n_samples: int) -> Any:
         """The penalty that is added to the mean loss, with checked parameters."""
@@ -137,9 +137,9 @@ class CompositeModel(PrivateLinearModel):
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
         if self.standard_errors:
             return False
-        little_noise = n * mu >= LITTLE_NOISE * d  # where "auto" takes moments
+        little_noise = n * mu >= LITTLE_NOISE * d  # here "auto" takes moments
         names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
-        # Second moments, or scales of columns, take care of a mean.
+        # Second moments, or scales of columns, account for a mean.
         return self.solver in names and not has_matrix(n, d + 1, mu)
 
     @property
@@ -212,5 +212,5 @@ class UncalibratedModel(CompositeModel):
     order = "cyclic"
 
     def _curve(self, loss: Any) -> None:
-        """No curve: the best linear prediction is no mean."""
+        """Return None: the best linear prediction is not a mean."""
         return

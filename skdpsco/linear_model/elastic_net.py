@@ -17,7 +17,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
     + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as scikit-learn's `ElasticNet` does. The coefficients
     are (epsilon, delta)-differentially private: replacing one record, features and target, changes
-    the law of everything that `fit` stores by at most that much.
+    the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=0.01
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean squared
-        residual, for coefficients of X and y as given. scikit-learn's default, 1, leaves little of
-        a model where columns and target have deviations of about 1. In `PrivateRidge` the weight is
-        against the sum over records.
+        residual, for coefficients of X and y as given. scikit-learn's default, 1, shrinks a model
+        to almost nothing if columns and target have deviations of about 1. In `PrivateRidge` the
+        weight is against the sum over records.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
@@ -43,16 +43,16 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
-        takes "gradient-descent" for conditioned features, large noise or few features, and else
-        "coordinate-descent". The choice follows from the layout and the sizes of X and from the
-        budget.
+        takes "gradient-descent" for conditioned features, large noise or few features, and
+        otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
+        from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -64,28 +64,28 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if features are conditioned and there are records
-        enough. It may undo some of what a strong penalty shrinks; with a growing budget
-        the solution is that of the objective. None keeps what the solver has found.
+        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        large, if features are conditioned and there are enough records. It may undo part of the
+        shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
+        objective. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
-        of mean 1. "moments" takes none, and scores are not calibrated.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+        "moments" takes none, and scores are not calibrated.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -107,7 +107,8 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
-        That of the coefficients and the intercept together, as `confint` and `summary` use it.
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -127,10 +128,10 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` do not count then.
+    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` are then ignored.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more; `solver`, `conditioning` and `calibration` do not count then.
+    more; `solver`, `conditioning` and `calibration` are then ignored.
 
     References
     ----------
@@ -227,7 +228,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
 
     It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does. The
     coefficients are (epsilon, delta)-differentially private: replacing one record, features and
-    target, changes the law of everything that `fit` stores by at most that much.
+    target, changes the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -247,16 +248,16 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
-        takes "gradient-descent" for conditioned features, large noise or few features, and else
-        "coordinate-descent". The choice follows from the layout and the sizes of X and from the
-        budget.
+        takes "gradient-descent" for conditioned features, large noise or few features, and
+        otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
+        from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -268,34 +269,33 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if features are conditioned and there are records
-        enough. It may undo some of what a strong penalty shrinks; with a growing budget
-        the solution is that of the objective. None keeps what the solver has found.
+        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        large, if features are conditioned and there are enough records. It may undo part of the
+        shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
+        objective. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. "moments" takes none, and scores are
-        not calibrated.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. "moments" takes none, and scores are not calibrated.
     standard_errors : bool, default=False
-        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
-        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step behind
-        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
-        and there may be no weights. Coefficients are neither shrunk nor calibrated then. Fits to
-        moments have standard errors anyway.
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
+        may be no weights. Coefficients are neither shrunk nor calibrated then. Fits to moments have
+        standard errors anyway.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -318,7 +318,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
-        That of the coefficients and the intercept together, as `confint` and `summary` use it.
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -338,11 +339,11 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` do not count then.
+    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` are then ignored.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more; it then knows its standard errors. `solver`, `conditioning` and `calibration` do not count
-    in that case.
+    more; it then knows its standard errors. `solver`, `conditioning` and `calibration` are then
+    ignored.
 
     References
     ----------

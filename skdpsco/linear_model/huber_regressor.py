@@ -26,12 +26,12 @@ AUTO_THRESHOLD = 0.3  # in units of the target's scale
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: the Huber loss, with an l2 penalty.
 
-    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, where huber(r) is
-    ``r^2 / 2`` for residuals up to ``threshold``, and linear beyond. scikit-learn's
-    `HuberRegressor` minimises the same for a threshold of its ``epsilon`` times the scale of the
-    residuals, which it finds, too, and by which it multiplies the penalty. The coefficients are
-    (epsilon, delta)-differentially private: replacing one record, features and target, changes the
-    law of everything that `fit` stores by at most that much.
+    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, where huber(r) is ``r^2 /
+    2`` for residuals up to ``threshold``, and linear beyond. scikit-learn's `HuberRegressor`
+    minimises the same for a threshold of its ``epsilon`` times the scale of the residuals, which it
+    finds, too, and by which it multiplies the penalty. The coefficients are (epsilon,
+    delta)-differentially private: replacing one record, features and target, changes the
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
     target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
-        noise has made them long.
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -70,26 +70,26 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy.
     standard_errors : bool, default=False
-        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
-        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step behind
-        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
-        and there may be no weights. Coefficients are not shrunk then.
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
+        may be no weights. Coefficients are not shrunk then.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -111,7 +111,8 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
-        That of the coefficients and the intercept together, as `confint` and `summary` use it.
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

@@ -24,8 +24,8 @@ class PrivateLasso(LeastSquaresRegressor):
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
     constrained form of scikit-learn's `Lasso`. The coefficients are (epsilon, delta)-differentially
-    private: replacing one record, features and target, changes the law of everything that `fit`
-    stores by at most that much.
+    private: replacing one record, features and target, changes the distribution of everything that
+    `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class PrivateLasso(LeastSquaresRegressor):
         privately, for a twentieth of the budget; with too few records for that, about 1200 at
         epsilon 1, it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
-        records the centre and the spread of y are found privately. None means
-        ``radius * max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y
-        is also found privately, for a twentieth of the budget, or up to three tenths below 400
-        records at epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
+        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
+        records the centre and the spread of y are found privately. None means ``radius *
+        max(feature_bound)`` if radius is a number; if it is "auto", the magnitude of y is also
+        found privately, for a twentieth of the budget, or up to three tenths below 400 records at
+        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
@@ -65,24 +65,24 @@ class PrivateLasso(LeastSquaresRegressor):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of dense features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. None takes
-        columns as they are.
+        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients still refer to the columns as given. None uses the columns as
+        they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2 and less where there is
-        plenty, if features are conditioned and there are records enough. The ball is not left. None
-        keeps what the solver has found.
+        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        large, if features are conditioned and there are enough records. Coefficients stay in the
+        ball. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. Scores are not calibrated.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. Scores are not calibrated.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -126,11 +126,11 @@ class PrivateLasso(LeastSquaresRegressor):
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter` and `calibration` do not count then.
+    what a fit to one of them does; `n_iter` and `calibration` are then ignored.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more. "auto" then takes the l1 penalty that noise exceeds in hardly any column, and `solver`,
-    `conditioning` and `calibration` do not count.
+    more. "auto" then takes an l1 penalty that noise exceeds in hardly any column, and `solver`,
+    `conditioning` and `calibration` are ignored.
 
     References
     ----------

@@ -30,8 +30,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     It minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
     optimisation. By default every record is used in a single step, so the data may be larger than
     memory, and the guarantee of accuracy is about future records. The coefficients are (epsilon,
-    delta)-differentially private: replacing one record, features and target, changes the law of
-    everything that `fit` stores by at most that much.
+    delta)-differentially private: replacing one record, features and target, changes the
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -84,34 +84,33 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Public number of records. `fit` needs it if X yields blocks; for arrays it must be their
         length.
     shuffle : bool, default=True
-        Whether solvers given by name read the records of arrays in random order. Records of blocks
-        are read in the order in which they come. It matters for accuracy, not for privacy: records
-        that are sorted must be shuffled.
+        Whether solvers given by name read the records of arrays in random order. Blocks are read in
+        the order in which they arrive. The order affects accuracy, not privacy: records that are
+        sorted, for instance by target, must be shuffled.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
-        at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is
-        None, ``solver`` is given by name, X is an array in memory
-        and there are enough records: columns on one side of 0, or that use a small part of their
-        bounds, then cost little. The intercept that counts in the ball is then that of centred
-        features: the prediction at the centre in place of that at 0. None takes columns as they
-        are.
+        at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is None,
+        ``solver`` is given by name, X is an array in memory and there are enough records. Columns
+        that lie on one side of 0, or use a small part of their bounds, then cost little accuracy.
+        The ball then limits the intercept of centred features: the prediction at the centre instead
+        of that at 0. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most a twentieth of the budget's mu^2, if features are
-        conditioned, ``radius="auto"``, the loss is squared and there are records enough. None keeps
-        what the solver has found.
+        conditioned, ``radius="auto"``, the loss is squared and there are enough records. None keeps
+        the solver's result.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
+        linear predictor is not clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. Scores are not
-        calibrated, and only losses of this package take weights.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. Scores are not calibrated, and only losses of this
+        package take weights.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -121,8 +120,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int

@@ -12,9 +12,9 @@ from skdpsco.solvers.groups.monotone_glm import TabulatedMoments
 
 __all__ = ["Link"]
 
-# Fine around 0, and at most 1/250 of the distance from 0 elsewhere, up to a million.
+# Fine around 0; elsewhere steps are at most 1/250 of the distance from 0, up to a million.
 _GRID = 1e-3 * np.sinh(4e-3 * np.arange(-5375, 5376))
-_LARGEST_RISE = 0.1  # from one point of the grid to the next, in units of the range
+_LARGEST_RISE = 0.1  # between neighbours in the grid, in units of the range
 
 
 class Link:
@@ -92,7 +92,7 @@ class Link:
         return self.low + 0.5 * (self.high - self.low)
 
     def encode(self, y: np.ndarray) -> np.ndarray:
-        """Targets as solvers see them: the range becomes [-1, 1]."""
+        """Targets as solvers see them: the range is mapped to [-1, 1]."""
         with np.errstate(all="ignore"):  # a warning about underflow would reveal data
             y = (np.clip(y, self.low, self.high) - self._middle) / (0.5 * (self.high - self.low))
         return np.clip(y, -1.0, 1.0)
@@ -106,13 +106,13 @@ class Link:
         height = (values - values[0]) / (values[-1] - values[0])
         quarter, three_quarters = np.interp([0.25, 0.75], height, _GRID)
         unit = float(three_quarters - quarter)
-        first = np.flatnonzero(values > values[0])[0] - 1  # what is constant needs no knots
+        first = np.flatnonzero(values > values[0])[0] - 1  # constant parts need no knots
         last = np.flatnonzero(values < values[-1])[-1] + 2
         return TabulatedMoments(_GRID[first:last] / unit, self.encode(values[first:last])), unit
 
     def _on_grid(self) -> np.ndarray:
         with np.errstate(all="ignore"):
-            values = np.asarray(self.function(_GRID.copy()))  # a copy: it may write into it
+            values = np.asarray(self.function(_GRID.copy()))  # a copy, as it may write into it
         if values.shape != _GRID.shape or values.dtype.kind not in "biuf":
             raise ValueError(
                 "function must return one real number for each entry of its argument: for shape "
@@ -142,14 +142,14 @@ class Link:
 
 
 class _Named(Link):
-    """A function of this module, which is known to look at one number at a time."""
+    """A function of this module, which is known to treat each number by itself."""
 
     def _apply(self, z: np.ndarray) -> np.ndarray:
         return self.function(z)
 
 
 class Identity(_Named):
-    """The prediction itself, cut to the range of the targets; fits find the target's units."""
+    """The prediction itself, clipped to the range of the targets; fits find the targets' units."""
 
     def __init__(self, low: float, high: float) -> None:
         self.function: Callable[..., Any] = np.positive
@@ -157,7 +157,7 @@ class Identity(_Named):
 
     @property
     def bound(self) -> float | None:
-        """Bound on the absolute value of targets; None if it is to be found."""
+        """Bound on the absolute value of targets; None if it is found privately."""
         bound = max(-self.low, self.high)
         return bound if bound < math.inf else None
 
@@ -179,7 +179,7 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def resolve_link(link: Any, target_bound: Any) -> Link:
-    """A link from its name, or the link itself.
+    """The link with a given name, or the given link.
 
     Raises
     ------

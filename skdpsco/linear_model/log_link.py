@@ -33,10 +33,10 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
     target_range_: np.ndarray
 
     _law: ClassVar[type[LogLink]]
-    _power: ClassVar[int]  # of the mean in the variance of a target
-    _least_scale: ClassVar[float] = 0.0  # of targets, in their unit
-    _predicts_scores = False  # but their exponentials
-    _takes_init = False  # residuals are of no use
+    _power: ClassVar[int]  # power of the mean in the variance of a target
+    _least_scale: ClassVar[float] = 0.0  # of targets, in their own unit
+    _predicts_scores = False  # predictions are their exponentials
+    _takes_init = False  # residuals have no meaning here
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,
@@ -89,7 +89,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         return self._of(Target(1.0, 0.0, 1.0))
 
     def _of(self, target: Target) -> LogLink:
-        """The loss of targets in these units."""
+        """The loss for targets in these units."""
         centre = target.centre / target.scale
         loss = self._law(centre, 1.0 / target.scale)
         return loss._replace(start=usual_mean(loss)) if self.fit_intercept else loss
@@ -103,7 +103,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 0.0)
 
     def _problem(self, loss, n_samples, bounds, target):
-        # Predictions are logarithms: targets' units are not theirs.
+        # Predictions are logarithms, so the units of targets do not apply to them.
         problem = super()._problem(loss, n_samples, bounds, Target(1.0, 0.0, 1.0))
         loss = self._of(target)
         weight = usual_mean(loss) if self._power == 2 else 1.0 / target.scale
@@ -132,7 +132,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
     def score(
         self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """D^2, the share of the deviance that is explained, as scikit-learn has it, without noise.
+        """D^2, the share of the deviance that is explained, defined as in scikit-learn; no noise.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         Returns
         -------
         score : float
-            At most 1; 0 for the constant that is best.
+            At most 1; 0 for the best constant.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     It minimises ``1 / n_samples * sum_i (m_i - y_i log(m_i)) + alpha / 2 * ||w||^2`` with the means
     ``m_i = exp(x_i'w + b)``, as scikit-learn's `PoissonRegressor` does. The coefficients are
     (epsilon, delta)-differentially private: replacing one record, features and target, changes the
-    law of everything that `fit` stores by at most that much.
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class PrivatePoissonRegressor(LogLinkModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=0.01
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
-        coefficients of X as given. scikit-learn's default, 1, leaves little of a model where
+        coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if
         columns have deviations of about 1.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
@@ -189,8 +189,8 @@ class PrivatePoissonRegressor(LogLinkModel):
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
-        noise has made them long.
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -200,22 +200,21 @@ class PrivatePoissonRegressor(LogLinkModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
         the predictions themselves are clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
-        of mean 1.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -223,11 +222,11 @@ class PrivatePoissonRegressor(LogLinkModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        They are those of the logarithm of the mean.
+        Coefficients of the logarithm of the mean.
     intercept_ : float
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: up to the largest target that the fit has seen,
-        as far as noise tells, and down to a ten-thousandth of the scale of y. A release.
+        Interval to which predictions are clipped: up to a noisy estimate of the largest target in
+        the fit, and down to a ten-thousandth of the scale of y. A release.
     feature_bound_ : ndarray of shape (n_features,)
         The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)
@@ -247,13 +246,11 @@ class PrivatePoissonRegressor(LogLinkModel):
     PrivateMonotoneGLM : For other links.
     sklearn.linear_model.PoissonRegressor : The model without privacy.
 
-    Notes
-    -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee. The loss is
-    linear where a mean exceeds the largest target, as none should. The unit of y matters: counts
-    have the unit 1, below which no scale of y is taken to be, since most of them may be 0.
+    Notes ----- Neighbouring data sets differ by the replacement of one record; the number of
+    records, the number and names of the features and their dtypes are public. Errors in the input
+    (a NaN, say) are reported to the caller and are not covered by the guarantee. The loss is linear
+    where a mean exceeds the largest target, which no mean should. The unit of y matters: counts
+    have the unit 1, and the scale of y is taken to be at least that, since most counts may be 0.
     Proofs: docs/proofs/gradient_descent.md.
 
     References
@@ -283,7 +280,7 @@ class PrivateGammaRegressor(LogLinkModel):
     It minimises ``1 / n_samples * sum_i (y_i / m_i + log(m_i)) + alpha / 2 * ||w||^2`` with the
     means ``m_i = exp(x_i'w + b)``, as scikit-learn's `GammaRegressor` does. The coefficients are
     (epsilon, delta)-differentially private: replacing one record, features and target, changes the
-    law of everything that `fit` stores by at most that much.
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -296,7 +293,7 @@ class PrivateGammaRegressor(LogLinkModel):
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     alpha : float, default=0.01
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
-        coefficients of X as given. scikit-learn's default, 1, leaves little of a model where
+        coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if
         columns have deviations of about 1.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
@@ -310,8 +307,8 @@ class PrivateGammaRegressor(LogLinkModel):
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
-        noise has made them long.
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -321,22 +318,21 @@ class PrivateGammaRegressor(LogLinkModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, only
         the predictions themselves are clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
-        of mean 1.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -344,11 +340,11 @@ class PrivateGammaRegressor(LogLinkModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        They are those of the logarithm of the mean.
+        Coefficients of the logarithm of the mean.
     intercept_ : float
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: up to the largest target that the fit has seen,
-        as far as noise tells, and down to a ten-thousandth of the scale of y. A release.
+        Interval to which predictions are clipped: up to a noisy estimate of the largest target in
+        the fit, and down to a ten-thousandth of the scale of y. A release.
     feature_bound_ : ndarray of shape (n_features,)
         The private bounds, which are a release; only with ``feature_bound=None``.
     feature_range_ : ndarray of shape (2, n_features)

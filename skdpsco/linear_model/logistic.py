@@ -25,7 +25,7 @@ class PrivateLogisticL1(LogisticClassifier):
     ``LogisticRegression(penalty="l1")``. With more than two classes the softmax cross-entropy is
     minimised as one problem, over the joint l1 norm of all coefficients. The coefficients are
     (epsilon, delta)-differentially private: replacing one record, features and label, changes the
-    law of everything that `fit` stores by at most that much.
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ class PrivateLogisticL1(LogisticClassifier):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of dense features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. None takes
-        columns as they are.
+        budget's mu^2, if there is an intercept, ``solver`` is "stagewise" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients still refer to the columns as given. None uses the columns as
+        they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
-        there are two classes, features are conditioned and there are records
-        enough: probabilities are then those that occur. The ball is not left. None keeps what the
-        solver has found.
+        scores and labels, for a twentieth of the budget's mu^2, or less if the budget is large, if
+        there are two classes, features are conditioned and there are enough records. Probabilities
+        then match the frequencies of labels. Coefficients stay in the ball. None keeps the solver's
+        result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -76,14 +76,14 @@ class PrivateLogisticL1(LogisticClassifier):
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None
-        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
-        are 1. They are never counted from the data. Scores are not calibrated then.
+        Public weights of the classes, by label, in [1e-6, 1e6]; other labels have weight 1. They
+        are never counted from the data. Scores are not calibrated then.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.

@@ -25,7 +25,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     ``l1_ratio * ||w||_1 + (1 - l1_ratio) * ||w||^2 / 2`` ("elasticnet"). With more than two classes
     the softmax cross-entropy is minimised as one problem, in which all coefficients are penalised.
     The coefficients are (epsilon, delta)-differentially private: replacing one record, features and
-    label, changes the law of everything that `fit` stores by at most that much.
+    label, changes the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -66,19 +66,19 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for a twentieth of the budget's mu^2 and less where there is plenty, if
-        there are two classes, features are conditioned and there are records
-        enough: probabilities are then those that occur. It may undo some of what a strong
-        penalty shrinks; with a growing budget the solution is that of the objective. None keeps
-        what the solver has found.
+        scores and labels, for a twentieth of the budget's mu^2, or less if the budget is large, if
+        there are two classes, features are conditioned and there are enough records. Probabilities
+        then match the frequencies of labels. It may undo part of the shrinkage by a strong penalty;
+        as the budget grows, the solution tends to that of the objective. None keeps the solver's
+        result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -86,21 +86,20 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None
-        Public weights of the classes, by label, in [1e-6, 1e6]; those of labels that are not in it
-        are 1. They are never counted from the data. Scores are not calibrated then, and solver
-        "moments" does not take weights.
+        Public weights of the classes, by label, in [1e-6, 1e6]; other labels have weight 1. They
+        are never counted from the data. Scores are not calibrated then, and solver "moments" does
+        not take weights.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy.
     standard_errors : bool, default=False
-        Whether the fit finds how uncertain its coefficients are: `coef_standard_error_`, `confint`
-        and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step behind
-        gradient descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent",
-        and there may be no l1 penalty, no weights and no third class. Scores are not
-        calibrated then.
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
+        may be no l1 penalty, no weights and no third class. Scores are not calibrated then.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -123,7 +122,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     coef_standard_error_ : ndarray of shape (1, n_features)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
-        That of the coefficients and the intercept together, as `confint` and `summary` use it.
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

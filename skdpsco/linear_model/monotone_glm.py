@@ -45,8 +45,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     problem for every such link, even if least squares, the mean of ``(g(x'w) - y)**2``, is not
     convex, as in probit regression. For the logistic link it is logistic regression, with any
     targets between 0 and 1. The fit is (epsilon, delta)-differentially private: replacing one
-    record, features and target, changes the law of everything that `fit` stores by at most that
-    much.
+    record, features and target, changes the distribution of everything that `fit` stores by at most
+    that much.
 
     Parameters
     ----------
@@ -81,17 +81,16 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and a scale of dense features privately, for a tenth of the budget's
-        mu^2, if there is an intercept and there are
-        records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. None takes columns as they are.
+        mu^2, if there is an intercept and there are enough records. Columns that lie on one side of
+        0, or use a small part of their bounds, then cost little accuracy. None uses the columns as
+        they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most a twentieth of the budget's mu^2, if features are
-        conditioned, ``radius="auto"`` and there are records enough. None keeps what the solver has
-        found.
+        conditioned, ``radius="auto"`` and there are enough records. None keeps the solver's result.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
+        linear predictor is not clipped.
     solver : {"auto", "moments", "mirror-prox"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
         "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
@@ -100,7 +99,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
         sizes.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -114,8 +113,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     n_iter_ : int
         Number of private rounds or steps.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -158,7 +157,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """
 
     link_: Link
-    _predicts_scores = False  # but what a link makes of them
+    _predicts_scores = False  # predictions are links of scores
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,

@@ -28,16 +28,16 @@ class QuantileTuning(NamedTuple):
     Parameters
     ----------
     width : float
-        Width of the quadratic part of the loss, in units of the targets' scale,
+        Width of the quadratic part of the loss, in units of the targets' scale.
     ratio : float
-        up to this n mu per feature; beyond it falls with its root,
+        n mu per feature up to which the width is constant; beyond, it falls with its root.
     least_width : float
-        down to this,
+        Smallest width.
     reach : float
-        and to this, times columns over the square of the number of passes: steps, which are short
-        where the loss is bent, have to reach the optimum.
+        Smallest width, in units of columns over the square of the number of passes: steps, which
+        are short where the loss is bent, have to reach the optimum.
     least_tail : float
-        n mu times the share of the records beyond a quantile, from which it is more than noise.
+        n mu times the share of the records beyond a quantile, from which on it is more than noise.
     """
 
     width: float = 0.2
@@ -58,7 +58,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     and ``(quantile - 1) * r``. The loss is quadratic for small residuals: within a fifth of the
     targets' scale where there is much noise, and within 0.002 of it where there is hardly any. The
     coefficients are (epsilon, delta)-differentially private: replacing one record, features and
-    target, changes the law of everything that `fit` stores by at most that much.
+    target, changes the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         for every column privately, for a twentieth of the budget; with too few records for that,
         about 1200 at epsilon 1, it means 1.
     target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``; to which targets are clipped. It may be generous: with enough
+        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients as far as
-        noise has made them long.
+        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -98,22 +98,21 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the
-        budget's mu^2, if there is an intercept, ``solver`` is the name of one but "sgd" and there
-        are records enough: columns on one side of 0, or that use a small part of their bounds, then
-        cost little. Coefficients and penalties remain those of the columns as given. Sparse columns
-        get a centre if ``solver`` is "auto" or "gradient-descent" and they are too many for second
-        moments; they stay sparse. None takes columns as they are.
+        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
+        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
+        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
+        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
+        them for second moments; they stay sparse. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight, so that small weights lose accuracy. ``alpha`` has its meaning for weights
-        of mean 1.
+        fit with weights. They are as private as the record. The noise is as if all records had this
+        weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.

@@ -1,4 +1,4 @@
-"""Whether a loss keeps to what it declares, as far as a look at public points can tell."""
+"""Whether a loss keeps to what it declares, as judged from public points."""
 
 import itertools
 import math
@@ -11,25 +11,25 @@ from skdpsco._kernels import distinguish, implements, njit
 from skdpsco.constraints.norms import UNIT
 from skdpsco.losses.kernels import curvatures, derivative, derivatives, value, values
 
-# Predictions: round ones, where kinks are; others at no regular distance, so that nothing periodic
-# hides between them (multiples of the golden ratio); and far ones.
+# Predictions: round ones, where kinks are; others at irregular distances (multiples of the golden
+# ratio), so that nothing periodic is missed; and far ones.
 NEAR = 8.0
 _ROUND = [k / 16 for k in range(-64, 65)]
 _BETWEEN = [NEAR * (2.0 * (k * 0.6180339887498949 % 1.0) - 1.0) for k in range(1, 501)]
 _FAR = [*(NEAR * 1.07**k for k in range(1, 73)), 1e4, 1e6, 1e8]
 GRID = sorted({*_ROUND, *_BETWEEN, *_FAR, *(-z for z in _FAR)})
-BOUNDS = (0.0, 0.25, 1.0, 2.0, 4.0, 60.0, math.inf)  # on predictions
+BOUNDS = (0.0, 0.25, 1.0, 2.0, 4.0, 60.0, math.inf)  # bounds on predictions
 HALVINGS = 24  # of an interval in which the derivative climbs or falls faster than around it
-TOLERANCE = 1e-9  # of numbers that are rounded, relative
+TOLERANCE = 1e-9  # relative error of rounded numbers
 
 
 def check_loss(loss: Any, targets: Sequence[float] = (-1.0, 0.0, 1.0)) -> None:
-    """Probe a loss of one prediction: whether it is convex, and true to its constants.
+    """Probe a loss of one prediction: whether it is convex, and keeps to its constants.
 
     Its kernels are called as Python functions, with public predictions and targets, never with
-    data, and what Numba makes of the derivative must agree. What holds at these points need not
-    hold at all others: what is narrower than a few hundredths, or shows at other targets, may be
-    missed.
+    data, and the compiled derivative must agree with them. What holds at these points need not hold
+    at all others: violations that are narrower than a few hundredths, or occur at other targets,
+    may be missed.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def check_loss(loss: Any, targets: Sequence[float] = (-1.0, 0.0, 1.0)) -> None:
 
 
 def _check_parts(loss: Any) -> str:
-    """Name of the loss's class, if it has all that a solver asks for."""
+    """Check that the loss has all that solvers ask for, and return the name of its class."""
     if isinstance(loss, type) or not isinstance(loss, tuple) or not hasattr(loss, "_fields"):
         raise TypeError(f"loss must be an instance of a NamedTuple, got {loss!r}.")
     name = type(loss).__name__
@@ -122,9 +122,9 @@ def _check_parts(loss: Any) -> str:
 
 
 def _number(result: Any) -> float:
-    """A real number in double precision; nan for anything else.
+    """A real number in double precision; NaN for anything else.
 
-    A short float of NumPy, float32 for instance, would make all that follows from it as short.
+    All that follows from a short float of NumPy, float32 for instance, would be as short.
     """
     try:
         return float(result) if isinstance(result, (int, float, np.integer)) else math.nan
@@ -144,7 +144,7 @@ def _constant(name: str, call: str, method: Callable[..., Any], *arguments: floa
 
 
 class _Point(NamedTuple):
-    """A prediction with value and derivative; the value is NaN where Python's overflows."""
+    """A prediction with its value and derivative; the value is NaN if Python's overflows."""
 
     z: float
     value: float
@@ -154,8 +154,8 @@ class _Point(NamedTuple):
 def _evaluate(loss: Any, name: str, z: float, y: float, smooth: bool) -> _Point | None:
     """Value and derivative; None if the derivative overflows and the loss may grow that fast.
 
-    Python's exp raises where that of machine code is inf, and the rest may be right, or NaN. The
-    derivative of a smooth loss is then asked of machine code.
+    Python's exp raises where compiled code returns inf, from which the rest may be right, or NaN.
+    For a smooth loss the derivative is then taken from compiled code.
     """
     found = []
     for kernel in (value, derivative):
@@ -209,14 +209,14 @@ def _machine_code(loss: Any, name: str, predictions: Sequence[float], y: float) 
     slopes = np.full_like(Z, math.nan)
     try:
         _compiled_derivatives(loss, Z, np.full(len(Z), y), slopes)
-    except Exception as error:  # Numba's own, or one of a kernel that does something else there
+    except Exception as error:  # Numba's own, or one of a kernel that behaves differently there
         reason = str(error).strip().split("\n")[0]
         raise TypeError(f"{name}: Numba cannot compile or run `derivative`: {reason}") from error
     return slopes[:, 0].tolist()
 
 
 def _check_compiled(loss: Any, name: str, y: float, points: Sequence[_Point], size: float) -> None:
-    """Whether the machine code that solvers call is that of the function that is probed."""
+    """Check that the machine code that solvers call agrees with the function that is probed."""
     compiled = _machine_code(loss, name, [point.z for point in points], y)
     for (z, _, slope), number in zip(points, compiled, strict=True):
         if not abs(number - slope) <= TOLERANCE * max(abs(slope), size):
@@ -228,7 +228,7 @@ def _check_compiled(loss: Any, name: str, y: float, points: Sequence[_Point], si
 
 
 class _Probe(NamedTuple):
-    """What is asked of pairs of predictions, for one target.
+    """Checks of pairs of predictions, for one target.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class _Probe(NamedTuple):
     y : float
     smoothness : float
     value, slope : float
-        Largest magnitudes at predictions that are not far.
+        Largest magnitudes at predictions that are not far from 0.
     """
 
     name: str
@@ -246,10 +246,10 @@ class _Probe(NamedTuple):
     slope: float
 
     def rounding(self, left: _Point, right: _Point) -> float:
-        """What rounding may do to the difference of two derivatives.
+        """The effect of rounding on the difference of two derivatives.
 
-        For a smooth loss it is what the proof of phased-sgd allows, twice: a few units, and those
-        of the prediction. (It would not do for a derivative by differences, or in float32.)
+        For a smooth loss it is twice what the proof of phased-sgd allows: a few units, and those of
+        the prediction. (A derivative by differences, or in float32, would exceed it.)
         """
         largest = max(abs(left.slope), abs(right.slope), self.slope)
         if self.smoothness == math.inf:
@@ -258,7 +258,7 @@ class _Probe(NamedTuple):
         return UNIT * (600.0 * largest + 16.0 * self.smoothness * size)
 
     def derivatives(self, left: _Point, right: _Point) -> None:
-        """Convexity and smoothness."""
+        """Check convexity and smoothness."""
         rounding, climb = self.rounding(left, right), right.slope - left.slope
         if climb < -rounding:
             raise ValueError(
@@ -272,7 +272,7 @@ class _Probe(NamedTuple):
             )
 
     def values(self, left: _Point, right: _Point) -> None:
-        """The derivatives of a convex function bracket its quotients."""
+        """Check that derivatives bracket difference quotients, as for a convex function."""
         width, climb = right.z - left.z, right.value - left.value
         error = 1e-14 * max(abs(left.value), abs(right.value), self.value)
         error += TOLERANCE * max(abs(left.slope), abs(right.slope)) * width

@@ -1,9 +1,9 @@
-"""The kernels that a loss may register; see `skdpsco.losses`, which has them too.
+"""The kernels that a loss may register; `skdpsco.losses` exports them.
 
-Solvers call none of these kernels on records. They call the functions at the end, which keep what a
-loss returns, whatever that is, within the bounds that the solver's plan was made for. Kernels of
-many records that a user registers are given one record at a time, since bounds say nothing where
-the number of one record follows from another.
+Solvers call none of these kernels on records. They call the functions at the end of this module,
+which keep everything that a loss returns within the bounds that the solver's plan assumes. A user's
+kernels of many records are given one record at a time, since bounds say nothing if the number of
+one record follows from another.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from skdpsco._kernels import inlined, inlined_kernel, inner, kernel
 
 @cache  # an implementation may be registered more than once
 def by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """``implementation(loss, Z, y, out)``, called with copies of one record at a time.
+    """Call ``implementation(loss, Z, y, out)`` with copies of one record at a time.
 
-    What it does not write is 0.
+    Entries of ``out`` that it does not write are 0.
     """
     of_one = inlined(implementation)
 
@@ -63,7 +63,7 @@ def values(loss, Z, y, out):
 def derivatives(loss, Z, y, out):
     """Write the derivatives in every prediction: ``Z`` and ``out`` of shape (n, n_outputs).
 
-    ``out`` may be ``Z``, so that a record's predictions are read before any is written over.
+    ``out`` may be ``Z``, so implementations must read a record's predictions before they write.
     """
     for i in range(y.shape[0]):
         out[i, 0] = derivative(loss, Z[i, 0], y[i])
@@ -71,14 +71,14 @@ def derivatives(loss, Z, y, out):
 
 @partial(kernel, guard=by_record)
 def curvatures(loss, Z, y, out):
-    """Write a bound on the curvature of every record in its predictions, ``out`` of shape (n,)."""
+    """Write a bound on the curvature of every record in its predictions; ``out`` has shape (n,)."""
     for i in range(y.shape[0]):
         out[i] = curvature(loss, Z[i, 0], y[i])
 
 
 @inner
 def bounded_values(loss, Z, y, cap, out):
-    """`values`, each clipped to ``[0, cap]``."""
+    """Compute `values`, each clipped to ``[0, cap]``."""
     values(loss, Z, y, out)
     for i in range(out.shape[0]):
         out[i] = max(0.0, min(cap, out[i]))  # NaN becomes the cap
@@ -86,7 +86,7 @@ def bounded_values(loss, Z, y, cap, out):
 
 @inner
 def bounded_derivatives(loss, Z, y, entry, norm, out):
-    """`derivatives`, each within ``entry``, and the l2 norm of every record's within ``norm``.
+    """Compute `derivatives`, clipped to ``entry`` each, and to l2 norm ``norm`` for every record.
 
     Either bound may be infinite. ``out`` may be ``Z``.
     """
@@ -96,7 +96,7 @@ def bounded_derivatives(loss, Z, y, entry, norm, out):
 
 @inner
 def bounded_change(loss, Z, before, weight, y, bound, out, room):
-    """The derivatives at ``Z`` less ``weight`` times those at ``before``, each within ``bound``.
+    """Derivatives at ``Z`` minus ``weight`` times those at ``before``, each within ``bound``.
 
     ``room`` has the shape of ``out``.
     """
@@ -109,7 +109,7 @@ def bounded_change(loss, Z, before, weight, y, bound, out, room):
 
 @inner
 def bounded_curvatures(loss, Z, y, bound, out):
-    """`curvatures`, each clipped to ``[0, bound]``."""
+    """Compute `curvatures`, each clipped to ``[0, bound]``."""
     curvatures(loss, Z, y, out)
     for i in range(out.shape[0]):
         out[i] = max(0.0, min(bound, out[i]))  # NaN becomes the bound

@@ -2,14 +2,15 @@
 
 A loss is a ``NamedTuple``. A scalar loss registers the kernels `value`, `derivative` and
 `curvature` of one prediction ``z`` and one target ``y``. If it is not smooth, there is no
-`curvature`, and `derivative` is a subgradient that does not decrease in ``z``. A loss of several
-predictions per record registers `values`, `derivatives` and `curvatures` of all records instead;
-for scalar losses these three loop over the former. `check_loss` has a look at a loss of your own.
+If it is not smooth, there is no `curvature`, and `derivative` is a subgradient that does not
+decrease in ``z``. A loss of several predictions per record registers `values`, `derivatives` and
+`curvatures` of all records instead; for scalar losses these three loop over the kernels of one
+prediction. `check_loss` probes a loss of your own.
 
 ``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
-Solvers clip what the kernels return to them. ``tests/test_losses.py`` checks each of them by brute
-force; ``proven`` says so, for what rests on constants that are not enforced.
+Solvers clip what the kernels return to these bounds. ``tests/test_losses.py`` checks each of them
+by brute force; ``proven`` says so, for guarantees that rest on constants that are not enforced.
 """
 
 import math
@@ -82,7 +83,7 @@ class Huber(NamedTuple):
         return 1.0
 
     def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as of `Squared`."""
+        """Frank-Wolfe curvature, as for `Squared`."""
         return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -102,7 +103,7 @@ class Logistic(NamedTuple):
         return 0.25
 
     def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as of `Squared`."""
+        """Frank-Wolfe curvature, as for `Squared`."""
         return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -130,7 +131,7 @@ class SmoothHinge(NamedTuple):
         return 1.0 / self.width
 
     def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as of `Squared`."""
+        """Frank-Wolfe curvature, as for `Squared`."""
         return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -143,7 +144,7 @@ class Hinge(NamedTuple):
     """Hinge loss ``max(0, 1 - y z)`` for targets -1 and +1. It is not smooth."""
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
-        """Bound on ``|derivative|``, 1: that of the prediction 0."""
+        """Bound on ``|derivative|``: 1, which the prediction 0 attains."""
         return 1.0
 
     def smoothness(self) -> float:
@@ -151,7 +152,7 @@ class Hinge(NamedTuple):
         return math.inf
 
     def curvature_constant(self, diameter: float) -> float:
-        """No bound, whatever the diameter."""
+        """No bound for any diameter."""
         return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -171,7 +172,7 @@ class Absolute(NamedTuple):
         return math.inf
 
     def curvature_constant(self, diameter: float) -> float:
-        """No bound, whatever the diameter."""
+        """No bound for any diameter."""
         return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -201,7 +202,7 @@ class Quantile(NamedTuple):
         return math.inf
 
     def curvature_constant(self, diameter: float) -> float:
-        """No bound, whatever the diameter."""
+        """No bound for any diameter."""
         return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -226,7 +227,7 @@ class SmoothQuantile(NamedTuple):
     width: float = 0.1
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
-        """Bound on ``|derivative|``, as of `Quantile`."""
+        """Bound on ``|derivative|``, as for `Quantile`."""
         return Quantile(self.level).lipschitz()
 
     def smoothness(self) -> float:
@@ -234,7 +235,7 @@ class SmoothQuantile(NamedTuple):
         return 0.5 / self.width
 
     def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as of `Squared`."""
+        """Frank-Wolfe curvature, as for `Squared`."""
         return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -274,7 +275,7 @@ class Multinomial(NamedTuple):
         return 0.5
 
     def curvature_constant(self, diameter: float) -> float:
-        """The Hessian's form is a variance: at most ``(max - min)**2 / 4`` of the difference."""
+        """Bound by a variance, the form of the Hessian: ``(max - min)**2 / 4`` of a difference."""
         return diameter * diameter / 4
 
     def baseline(self, target_bound: float = 0.0) -> float:
@@ -283,12 +284,12 @@ class Multinomial(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """A loss of one prediction, times the weight of a record: targets are `with_weights`.
+    """A loss of one prediction times the weight of its record, for targets made by `with_weights`.
 
     Parameters
     ----------
     loss : NamedTuple of this module
-        For targets in [-1, 1]. What is proven of it holds for weights in [0, 1], too.
+        For targets in [-1, 1]. What is proven about it holds for weights in [0, 1], too.
     """
 
     loss: Any
@@ -345,11 +346,11 @@ class WeightedMultinomial(NamedTuple):
 class OneVsRest(NamedTuple):
     """The sum over classes of a loss for targets -1 and +1: each class against all others.
 
-    Targets are class indices 0, 1, ..., plus half the weight of the record if it is weighted.
+    Targets are class indices 0, 1, ..., plus half the weight of the record if there are weights.
 
     Parameters
     ----------
-    loss : NamedTuple of this module
+    For targets -1 and +1. What is proven about it holds for the sum, too.
         For targets -1 and +1. What is proven of it holds for the sum, too.
     n_classes : int
     weighted : bool, default=False
@@ -403,7 +404,7 @@ WEIGHT_STEPS = 2.0**24  # a weight in [0, 1] is a multiple of one over this
 
 
 def with_weights(targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Targets in [-1, 1] and weights in [0, 1], both in one number: targets of `Weighted`.
+    """Put targets in [-1, 1] and weights in [0, 1] into one number each: the targets of `Weighted`.
 
     Weights are rounded to multiples of 2**-24, and targets to multiples of 2**-26 or finer ones.
     """
@@ -411,7 +412,7 @@ def with_weights(targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def without_weights(targets: np.ndarray) -> np.ndarray:
-    """The targets in [-1, 1] that are in `with_weights`."""
+    """Extract the targets in [-1, 1] from the result of `with_weights`."""
     return targets - 4.0 * np.floor(0.25 * targets + 0.5)
 
 
@@ -420,19 +421,19 @@ def unweighted(loss: Any) -> Any:
     return loss.loss if type(loss) is Weighted else loss
 
 
-# Derivatives are probabilities less a label, times a weight; losses whose targets hold weights.
+# Losses whose derivatives are probabilities minus a label, times a weight that targets may hold.
 SOFTMAX, WEIGHTED = (Multinomial, WeightedMultinomial), (Weighted, WeightedMultinomial)
 
 
 def lipschitz_l2(loss: Any) -> float:
-    """Bound on the l2 norm of a record's gradient in its predictions, wherever these are."""
+    """Bound on the l2 norm of a record's gradient in its predictions, wherever they are."""
     return lipschitz_norm(loss, 2.0)
 
 
 def lipschitz_norm(loss: Any, order: float, spread: float = math.inf) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
 
-    ``spread`` bounds how far two of the predictions are apart; only those of `SOFTMAX` use it.
+    ``spread`` bounds the distance of two of the predictions; only the losses in `SOFTMAX` use it.
     The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
     """
     if type(loss) not in SOFTMAX:  # a subclass may have other derivatives
@@ -440,19 +441,19 @@ def lipschitz_norm(loss: Any, order: float, spread: float = math.inf) -> float:
     others = max(loss.n_classes - 1, 1)
     if order == math.inf:
         return loss.lipschitz(spread)
-    # At a maximum the record's own class has the least prediction, and any other either the least
-    # or the largest one: `high` of them have the largest.
+    # At a maximum the record's own class has the smallest prediction, and any other class has
+    # either the smallest or the largest one: `high` of them have the largest.
     low, high = math.exp(-spread), np.arange(1.0, others + 1.0)
-    total = high + (others - high) * low  # of the other classes, in units of the largest
+    total = high + (others - high) * low  # over the other classes, in units of the largest
     powers = (high + (others - high) * low**order) * total**-order
     largest = float((total * (1.0 + powers) ** (1.0 / order) / (total + low)).max())
     return min(largest * (1.0 + 2.0**-48), 2.0 ** (1.0 / order))
 
 
 def is_proven(loss: Any) -> bool:
-    """Whether exactly this class says that its constants are proven to hold, by ``proven = True``.
+    """Whether exactly this class declares by ``proven = True`` that its constants are proven.
 
-    A subclass may register kernels of its own, so it does not inherit the word of its parent.
+    A subclass may register its own kernels, so it does not inherit the claim of its parent.
     """
     if type(loss) in (Weighted, OneVsRest) and not is_proven(loss.loss):
         return False
@@ -460,7 +461,7 @@ def is_proven(loss: Any) -> bool:
 
 
 def taken_on_trust(loss: Any) -> tuple[str, ...]:
-    """What a report says of a loss whose constants are not proven to hold; else nothing."""
+    """What a report says about a loss whose constants are not proven; otherwise nothing."""
     if is_proven(loss):
         return ()
     return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
@@ -589,10 +590,11 @@ def _(loss, z, y):
 
 @inner
 def softmax_parts(Z, i):
-    """Largest entry of row i, and the sum of the exponentials of the entries less that.
+    """Largest entry of row i, and the sum of the exponentials of the entries minus that entry.
 
     Probabilities are quotients by the sum. (Subtracting its logarithm from huge predictions would
-    lose it to rounding: they would no longer sum to 1, and the gradient's norm exceed its bound.)
+    lose it to rounding: they would no longer sum to 1, and the norm of the gradient would exceed
+    its bound.)
     """
     top = Z[i, 0]
     for k in range(Z.shape[1]):

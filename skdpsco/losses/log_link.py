@@ -1,8 +1,9 @@
-"""Losses of means that are exponentials of predictions, linear where these are extreme.
+"""Losses for means that are exponentials of predictions, linear where these are extreme.
 
-The units are those in which a solver sees targets: t in [-1, 1] stands for the target
-``y = centre + t``, and the prediction z for the mean ``start * exp(z)``. Both deviances would have
-slopes without bound, but no target exceeds a public number, and means that do need not pay for it.
+The units are those in which a solver sees targets: t in [-1, 1] stands for the target ``y = centre
++ t``, and the prediction z for the mean ``start * exp(z)``. Both deviances would have unbounded
+slopes. But no target exceeds a public number, so nothing is lost if the loss is linear where the
+mean does.
 """
 
 import math
@@ -11,14 +12,14 @@ from typing import ClassVar, NamedTuple
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
 
-LEAST_MEAN = 1e-4  # least target of a gamma law, and least mean that is predicted, in units of t
+LEAST_MEAN = 1e-4  # least target of a gamma distribution, and least predicted mean, in units of t
 
 
 LEAST, SKEW = 0.15, 0.08  # of a usual mean, in these units: above the centre, which is a median
 
 
 class LogLink(NamedTuple):
-    """What the deviances of targets and means share.
+    """What the two deviances share.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class LogLink(NamedTuple):
         return highest(self)
 
     def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as of `skdpsco.losses.Squared`."""
+        """Frank-Wolfe curvature, as for `skdpsco.losses.Squared`."""
         return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = math.inf) -> float:
@@ -54,7 +55,7 @@ class LogLink(NamedTuple):
 
 
 class PoissonDeviance(LogLink):
-    """Half the Poisson deviance, ``m - y + y log(y / m)``, linear in z for means that no y has."""
+    """Half the Poisson deviance, ``m - y + y log(y / m)``, linear in z for means above any y."""
 
     __slots__ = ()
     n_outputs: ClassVar[int] = 1
@@ -64,8 +65,8 @@ class PoissonDeviance(LogLink):
 class GammaDeviance(LogLink):
     """Half the gamma deviance times a `usual_mean` u, ``u * (y / m - 1 - log(y / m))``.
 
-    It is linear in z where ``u * y / m`` is higher than any target. Targets below `LEAST_MEAN`
-    count as that.
+    It is linear in z where ``u * y / m`` is above any target. Targets below `LEAST_MEAN` count as
+    `LEAST_MEAN`.
     """
 
     __slots__ = ()
@@ -75,7 +76,7 @@ class GammaDeviance(LogLink):
 
 @inner
 def highest(loss):
-    """The highest target, whatever t is."""
+    """The largest target, for any t."""
     return max(loss.centre, 0.0) + 1.0
 
 
@@ -92,7 +93,7 @@ def _decoded(loss, t, low):
 
 @inner
 def _bend(loss):
-    """The prediction of the highest target."""
+    """The prediction whose mean is the largest target."""
     return math.log(highest(loss) / loss.start)
 
 

@@ -36,9 +36,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     It minimises, over an l1 ball, the maximum of the mean losses of several tasks. By default the
     tasks are the classes, so that a rare class, or one that is hard to predict, counts as much as
     any other. This is a game between the model and the weights of the tasks, which is solved
-    privately. The fit is
-    (epsilon, delta)-differentially private: replacing one record, features and label, changes the
-    law of everything that `fit` stores by at most that much.
+    privately. The fit is (epsilon, delta)-differentially private: replacing one record, features
+    and label, changes the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -76,9 +75,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
         at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
-        and there are enough records: columns on one side of 0, or that use a small part of their
-        bounds, then cost little. The intercept that counts in the ball is then that of centred
-        features: the prediction at the centre in place of that at 0. None takes columns as they
+        and there are enough records. Columns that lie on one side of 0, or use a small part of
+        their bounds, then cost little accuracy. The ball then limits the intercept of centred
+        features: the prediction at the centre instead of that at 0. None uses the columns as they
         are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
@@ -87,8 +86,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         are records enough. Records count as in the worst mixture of tasks that was found. None
         keeps what the solver has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
+        linear predictor is not clipped.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -114,7 +113,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -130,8 +129,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     class_prior_ : ndarray of shape (n_classes,)
         The noisy shares of the classes, if classes are tasks whose shares were not declared.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int

@@ -32,9 +32,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     several losses of the same residuals, such as the costs of predictions that are too high or too
     low, or several targets for one common prediction, such as measurements by several instruments.
     This is a game between the model and the weights of the tasks, which is solved privately. The
-    fit is
-    (epsilon, delta)-differentially private: replacing one record, features and targets, changes the
-    law of everything that `fit` stores by at most that much.
+    fit is (epsilon, delta)-differentially private: replacing one record, features and targets,
+    changes the distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -73,9 +72,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
         at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
-        and there are enough records: columns on one side of 0, or that use a small part of their
-        bounds, then cost little. The intercept that counts in the ball is then that of centred
-        features: the prediction at the centre in place of that at 0. None takes columns as they
+        and there are enough records. Columns that lie on one side of 0, or use a small part of
+        their bounds, then cost little accuracy. The ball then limits the intercept of centred
+        features: the prediction at the centre instead of that at 0. None uses the columns as they
         are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
@@ -84,8 +83,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Targets count as in the worst mixture of tasks that was found. None keeps what the solver
         has found.
     clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. Without, they are
-        those of the linear map everywhere.
+        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
+        linear predictor is not clipped.
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
@@ -101,7 +100,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -114,8 +113,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
         of columns of y.
     feature_range_ : ndarray of shape (2, n_features)
-        The smallest and the largest value of every column that make a difference: its bounds, or
-        less where features were conditioned. A release.
+        Interval to which predictions clip every column: its bounds, or a smaller interval if
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int

@@ -52,9 +52,9 @@ class PrivateSynthesizer(PrivateEstimator):
 
     It finds a distribution whose answers to the queries of a workload, by default all three-way
     marginals, are close to those of the records; `sample` draws records from it. The fit is
-    (epsilon, delta)-differentially private: replacing one record changes the law of everything
-    that `fit` stores by at most that much. Samples and answers to other queries, in any number,
-    cost no further budget.
+    (epsilon, delta)-differentially private: replacing one record changes the distribution of
+    everything that `fit` stores by at most that much. Samples and answers to other queries, in any
+    number, cost no further budget.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Number of private rounds, at most 10000. "auto" computes it from the budget and public
         sizes. "measure-project" has one round: "auto" or 1.
     verbose : int, default=0
-        With 1, fits longer than a second show a progress bar.
+        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
