@@ -273,7 +273,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
     _keeps_given_balls = True
     _membership: Membership  # of a draft
-    _facts: dict[str, Any]  # of a draft: what is public of the groups
+    _facts: dict[str, Any]  # of a draft: the public facts about the groups
 
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -411,7 +411,7 @@ class PrivateGroupDRO(PrivateLinearModel):
             return X, *self._encode(y), membership, columns
         columns = named_columns(first_record(blocks), sensitive_features)
         features, y, labels = blocks.labelled(columns)
-        as_blocks(features, None)  # which checks that they are numeric and have targets
+        as_blocks(features, None)  # it checks that they are numeric and have targets
         labels = labels if columns else sensitive_features
         membership = membership_of(self.groups, None, labels, blocks.n_samples)
         if classifies(self):
@@ -465,7 +465,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return {"logistic": SHORT_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
 
     def _known_weight(self, n_samples: int) -> float:
-        """As many records as if all groups were as small as the smallest, and of equal weights."""
+        """As many records as if all groups were as small as the smallest, with equal weights."""
         facts = self._facts
         prior = facts.get("prior") or (1.0 / facts["n_groups"],)
         smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
@@ -475,7 +475,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         rates, membership = result.theta / result.sizes, self._membership
         if self.group_membership == "public":
             rates /= float((membership.matrix @ rates).max())
-        else:  # of any record
+        else:  # by the largest weight that a record could have
             rates /= rates.sum() if membership.overlapping else rates.max()
         bound = 0.5 if classifies(self) else 1.0
         total = float(rates @ result.sizes)
@@ -582,7 +582,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         k = len(membership.groups)
         if self.group_membership == "private":
             prior = check_prior(self.group_prior, k, membership.overlapping)
-            most = k if membership.overlapping else 1  # of any matrix of this shape
+            most = k if membership.overlapping else 1  # for any matrix of this shape
             return {"n_groups": k, "prior": prior, "max_memberships": most}
         membership.check_no_group_is_empty()
         most = int(np.diff(membership.matrix.indptr).max())

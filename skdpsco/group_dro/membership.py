@@ -205,7 +205,7 @@ def from_groups(both: np.ndarray, n_groups: int) -> GroupedTargets:
 
 
 def weighted_targets(both: np.ndarray, rates: np.ndarray, bound: float) -> np.ndarray:
-    """Targets in units of ``bound``, and the weights of the records by ``rates`` of groups."""
+    """Targets in units of ``bound``, and weights of records from the ``rates`` of groups."""
     grouped = from_groups(both, len(rates))
     return np.column_stack([grouped.t / bound, grouped.membership @ rates])
 
@@ -219,7 +219,7 @@ def _is_matrix(values: Any) -> bool:
     if len(shape) != 2 or shape[1] < 2 or sparse.issparse(values):
         return False
     dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
-    return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # frames have "boolean"
+    return all(str(dtype).lower().startswith("bool") for dtype in dtypes)  # frames say "boolean"
 
 
 def _distinct(labels: list[Hashable]) -> list[Any]:

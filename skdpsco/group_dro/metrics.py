@@ -18,7 +18,7 @@ _SCORE_NEEDS = "{} needs sensitive_features, the group of every record that is s
 
 @dataclass(frozen=True)
 class GroupReport:
-    """A score of every group; prints as a table.
+    """A score for every group, which prints as a table.
 
     Parameters
     ----------

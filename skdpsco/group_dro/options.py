@@ -21,7 +21,7 @@ LOSSES: dict[str, Any] = {
     "absolute": AbsoluteLoss,
 }
 CLASSIFIERS = ("logistic", "hinge")
-# Makes the solver of each name; "auto" resolves to one of these.
+# A function for each name that makes its solver; "auto" resolves to one of these.
 GROUP_SOLVERS: dict[str, Any] = {
     "moments": GroupMoments,
     "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
@@ -132,7 +132,7 @@ def check_prior(
 
 
 def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
-    """A sentence about groups with fewer than ``needed`` members; else empty."""
+    """A sentence about groups with fewer than ``needed`` members; empty if there are none such."""
     small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
     if not small or len(groups) == 1:
         return ""

@@ -104,7 +104,7 @@ class MinimaxModel(PrivateLinearModel):
         return minimax_solver(self.solver, loss, n_samples, F, mu, in_ball)
 
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        # Gradient descent reads rows less a centre. Scales of columns take care of a mean.
+        # Gradient descent reads rows minus a centre. Scales of columns account for a mean.
         names = ("auto", "gradient-descent")
         return self._descends and self.solver in names and not has_matrix(n, d + 1, mu)
 
@@ -136,7 +136,7 @@ class MinimaxModel(PrivateLinearModel):
         return targets, n_samples * float(rates @ result.shares)
 
     def _is_no_game(self, tasks: Tasks) -> bool:
-        """Whether gradient descent can take the tasks."""
+        """Whether gradient descent can solve these tasks, without a game."""
         return is_one_loss(tasks) and not self._ball_is_given()
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
@@ -158,7 +158,7 @@ class MinimaxModel(PrivateLinearModel):
         return X, y.reshape(len(y), -1)
 
     def _worst(self, metric: Any, X: Any, y: Any, sample_weight: Any) -> float:
-        """The score; with several targets, the smallest of their scores."""
+        """The score; with several targets, the worst of their scores."""
         predicted, y = self.predict(X), quietly("y must hold targets.", np.asarray, y)
         columns = y.T if y.ndim == 2 else [y]
         return min(score_by(metric, column, predicted, sample_weight) for column in columns)

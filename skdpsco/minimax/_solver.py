@@ -50,14 +50,14 @@ class MinimaxTuning:
     least_share: float = 1e-4  # of the records: classes are assumed to be at least this large
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
-    few_features: int = 100  # of which moments are better down to a ratio of 1
-    little_noise: float = 1e4  # the same; above it they are better than gradients of one task
+    few_features: int = 100  # up to here, moments are better from a ratio of 1 on
+    little_noise: float = 1e4  # also a ratio; above it they beat gradients of one task
 
 
 MINIMAX = MinimaxTuning()
 MOMENTS_OF: dict[type, Any] = {Logistic: LogisticMoments, Squared: SquaredMoments}
 
-# Makes the solver of each name; "auto" and "moments" are legal names too.
+# A function for each name that makes its solver; "auto" and "moments" are legal names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
     "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
@@ -116,7 +116,7 @@ class MinimaxProblem:
     intercept : bool
     sparse, centred : bool
     mean_square : tuple of float or None
-        What is known of features: see `Problem`.
+        What is known about features: see `Problem`.
     """
 
     tasks: Tasks
@@ -138,20 +138,20 @@ class MinimaxProblem:
 
 
 def is_one_loss(tasks: Tasks) -> bool:
-    """Whether there is nothing to maximise, and the loss is one of gradient descent."""
+    """Whether there is nothing to maximise, and gradient descent supports the loss."""
     count = len(tasks.losses) * tasks.n_targets * max(tasks.n_classes, 1)
     return count == 1 and _is_standard(tasks.losses[0])
 
 
 def _is_standard(loss: Any) -> bool:
-    """Whether a loss is that of gradient descent and of noisy moments."""
+    """Whether gradient descent and noisy moments support a loss."""
     return type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
 
 
 def minimax_solver(
     solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float, in_ball: bool
 ) -> Any:
-    """A solver of `MinimaxProblem` from a name, or from a solver of games.
+    """A solver of `MinimaxProblem`, from a name or from a solver of games.
 
     Parameters
     ----------
@@ -160,16 +160,16 @@ def minimax_solver(
     n_samples, n_features : int
     mu : float
     in_ball : bool
-        Whether a ball is given.
+        Whether the user has given the radius of a ball.
 
     Raises
     ------
     TypeError
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
-        If noisy moments are asked for, and there are tasks other than two classes, or more than one
-        loss, or one without moments, or there are more than 2000 features; or gradient descent, and
-        there is something to maximise, or a radius.
+        If the solver does not suit the problem. Noisy moments need two classes as tasks or a single
+        task, one loss that has moments, and at most 2000 features. Gradient descent needs a single
+        task and loss, and no given radius.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
@@ -213,9 +213,9 @@ def minimax_solver(
 
 @dataclass(frozen=True)
 class MinimaxPlan(Plan):
-    """The solver's plan or, if shares of classes are released first, its budget and their grid.
+    """The solver's plan; if shares of classes are released first, its budget and their grid.
 
-    ``wanted`` is the number of steps that the user asks for, None if the solver decides.
+    ``wanted`` is the number of steps that the user asks for; None leaves it to the solver.
     """
 
     inner: Any = None
@@ -265,7 +265,7 @@ class GameSolver:
         least = min(max(MINIMAX.least_share * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
-        # What may fail must fail now. Try the most unequal shares, and equal ones, for which the
+        # Whatever may fail must fail now. Try the most unequal shares, and then equal ones, whose
         # number of steps is announced.
         for others in (float(n), least):
             counts = np.array([least] + [others] * (k - 1))
@@ -337,7 +337,7 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
         If it costs more, or adds other noise to a charge for Gaussian noise.
     """
     check_cost(event, rest)
-    if is_gaussian(charged) and not is_gaussian(event):  # of equal rho, it is less private
+    if is_gaussian(charged) and not is_gaussian(event):  # at equal rho it is less private
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
 
 

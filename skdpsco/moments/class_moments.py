@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEAST_WITHIN = 0.05  # least variance within classes in any direction, over that of all records
+# Least variance within classes in any direction, relative to that of all records.
+LEAST_WITHIN = 0.05
 
 
 class ClassMoments(NamedTuple):
@@ -27,7 +28,7 @@ class ClassMoments(NamedTuple):
 
 
 def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
-    """What moments of features and of indicators, the targets, say of the classes.
+    """Derive class moments from the moments of features and of indicators, which are the targets.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     between = moments.covariance[:d, d:]
     between = white @ (between - between.mean(axis=1, keepdims=True))
     noise = np.outer(0.5 / values, np.square(unit[d:] * deviation)) + shares * (1.0 - shares) / n
-    # What is left of normal numbers of a variance that those tell best which have little noise.
+    # Shrink them as normal numbers of one variance per class; those with little noise tell it best.
     weights = noise**-2.0 / (noise**-2.0).sum(axis=0)
     signal = np.maximum((weights * (np.square(between) - noise)).sum(axis=0), 0.0)
     between = between * signal / (signal + noise)
@@ -65,8 +66,8 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
 def pooled_covariance(features: Any, diagonal: bool) -> np.ndarray:
     """Covariance of all records, positive definite.
 
-    Its entries beside the diagonal are shrunk as far as noise and sampling explain their size: to 0
-    for uncorrelated features.
+    Off-diagonal entries are shrunk by as much as noise and sampling explain their size: to 0 for
+    uncorrelated features.
     """
     d, n, (unit, deviation) = features.n_features, features.n_samples, features.noise
     A = features.covariance / np.outer(unit, unit)
@@ -77,6 +78,6 @@ def pooled_covariance(features: Any, diagonal: bool) -> np.ndarray:
     by_chance = 0.5 * d * (d - 1) * deviation**2 + float(sampling)
     kept = 0.0 if diagonal or energy <= by_chance else 1.0 - by_chance / energy
     values, U = np.linalg.eigh(np.diag(variances) + kept * A)
-    # What is smaller than the noise that is left cannot be told from 0.
+    # What is smaller than the remaining noise cannot be told from 0.
     values = np.maximum(values, kept * deviation * np.sqrt(2.0 * d))
     return (U * values) @ U.T * np.outer(unit, unit)

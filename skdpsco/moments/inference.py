@@ -1,4 +1,4 @@
-"""How uncertain a ridge regression of released moments is: docs/proofs/private_moments.md."""
+"""The uncertainty of a ridge regression on released moments: docs/proofs/private_moments.md."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
 def uncertainty(
     moments: Any, problem: LeastSquares, coef: np.ndarray, weight: float, fit_intercept: bool = True
 ) -> Uncertainty:
-    """Sampling variance plus that of the noise, of ``(A + weight I)^-1 c`` and of the intercept.
+    """Variance from sampling and from noise of ``(A + weight I)^-1 c`` and of the intercept.
 
     Parameters
     ----------
     moments : ReleasedMoments
     problem : LeastSquares
-        Made of these moments.
+        The least squares problem of these moments.
     coef : ndarray of shape (n_features,)
     weight : float
         Weight of the penalty ``weight / 2 * |w|**2``.
@@ -31,16 +31,16 @@ def uncertainty(
     A = problem.A * np.outer(unit, unit)
     inverse = np.linalg.inv(problem.A + np.diag(weight / unit**2)) / np.outer(unit, unit)
     residual = np.append(-coef, 1.0)
-    # Of the gradient, and of the mean residual behind it.
+    # Variances of the gradient and, last, of the mean residual.
     noise, curvature_noise, residual_noise = np.zeros((d + 1, d + 1)), 0.0, 0.0
     for share, (centre, scale, deviation, counted) in moments.measured:
-        # Columns less their means are this times (ONE, v), with noise in second moments of that.
+        # Columns minus their means are this times (ONE, v); second moments of (ONE, v) are noisy.
         P = np.column_stack([(centre - problem.mean) / ONE, np.diag(scale)])
         Q = np.vstack([P[:d], np.append(1.0 / ONE, np.zeros(d + 1))])
         h = P.T @ residual
         K = 0.5 * (h @ h * np.eye(d + 2) + np.outer(h, h))
         K[0, 0] -= h[0] ** 2  # the mean of a constant has no noise
-        if counted:  # but the number of records has, by which all else is divided
+        if counted:  # but the number of records has, and all else is divided by it
             k = -_second_moments(moments, centre, scale) @ h / MATRIX.one
             k[0] += h[0]
             K += np.outer(k, k)
@@ -54,7 +54,7 @@ def uncertainty(
         curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
     spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
     left = float(spread + 2.0 * problem.objective(coef))
-    # The fit has made the residual's variance smaller, by what it took for signal.
+    # The fit has made the variance of the residuals smaller, by what it took for a signal.
     n = problem.n_samples
     taken, kept = float((inverse * noise[:d, :d]).sum()), max(1.0 - d / n, 1.0 / n)
     variance = mean_above_0((left + taken) / kept, float(residual_noise) / kept)
@@ -75,7 +75,7 @@ def uncertainty(
 
 
 def mean_above_0(mean: float, deviation: float) -> float:
-    """The mean of a normal law, given that it is positive."""
+    """The mean of a normal variable, given that it is positive."""
     if deviation <= 0.0:
         return max(mean, 0.0)
     # The ratio of density and probability, without underflow far below 0.
@@ -84,7 +84,7 @@ def mean_above_0(mean: float, deviation: float) -> float:
 
 
 def _second_moments(moments: Any, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Mean of ``(ONE, v) (ONE, v)'`` over all records, as released, in the units of one release."""
+    """Released mean of ``(ONE, v) (ONE, v)'`` over all records, in the units of one release."""
     v = np.append(ONE, (moments.mean - centre) / scale)
     M = np.outer(v, v)
     M[1:, 1:] += moments.covariance / np.outer(scale, scale)

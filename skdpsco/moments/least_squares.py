@@ -11,8 +11,8 @@ import numpy as np
 from skdpsco.penalties import L1, ElasticNet
 from skdpsco.solvers.moments.quadratic_model import descend
 
-PATH_TOLERANCE = 1e-9  # of coefficients, relative: far below any noise
-RADIUS_STEPS = 60  # of halving an interval of weights, for a given l1 norm
+PATH_TOLERANCE = 1e-9  # relative, for coefficients; far below any noise
+RADIUS_STEPS = 60  # halvings of an interval of weights, for a given l1 norm
 
 
 class WeightPath(NamedTuple):
@@ -52,7 +52,7 @@ class LeastSquares(NamedTuple):
     n_samples: int
 
     def intercept(self, coef: np.ndarray) -> Any:
-        """The intercept, of one model or of several."""
+        """The intercept of one model, or the intercepts of several."""
         return self.mean[-1] - coef @ self.mean[:-1]
 
     def ridge(self, weight: float) -> np.ndarray:
@@ -73,7 +73,7 @@ class LeastSquares(NamedTuple):
         return float(np.abs(self.c * self.unit).max()) / l1_ratio * (1.0 + 1e-12)
 
     def path(self, l1_ratio: float, n_alphas: int, eps: float, alphas: Any) -> WeightPath:
-        """See `skdpsco.moments.ReleasedMoments.path`."""
+        """Follow the path; see `skdpsco.moments.ReleasedMoments.path`."""
         l1_ratio = check_within("l1_ratio", l1_ratio, 0.0, 1.0)
         if alphas is None:
             if isinstance(n_alphas, bool) or not (isinstance(n_alphas, int) and n_alphas >= 1):
@@ -94,7 +94,7 @@ class LeastSquares(NamedTuple):
         return WeightPath(weights, np.array(coefs), self.intercept(np.array(coefs)))
 
     def objective(self, coef: np.ndarray) -> float:
-        """Half of the mean squared residual, less half of the target's variance."""
+        """Half of the mean squared residual minus half of the target's variance."""
         v = coef * self.unit
         return float(0.5 * (v @ self.A @ v) - self.c @ v)
 
@@ -109,7 +109,7 @@ class LeastSquares(NamedTuple):
         coef = self.ridge(0.0)
         if float(lengths @ np.abs(coef)) <= radius:
             return coef
-        # The norm falls with the weight: that of half the interval always fits.
+        # The norm falls as the weight grows, and it always fits at the upper end.
         low, high = 0.0, float(np.abs(self.c * self.unit / lengths).max())
         best = coef = np.zeros(len(coef))
         for _ in range(RADIUS_STEPS):
@@ -123,12 +123,12 @@ class LeastSquares(NamedTuple):
 
 
 def check_within(name: str, value: Any, low: float, high: float) -> float:
-    """A number in [low, high].
+    """Check that a number is in [low, high].
 
     Raises
     ------
     ValueError
-        If it is no such number.
+        If it is not such a number.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         raise ValueError(f"{name} must be a number in [{low:g}, {high:g}], got {value!r}.")

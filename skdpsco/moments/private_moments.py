@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits  # which scikit-learn needs
+from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
@@ -53,26 +53,26 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.solvers.moments.plan import MOMENTS
 
-# Indicators of classes have root mean squares of up to half of their bound, and most features of
-# less of theirs. The noise in scales is that of all columns, so that they should be alike before.
+# Indicators of classes have root mean squares of up to half of their bound, and most features have
+# smaller ones. All columns share the noise in scales, so they should be alike beforehand.
 INDICATOR_UNIT = 2.0
 
 
 class MomentRelease:
-    """What `release_moments_of` asks of an estimator, if it has nothing to say of its own."""
+    """Attributes that `release_moments_of` reads from an estimator; these are the defaults."""
 
-    row_norm: Any = None  # it is found
+    row_norm: Any = None  # the norm is found privately
     _labelled: Any = False  # whether targets are labels
 
     def _check_features(self, n_features: int) -> None:
-        """Any number of features will do."""
+        """Allow any number of features."""
 
     def _check_classes(self, classes: np.ndarray) -> None:
         """Any classes will do."""
 
 
 class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
-    """Differentially private means and covariances of a table, for many answers at one price.
+    """Differentially private means and covariances of a table: one release answers many questions.
 
     The means and second moments of the features and of a target are released once, with noise.
     Models that are fitted to them afterwards, with any columns, any target and any penalty, cost
@@ -104,16 +104,16 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     classes : array-like of shape (n_classes,), Schema or None, default=None
         Public labels, if y holds labels. The targets are then the indicators of the classes, one
         column for each, and `PrivateLinearDiscriminantAnalysis` may be fitted to the moments;
-        ``target_bound`` does not count. None takes y for numbers.
+        ``target_bound`` is ignored. None means that y holds numbers.
     row_norm : float or None, default=None
         Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
-        bounds b; longer rows are shortened. Nothing is found privately then. None means that it is
-        found, or the largest norm that is possible.
+        bounds b; longer rows are shortened. With it, nothing is found privately. None finds a norm
+        privately, or uses the largest norm that is possible.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private,
-        and released with the rest, at no cost of its own. Bounds must then be declared, and a
-        centre, scales and a norm are not found. There may be up to 70 million records at epsilon 1,
-        and fewer if the noise is much smaller; reports say how many.
+        and released with the rest at no extra cost. Bounds must then be declared, and no centre,
+        scales or norm are found. There may be up to 70 million records at epsilon 1, and fewer if
+        the noise is much smaller; reports say how many.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: whoever knows it can subtract the noise.
@@ -121,7 +121,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     Attributes
     ----------
     mean_ : ndarray of shape (n_columns,)
-        Means of the features and, last, of the targets if there are some.
+        Means of the features followed by those of the targets, if there are any.
     covariance_ : ndarray of shape (n_columns, n_columns)
         Covariances, divided by n_samples. Eigenvalues below the spectral norm of the noise, in
         units of the noise, are raised to it.
@@ -136,7 +136,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
 
     See Also
     --------
-    skdpsco.moments.ReleasedMoments : What is released, and follows from it.
+    skdpsco.moments.ReleasedMoments : The released numbers, and what follows from them.
     PrivateRidge : Takes moments in place of records.
     skdpsco.preprocessing.PrivatePCA : Principal components of moments or records.
 
@@ -255,7 +255,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
 def release_moments_of(
     estimator: Any, X: Any, y: Any, has_target: bool | None = None, stacklevel: int = 3
 ) -> ReleasedMoments:
-    """Check the records and release their moments, on the budget of a draft.
+    """Check the records and release their moments, within the budget of a draft.
 
     Parameters
     ----------
@@ -264,9 +264,9 @@ def release_moments_of(
     X, y
         As for `PrivateMoments.fit`.
     has_target : bool or None
-        Whether the targets are a column; None if there are some.
+        Whether the targets are a column; None if that depends on y.
     stacklevel : int
-        Whose line warnings name.
+        Which line warnings name.
     """
     blocks = blocks_of(X, y)
     if blocks is not None:
@@ -276,7 +276,7 @@ def release_moments_of(
     records, y, m, classes = table_records(estimator, X, y, has_target)
     n, d = records.shape[0], estimator.n_features_in_
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
-    bounds = np.full(d + m, np.nan)  # where they are to be found
+    bounds = np.full(d + m, np.nan)  # NaN for bounds that are to be found
     if estimator.feature_bound is not None:
         bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
     if classes is not None:
@@ -290,7 +290,7 @@ def release_moments_of(
             check_bound("row_norm * feature_bound or target_bound", min(norm, 1.0) * float(bound))
     conditioned = estimator.conditioning == "auto"
     available = estimator._available(budget)
-    # Public numbers, from which all follows that is known before the release.
+    # Public numbers, which decide everything that is known before the release.
     known = None if estimator._relation == ADD_OR_REMOVE else n
     if known is None and np.isnan(bounds).any():
         raise ValueError(
@@ -322,7 +322,7 @@ def release_moments_of(
         )
         warnings = advice_on(public) or _noise_advice(known, len(bounds), available.mu)
     with (
-        threadpool_limits(1, user_api="blas"),  # pieces have threads already
+        threadpool_limits(1, user_api="blas"),  # pieces already run in threads
         opened(records, np.ones(records.shape[1])) as design,
         estimator._releasing(
             estimator,
@@ -333,7 +333,7 @@ def release_moments_of(
         ) as release,
     ):
         bounds = declared_or_found(plan, design, y, bounds, release.rng)
-        units = bounds.copy()  # that rows are measured in
+        units = bounds.copy()  # the units of rows
         if classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
         n, mean, covariance, measured = release_matrix(

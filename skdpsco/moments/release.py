@@ -23,20 +23,20 @@ from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
 
 
 class MatrixTuning(NamedTuple):
-    """Constants of the release; examples/benchmarks/moments.py shows how well they do.
+    """Constants of the release; examples/benchmarks/moments.py shows the resulting accuracy.
 
     Parameters
     ----------
     norm_share : float
-        Share of mu**2 of the norm to which rows are shortened.
+        Share of mu**2 for the norm that rows are shortened to.
     n_counts : int
-        Counts of long rows that are released: one of k looks at 2**k norms.
+        Number of counts of long rows that are released; k counts search among 2**k norms.
     smallest : float
         The smallest of these norms, in root mean squares of a row.
     tail : float
-        Standard deviations of a count's noise, for so many records may be longer than the norm.
+        Number of records that may exceed the norm, in standard deviations of a count's noise.
     one : float
-        Square of the entry of the ones, in units of the norm's.
+        Square of the entry of the ones, in units of the squared norm.
     """
 
     norm_share: float = 0.03
@@ -48,7 +48,7 @@ class MatrixTuning(NamedTuple):
 
 MATRIX = MatrixTuning()
 ONE = math.sqrt(MATRIX.one)
-MOST_RECORDS_ADDED = 2**28  # of a table whose number of records is private, at any budget
+MOST_RECORDS_ADDED = 2**28  # in a table whose number of records is private, for any budget
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class MatrixPlan:
     ----------
     event : Event
     n_samples : int or None
-        None if their number is private, and released.
+        None if their number is private and is released.
     matrix_grid : float
     bounds : BoundPlan or None
         None if all bounds are declared.
@@ -80,23 +80,23 @@ class MatrixPlan:
 
     @property
     def has_scales(self) -> bool:
-        """Whether every column gets a scale of its own."""
+        """Whether every column gets its own scale."""
         return self.conditioning is not None and "squares" in self.conditioning.grids
 
     @property
     def note(self) -> str:
-        """A line for the report, where a centre and scales are found."""
+        """A line for the report, if a centre and scales are found."""
         found = 0.0 if self.conditioning is None else self.conditioning.share + MATRIX.norm_share
         return f"{found:.0%} of the budget's mu^2 found how columns and rows are measured"
 
 
 class Measured(NamedTuple):
-    """How columns were read, and how large the noise is, of one release.
+    """How columns were measured in one release, and how large its noise is.
 
-    Columns are ``centre + scale * v``. The noisy matrix is the mean of ``(ONE, v) (ONE, v)'``, in
-    which independent noise of a standard deviation ``deviation`` was added to entries on the
-    diagonal, and of that over the root of 2 to the others; the first entry is exact, as it is
-    known, or as the mean is taken over what it says.
+    Columns are ``centre + scale * v``. The noisy matrix is the mean of ``(ONE, v) (ONE, v)'`` plus
+    independent noise, of standard deviation ``deviation`` on the diagonal and ``deviation /
+    sqrt(2)`` elsewhere. The first entry has no noise: it is known, or the mean is taken over the
+    number of records that it gives.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Measured(NamedTuple):
         In the user's units.
     deviation : float
     counted : bool
-        Whether the number of records was released: the noise of the first entry is in it.
+        Whether the number of records was released, with the noise of the first entry.
     """
 
     centre: np.ndarray
@@ -113,7 +113,7 @@ class Measured(NamedTuple):
     counted: bool = False
 
     def take(self, columns: np.ndarray) -> "Measured":
-        """That of some columns."""
+        """The same for some of the columns."""
         return self._replace(centre=self.centre[columns], scale=self.scale[columns])
 
 
@@ -125,7 +125,7 @@ def plan_matrix(
     row_norm: float | None,
     n_unknown: int = 0,
 ) -> MatrixPlan:
-    """Spend ``mu`` on the matrix, and at most a quarter of its square on what is found before.
+    """Spend ``mu`` on the matrix, and at most a quarter of its square on what is found before it.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def plan_matrix(
         Number of columns, with the target.
     mu : float
     conditioned : bool
-        Whether a centre, scales and the norm of rows are found, if there are records enough.
+        Whether a centre, scales and the norm of rows are found, if there are enough records.
     row_norm : float or None
-        A public bound on the norm of rows in units of their bounds, in place of a centre, scales
+        A public bound on the norm of rows in units of their bounds, which replaces a centre, scales
         and a norm that are found.
     n_unknown : int, default=0
         Number of columns whose bounds are to be found.
@@ -175,18 +175,19 @@ def plan_matrix(
 def _grid_of_matrix(n_samples: int | None, n_columns: int, multiplier: float) -> float:
     """The grid of the matrix, for neighbours that replace a record or, without n, add one."""
     p = n_columns
-    # A record's matrix is psd, with this Frobenius norm at most, rounding of norms included.
+    # The matrix of a record is psd, with at most this Frobenius norm, including the rounding of
+    # norms.
     square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
     change = square if n_samples is None else math.sqrt(2.0) * square
     most = MOST_RECORDS_ADDED if n_samples is None else n_samples
-    # The rounding of both sums is counted, wherever their records are cut.
+    # The rounding of both sums is included, wherever their records are cut.
     changed = replace_one(most, square, change)
     largest = square if n_samples is None else 2.0 * most * square
     return gaussian_grid(changed, multiplier, (p + 1) * (p + 2) // 2, largest)
 
 
 def most_records(plan: MatrixPlan) -> int:
-    """How many records there may be where their number is private: as many as the grid holds."""
+    """Largest number of records if their number is private: as many as the grid can hold."""
     held = plan.matrix_grid * (GRID_LIMIT // 2) / (2.0 * (1.0 + MATRIX.one))
     return int(min(held * (1.0 - 2.0**-20), MOST_RECORDS_ADDED))
 
@@ -194,7 +195,7 @@ def most_records(plan: MatrixPlan) -> int:
 def declared_or_found(
     plan: MatrixPlan, X: Any, y: Any, bounds: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The bounds of the columns, of which those that are NaN are found."""
+    """The bounds of the columns; those that are NaN are found privately."""
     unknown = np.isnan(bounds)
     if plan.bounds is None:
         return bounds
@@ -222,10 +223,10 @@ def release_matrix(
     Returns
     -------
     n_samples : int
-        With noise, and at least 1, if the plan does not know it.
+        If the plan does not know it, it has noise, and is at least 1.
     mean : ndarray of shape (n_columns,)
     covariance : ndarray of shape (n_columns, n_columns)
-        With noise as it is: not always positive semidefinite.
+        It contains the noise as it is, so it may not be positive semidefinite.
     measured : Measured
     """
     n: Any = plan.n_samples
@@ -244,7 +245,7 @@ def release_matrix(
     # The first entry is the number of records, times ONE**2.
     n = max(round(M[0, 0] / MATRIX.one), 1) if plan.n_samples is None else plan.n_samples
     M /= n
-    unit = bounds * scale * c  # of an entry of 1
+    unit = bounds * scale * c  # the unit of an entry 1
     v = M[0, 1:] / ONE
     covariance = (M[1:, 1:] - np.outer(v, v)) * np.outer(unit, unit)
     measured = Measured(bounds * centre, unit, deviation / n, plan.n_samples is None)

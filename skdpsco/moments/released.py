@@ -1,4 +1,4 @@
-"""What a release of moments answers: parts of it, sums of it, and models, all at no further cost.
+"""What released moments answer at no further cost: questions about parts, sums, and models.
 
 Everything here is post-processing of one release. Proof: docs/proofs/private_moments.md.
 """
@@ -18,12 +18,12 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, weakest
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers.base import worst_of
 
-UNIVERSAL_ROUNDS = 3  # of a threshold that depends on the residual's variance
+UNIVERSAL_ROUNDS = 3  # rounds in which a threshold follows from the variance of the residuals
 DISJOINT = "merged moments are of data sets that have no record in common"
 
 
 class MomentAnswers:
-    """What can be asked of released moments; see `ReleasedMoments` and `PrivateMoments`."""
+    """Questions that released moments can answer; see `ReleasedMoments` and `PrivateMoments`."""
 
     @property
     def _released(self) -> "ReleasedMoments":
@@ -48,13 +48,13 @@ class MomentAnswers:
         return covariance / np.outer(deviation, deviation)
 
     def select(self, columns: Any = None, target: Any = None) -> "ReleasedMoments":
-        """Moments of some columns as features, and of another one as the target, at no cost.
+        """Moments of some columns as features and of others as the target, at no cost.
 
         Parameters
         ----------
         columns : list of int or str, or None, default=None
-            Numbers or names of the features. The number ``n_features_in_`` and the name "y" are
-            those of the target of the fit; several targets have the numbers from this on, and the
+            Numbers or names of the features. The number ``n_features_in_`` and the name "y" stand
+            for the target of the fit; several targets have the numbers from this one on, and the
             names "y0", "y1", ..., or "y=label" for classes. None means all features but ``target``.
         target : int, str, list of these, or None, default=None
             Number or name of the target, or of each of several. None means those of the fit that
@@ -87,7 +87,7 @@ class MomentAnswers:
         eps : float, default=1e-3
             The smallest weight over the largest, for which all coefficients are 0.
         alphas : array-like of shape (n_alphas,) or None, default=None
-            The weights, >= 0, as of scikit-learn's `ElasticNet`; None chooses them.
+            The weights, >= 0, as in scikit-learn's `ElasticNet`; None chooses them.
 
         Returns
         -------
@@ -104,9 +104,9 @@ class MomentAnswers:
         return problem.path(l1_ratio, n_alphas, eps, alphas)
 
     def __add__(self, other: Any) -> "ReleasedMoments":
-        """Moments of two data sets together, which have no record in common.
+        """Moments of the union of two data sets that have no record in common.
 
-        Both have the same columns; bounds may differ, and the larger ones are those of the sum.
+        Both must have the same columns. Their bounds may differ; the sum has the larger ones.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class MomentAnswers:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments(MomentAnswers):
-    """Released means and covariances of columns, of which any model costs nothing.
+    """Released means and covariances of columns; fitting models to them costs nothing.
 
     `PrivateMoments` makes them, and so do `select` and the sum of two. Fit `PrivateRidge`,
     `PrivateElasticNet`, `PrivateLasso` or `PrivatePCA` to them.
@@ -139,13 +139,13 @@ class ReleasedMoments(MomentAnswers):
     bounds : ndarray of shape (n_columns,)
         Bounds on the absolute values of the columns, public or found privately.
     measured : tuple of (float, Measured)
-        For every data set its share of the records, and how large its noise is.
+        For every data set, its share of the records, and the size of its noise.
     privacy_ : PrivacyReport
         The guarantee of all this.
     named : bool
         Whether the names are those of a data frame.
     classes : ndarray or None
-        Labels whose indicators the targets are; None if they are numbers.
+        Labels whose indicators are the targets; None if the targets are numbers.
     """
 
     n_samples: int
@@ -165,12 +165,12 @@ class ReleasedMoments(MomentAnswers):
 
     @property
     def n_features(self) -> int:
-        """Number of columns but the targets."""
+        """Number of columns, not counting the targets."""
         return len(self.mean) - self.n_targets
 
     @property
     def feature_bounds(self) -> np.ndarray:
-        """Bounds of the columns but the targets."""
+        """Bounds of the columns, without those of the targets."""
         return self.bounds[: self.n_features]
 
     @property
@@ -190,7 +190,7 @@ class ReleasedMoments(MomentAnswers):
         unit, deviation = self.noise
         units = np.outer(unit, unit)
         values, U = np.linalg.eigh(self.covariance / units)
-        # What is smaller cannot be told from 0.
+        # Smaller eigenvalues cannot be told from 0.
         floor = deviation * math.sqrt(2.0 * len(values))
         return (U * np.maximum(values, floor)) @ U.T * units
 
@@ -228,16 +228,16 @@ class ReleasedMoments(MomentAnswers):
         return number
 
     def features_alone(self) -> "ReleasedMoments":
-        """Without the target."""
+        """The same moments without targets."""
         return self._at(range(self.n_features), 0)
 
     def by_target(self) -> list["ReleasedMoments"]:
-        """For every target the features and that target."""
+        """For every target, the moments of the features and that target."""
         d = self.n_features
         return [self._at([*range(d), d + k], 1) for k in range(self.n_targets)]
 
     def taken(self, columns: Any, target: Any) -> "ReleasedMoments":
-        """See `select`."""
+        """Select columns; see `select`."""
         if isinstance(columns, str) or not isinstance(columns, Iterable | None):
             raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
         chosen = None if columns is None else list(map(self._number, columns))
@@ -271,7 +271,7 @@ class ReleasedMoments(MomentAnswers):
         )
 
     def merged(self, other: "ReleasedMoments") -> "ReleasedMoments":
-        """Moments of the records of both.
+        """Moments of the records of both data sets.
 
         Raises
         ------
@@ -320,13 +320,13 @@ class ReleasedMoments(MomentAnswers):
         )
 
     def shrunk_most(self, problem: LeastSquares, lengths: np.ndarray) -> np.ndarray:
-        """Coefficients of a Lasso whose penalty exceeds what is noise, of ``lengths * |w|``.
+        """Coefficients of a Lasso with penalty ``lengths * |w|``, whose weight exceeds most noise.
 
-        The weight is that of the universal threshold: noise of the release and of sampling together
-        exceed it in hardly any column.
+        The weight is the universal threshold: in hardly any column does the noise of the release
+        and of sampling together exceed it.
         """
         unit, deviation = self.noise
-        floor = (deviation * unit[-1]) ** 2  # of the residual's variance
+        floor = (deviation * unit[-1]) ** 2  # least variance of the residuals
         spread = problem.A.diagonal() * unit[:-1] ** 2
         total = max(float(self.covariance[-1, -1]), floor)
         coef = np.zeros(self.n_features)
@@ -343,14 +343,14 @@ class ReleasedMoments(MomentAnswers):
         return coef
 
     def describe(self, model: Any) -> None:
-        """Set what every model that is fitted to these moments has; its ledger has a line of it."""
+        """Set what every model fitted to these moments has; its ledger gets a line about it."""
         model.n_features_in_ = self.n_features
         if self.named:
             model.feature_names_in_ = np.array(self.names[: self.n_features], dtype=object)
         model._report_free(self.report_of_fit())
 
     def report_of_fit(self) -> PrivacyReport:
-        """The report of a model that is fitted to these moments: it costs nothing more."""
+        """The report of a model that is fitted to these moments, at no further cost."""
         said = (
             f"post-processing of moments that were released for rho={self.privacy_.rho:.6g}",
             *self.privacy_.assumptions,

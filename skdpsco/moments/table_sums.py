@@ -1,7 +1,7 @@
-"""Exact sums over the rows of a table, of features and a target, that `release` adds noise to.
+"""Exact sums over the rows of a table of features and a target, to which `release` adds noise.
 
 docs/proofs/private_moments.md bounds the norm of every record's term. Rows are gathered densely, a
-few at a time, so that dense and sparse records in arrays or blocks have the same terms.
+few at a time, so that dense and sparse records, in arrays or blocks, have the same terms.
 """
 
 import math
@@ -69,7 +69,7 @@ def _sum_of_squares(row):
 
 @njit
 def add_by_norm(X, y, units, limits, power, sums):
-    """Add up rows, or their squares, separately for norms up to each limit and beyond them."""
+    """Add up rows, or their squares, separately by norm: up to each limit, and beyond all."""
     counts, norms, near, far = sums
     row = np.empty(near.shape[1])
     for i in range(y.shape[0]):
@@ -97,7 +97,7 @@ def add_by_norm(X, y, units, limits, power, sums):
 def sums_by_norm(
     X: MatrixLike, y: TargetLike, units: TableUnits, limits: np.ndarray, power: int
 ) -> tuple[np.ndarray, ...]:
-    """Of rows by norm: their number, squared norms, sums, and sums over their norms.
+    """For rows by norm: their number, squared norms, sums, and sums divided by their norms.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def sums_by_norm(
     limits : ndarray of shape (n_limits,)
         Increasing norms.
     power : int
-        1 for sums of rows; 2 for those of their squares, over squared norms; 0 for neither.
+        1 for sums of rows, 2 for sums of their squares divided by squared norms, 0 for neither.
     """
     count, p = len(limits) + 1, len(units.bounds)
     sums = np.zeros(count), np.zeros(count), np.zeros((count, p)), np.zeros((count, p))
@@ -117,7 +117,7 @@ def sums_by_norm(
 
 @njit
 def write_shortened(X, y, start, units, c, out):
-    """Write rows shortened to norm ``c``, over ``c``, behind the first column of ``out``."""
+    """Write rows shortened to norm ``c``, divided by ``c``, after the first column of ``out``."""
     for i in range(out.shape[0]):
         row = out[i, 1:]
         write_row(X, y, start + i, units, row)
@@ -130,7 +130,7 @@ def write_shortened(X, y, start, units, c, out):
 def matrix_sums(
     X: MatrixLike, y: TargetLike, units: TableUnits, c: float, one: float
 ) -> np.ndarray:
-    """Sum of row row', of rows shortened to norm ``c`` over ``c``, behind a number ``one``."""
+    """Sum of row row' for rows shortened to norm ``c``, divided by ``c``, preceded by ``one``."""
     p = len(units.bounds)
     total, room = np.zeros((p + 1, p + 1)), np.empty((GATHERED_ROWS, p + 1))
     room[:, 0] = one
@@ -142,10 +142,10 @@ def matrix_sums(
 
 
 def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: bool) -> np.ndarray:
-    """Histograms of magnitudes, of the columns that are ``unknown`` or of all these together."""
+    """Histograms of magnitudes, for each of the ``unknown`` columns or for all of them together."""
     d, counts = len(X.bounds), []
     if unknown[:d].any():
-        rows = 1 if pooled and unknown[:d].all() else d  # columns with a bound do not count
+        rows = 1 if pooled and unknown[:d].all() else d  # columns with a bound are left out
         found, _ = tallied(X, y, rows, rows)
         counts.append(found if rows == 1 else found[unknown[:d]])
     if unknown[d:].any():
@@ -161,7 +161,7 @@ def table_counts(X: Any, y: Any, unknown: np.ndarray, pooled: bool) -> np.ndarra
 
 
 class TableSums:
-    """The sums that `skdpsco.scaling.conditioning.condition` asks for, of the rows of a table.
+    """Sums over the rows of a table that `skdpsco.scaling.conditioning.condition` asks for.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class TableSums:
         self._X, self._y, self._bounds = in_pieces(X, y), y, bounds
 
     def _units(self, centre: np.ndarray, scale: Any) -> TableUnits:
-        """Rows less ``centre`` over ``scale``, both in units of the bounds."""
+        """Rows minus ``centre``, divided by ``scale``, both in units of the bounds."""
         return TableUnits(self._bounds, self._bounds * centre, 1.0 / (self._bounds * scale))
 
     def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
@@ -182,17 +182,17 @@ class TableSums:
         return self._pass_of(self._units(centre, 1.0), limits, 1 + squared)
 
     def longer_over(self, centre: np.ndarray, scale: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """How many rows over a scale are longer; no other sums of these rows follow."""
+        """How many rows, divided by a scale, are longer; no other sums of these rows follow."""
         return self._pass_of(self._units(centre, scale), limits, 0)
 
     def _pass_of(self, units: TableUnits, limits: np.ndarray, power: int) -> np.ndarray:
-        """`longer`, in a pass that keeps what `sums_by_norm` adds up."""
+        """Compute `longer`, in a pass that keeps what `sums_by_norm` adds up."""
         self._limits = limits
         self._sums = map_reduce(self._X, self._y, sums_by_norm, units, limits, power)
         return self._sums[0][::-1].cumsum()[-2::-1]
 
     def _shortened(self, c: float, order: int, near: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """What is added up of rows shortened to norm ``c``, over it."""
+        """The kept sums for rows shortened to norm ``c``, divided by ``c``."""
         k = int(np.searchsorted(self._limits, c))  # slightly above c: no term exceeds 1
         return near[: k + 1].sum(axis=0) / self._limits[k] ** order + far[k + 1 :].sum(axis=0)
 
@@ -209,6 +209,6 @@ class TableSums:
         return self._shortened(c, 2, *self._sums[2:])
 
     def matrix(self, centre: np.ndarray, scale: np.ndarray, c: float, one: float) -> np.ndarray:
-        """See `matrix_sums`."""
+        """Compute `matrix_sums`."""
         units = self._units(centre, scale)
         return map_reduce(self._X, self._y, matrix_sums, units, c, one)

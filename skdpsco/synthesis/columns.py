@@ -14,7 +14,7 @@ PYTHON: dict[str, type] = {
     "int": int,
     "uint": int,
     "float": float,
-}  # by how names of dtypes begin
+}  # keys are how the names of dtypes begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def read_table(estimator: Any, X: Any) -> ColumnTable:
         if dtype is not None and not dtype.isnative:
             dtype = dtype.newbyteorder("=")
             X = X.astype(dtype)
-        kept = object if dtype is None else None  # else lists would become strings
+        kept = object if dtype is None else None  # otherwise lists would become strings
         values = read_X(X, validate_data, estimator, X, dtype=kept, ensure_all_finite=False)
         d = values.shape[1]
         return ColumnTable(None, None, [dtype] * d, [values[:, j] for j in range(d)])

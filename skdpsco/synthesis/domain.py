@@ -28,7 +28,7 @@ from skdpsco.synthesis.columns import (
     typed,
 )
 
-# Bins of numbers with declared bounds: one for each of up to so many whole numbers, or so many.
+# Bins of a schema's numbers: one per whole number up to the first limit, otherwise this many.
 MAX_WHOLE, EQUAL_BINS = 32, 16
 
 UNDECLARED = (
@@ -171,7 +171,7 @@ class Domain:
         Raises
         ------
         ValueError
-            If a value is not in the domain. The message does not show it.
+            If a value is not in the domain. The message does not show the value.
         """
         n = len(columns[0])
         codes = np.empty((n, len(columns)), dtype=np.intp, order="F")
@@ -183,7 +183,7 @@ class Domain:
     def decode(
         self, codes: np.ndarray, rng: np.random.Generator | None = None, library: str | None = None
     ) -> Any:
-        """Decode records into an array or a frame, of ``library`` if it is not None.
+        """Decode records into an array or a frame; ``library`` is that of the frame, if not None.
 
         Numbers are drawn uniformly from their bins with ``rng``, or are the middle ones without it.
         """
@@ -273,7 +273,7 @@ def _of_schema(schema: Schema) -> dict[str, Any]:
 
 
 def _shown(domain: Any) -> str:
-    """A domain for a message, which must not show anything that might be records."""
+    """A domain for a message, without anything that might be records."""
     kind = type(domain).__name__
     return f"an object of type {kind}" if hasattr(domain, "columns") else repr(domain)
 
@@ -291,7 +291,7 @@ def _entry(name: str, entry: Any) -> Any:
 
 
 def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
-    """The dtype of a written column; raises an exception if it cannot hold declared values."""
+    """The dtype of a written column; raises an exception if it cannot hold the declared values."""
     name = "object" if dtype is None else str(dtype).lower()
     if isinstance(entry, Bins):
         if not name.startswith(("int", "uint", "float", "object")):
@@ -355,7 +355,7 @@ def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
 
 
 def _values(column: Any) -> np.ndarray:
-    """A column as an array of its own dtype if that is NumPy's, else of Python objects."""
+    """A column as an array of its own dtype if that is NumPy's, otherwise of Python objects."""
     if isinstance(column.dtype, np.dtype):
         return np.asarray(column)
     return np.fromiter(column.to_list(), dtype=object, count=len(column))

@@ -1,4 +1,4 @@
-"""Queries of users about the columns or cells of a domain."""
+"""Users' queries about the columns or cells of a domain."""
 
 from itertools import combinations
 from numbers import Real
@@ -25,7 +25,7 @@ def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> 
 
 
 def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
-    """The queries for which the parameters ask.
+    """The queries that the parameters ask for.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # which scikit-learn needs
+from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
@@ -290,8 +290,8 @@ class PrivateSynthesizer(PrivateEstimator):
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> Any:
         """Draw synthetic records, which costs no privacy budget.
 
-        Each by itself has the distribution that was released. Together they follow it more closely
-        than independent draws would.
+        Each record alone has the released distribution. Together they follow it more closely than
+        independent draws would.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class PrivateSynthesizer(PrivateEstimator):
             Number of records, at least 1.
         random_state : int, RandomState instance or None, default=None
             A seed is harmless here, and gives no warning: records are drawn from what the fit has
-            released, so that whoever knows the seed learns nothing more about the data.
+            released, so whoever knows the seed learns nothing more about the data.
 
         Returns
         -------
@@ -369,7 +369,7 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._table(workload.columns(len(domain.shape))[0])
 
     def _table(self, columns: tuple[int, ...]) -> np.ndarray:
-        """Probabilities of the cells of a table, from the answers if they have it."""
+        """Probabilities of the cells of a table, from the answers if these contain it."""
         shape, start = self.domain_.shape, 0
         for table in self.tables_ or ():
             sizes = [shape[j] for j in table]

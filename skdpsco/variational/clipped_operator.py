@@ -41,7 +41,7 @@ def _within_block(rows: np.ndarray, block: Block) -> np.ndarray:
 
 
 def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
-    """A faster game like ``function`` that keeps records within ``blocks`` itself, or None.
+    """A faster game like ``function`` that itself keeps records within ``blocks``, or None.
 
     Only the class and its parameters decide, since a subclass may return anything and attributes
     may have been changed.
